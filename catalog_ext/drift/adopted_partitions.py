@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.planned import Mended, left_alone
-from catalog_ext.drift.store_side import key_of
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, partition_values_of
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
@@ -14,6 +13,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.location_listing import list_locations
 from catalog_ext.scan.scratch import Scratch

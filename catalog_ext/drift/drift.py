@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
 from catalog_ext.drift.evidence import HAS_IT, changed_in_metastore
-from catalog_ext.drift.pending import PendingDeliveries
-from catalog_ext.drift.store_side import key_of
-from catalog_ext.drift.table_drift import TableDrift, missing_in_metastore, pending_one
+from catalog_ext.drift.table_drift import TableDrift, marked, missing_in_metastore, pending_one
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -24,7 +22,8 @@ from catalog_ext.metastore.messages import DropTable, DropView, RenameTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.table_patterns import TablePattern, is_pattern, no_table_matches
 from catalog_ext.metastore.model.views import View
-from catalog_ext.scan.scratch import Scratch
+from catalog_ext.scan.equivalent_names import key_of
+from catalog_ext.sync.pending import PendingMessages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -179,21 +178,18 @@ def view_differences(index: Index, view: View, client: HiveMetastore | None) -> 
     """
     if client is None or unrepresentable_reason(view.table.definition) is not None:
         return True
-    scratch = Scratch()
     try:
-        pending = PendingDeliveries(index, view.table, scratch)
-        yield from pending.marked(_compared(index, view, client, pending))
+        pending = PendingMessages(index, view.table.identifier, view.table)
+        yield from marked(_compared(index, view, client, pending), pending)
     except IndexDatabaseError:
         raise
     except CatalogExtError as error:
         yield not_compared(str(view.table.identifier), error.message, side=Side.METASTORE, unavailable=error.retryable)
         return not isinstance(error, MetastoreUnavailableError)
-    finally:
-        scratch.close()
     return True
 
 
-def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingDeliveries) -> Iterator[Difference]:
+def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingMessages) -> Iterator[Difference]:
     table, name = view.table, str(view.table.identifier)
     try:
         found = client.get_table(table.identifier.namespace, table.identifier.name)
@@ -212,7 +208,7 @@ def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingD
 
 
 def _partitions(
-    index: Index, view: View, client: HiveMetastore, found: HiveTable, pending: PendingDeliveries
+    index: Index, view: View, client: HiveMetastore, found: HiveTable, pending: PendingMessages
 ) -> Iterator[Difference]:
     if not view.table.definition.partition_columns:
         return

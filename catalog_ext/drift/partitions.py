@@ -17,20 +17,18 @@ from catalog_ext.drift.evidence import (
     statistics_words,
     store_words,
 )
-from catalog_ext.drift.store_side import CHANGE, DROP, key_of
+from catalog_ext.drift.store_side import CHANGE, DROP
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors, Reading
 from catalog_ext.metastore.hive.outbox.compare import ComparedPartition, compared, statistics_contradict
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+from catalog_ext.scan.equivalent_names import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.drift.evidence import IndexTimes
-
-    pass
-    from catalog_ext.drift.pending import PendingDeliveries
     from catalog_ext.drift.store_side import StoreFinding, StoreSide
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.tables import Partition, Table
     from catalog_ext.scan.scratch import Scratch
+    from catalog_ext.sync.pending import PendingMessages
 
 AT_ONCE = 1000
 _AS_ITS_TABLE = "as its table"
@@ -62,7 +61,7 @@ class PartitionComparison:
     """
 
     def __init__(
-        self, index: Index, table: Table, store: StoreSide, pending: PendingDeliveries, times: IndexTimes
+        self, index: Index, table: Table, store: StoreSide, pending: PendingMessages, times: IndexTimes
     ) -> None:
         self._index = index
         self._table = table

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.drift.difference import not_compared
-from catalog_ext.metastore.errors import InvalidPartitionNameError
-from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, escape_path_name, partition_values
 from catalog_ext.repair.report import COMPARED_LATER, MOVING, REPAIR_AGAIN, UNKNOWN_RELOCATION
+from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
@@ -20,19 +19,6 @@ ADD, DROP, CHANGE = "add", "drop", "change"
 _IN_QUERY = 500
 _COLUMNS = "partition, key, action, files, bytes, newest_ms"
 _UNSEEN = (MOVING, UNKNOWN_RELOCATION, COMPARED_LATER)
-
-
-def key_of(name: str) -> str:
-    """Return by what a partition is known on every side, however its keys and values are spelled.
-
-    >>> key_of("DS=2025-01-01/region=%65u"), key_of("")
-    ('2025-01-01/eu', '')
-    """
-    try:
-        values = partition_values(name)
-    except InvalidPartitionNameError:
-        return name
-    return "/".join(DEFAULT_PARTITION if value is None else escape_path_name(value) for value in values)
 
 
 class StoreFinding(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.display import shown_progress
@@ -9,7 +10,6 @@ from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
 from catalog_ext.drift.evidence import HAS_IT, IndexTimes, NewerSide, changed_in_metastore, later, statistics_words
 from catalog_ext.drift.partitions import MetastoreNames, PartitionComparison
-from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import StoreSide
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -23,6 +23,7 @@ from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.compare import statistics_contradict
 from catalog_ext.scan.scratch import Scratch
+from catalog_ext.sync.pending import PendingMessages
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -85,11 +86,11 @@ class TableDrift:
     def _with(self, scratch: Scratch, store: StoreSide) -> Iterator[Difference]:
         yield from store.unseen(self._name)
         times = IndexTimes(self._index, self._table)
-        pending = PendingDeliveries(self._index, self._table, scratch)
-        yield from pending.marked(self._compared(scratch, store, times, pending))
+        pending = PendingMessages(self._index, self._table.identifier, self._table)
+        yield from marked(self._compared(scratch, store, times, pending), pending)
 
     def _compared(
-        self, scratch: Scratch, store: StoreSide, times: IndexTimes, pending: PendingDeliveries
+        self, scratch: Scratch, store: StoreSide, times: IndexTimes, pending: PendingMessages
     ) -> Iterator[Difference]:
         partitions = PartitionComparison(self._index, self._table, store, pending, times)
         compared = False
@@ -104,7 +105,7 @@ class TableDrift:
         yield from partitions.with_store_alone(metastore_compared=compared)
 
     def _with_metastore(
-        self, client: HiveMetastore, scratch: Scratch, partitions: PartitionComparison, pending: PendingDeliveries
+        self, client: HiveMetastore, scratch: Scratch, partitions: PartitionComparison, pending: PendingMessages
     ) -> Generator[Difference, None, bool]:
         """Yield the differences; return whether the partitions were compared."""
         try:
@@ -134,7 +135,7 @@ class TableDrift:
         yield from partitions.with_metastore(client, found, MetastoreNames(client, found, scratch))
         return True
 
-    def _statistics(self, found: HiveTable, pending: PendingDeliveries) -> Iterator[Difference]:
+    def _statistics(self, found: HiveTable, pending: PendingMessages) -> Iterator[Difference]:
         page, _ = self._index.publications.page(self._table, -1)
         for partition in page:
             if not statistics_contradict(found, partition.parameters):
@@ -150,18 +151,24 @@ class TableDrift:
             )  # fmt: skip
 
 
-def missing_in_metastore(table: Table, pending: PendingDeliveries) -> Difference:
+def marked(differences: Iterator[Difference], pending: PendingMessages) -> Iterator[Difference]:
+    """Yield differences; those that are pending say whether their delivery has failed."""
+    for each in differences:
+        yield replace(each, failed=True) if each.pending and pending.failed else each
+
+
+def missing_in_metastore(table: Table, pending: PendingMessages) -> Difference:
     """Return that the metastore does not have a table or view of the index."""
     why = pending.why if pending.whole else "the other side does not say when it was dropped"
     has = f"at {table.definition.location}" if table.definition.location else HAS_IT
     return Difference(str(table.identifier), DriftKind.TABLE, "", None, has, MISSING, None, why, pending=pending.whole)
 
 
-def pending_one(difference: Difference, pending: PendingDeliveries) -> Difference:
+def pending_one(difference: Difference, pending: PendingMessages) -> Difference:
     """Return the difference of a definition, which may be what is still to be delivered."""
-    if pending.definition is None:
+    if not pending.definition:
         return difference
     return Difference(
         difference.table, difference.kind, difference.subject, difference.store, difference.index,
-        difference.metastore, None, pending.definition, pending=True,
+        difference.metastore, None, pending.why, pending=True,
     )  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Table
+from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

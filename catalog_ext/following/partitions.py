@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError, LocationNotAllowedError
 from catalog_ext.metastore.hive.events.event import Statistics
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, values_of_hive
@@ -20,6 +19,7 @@ from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.repair.options import MetastoreState
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import PartitionDoubt
     from catalog_ext.following.outcomes import TableOutcome
-    from catalog_ext.following.pending import PendingMessages
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Partition, Table
     from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.sync.pending import PendingMessages
 
 _AT_ONCE = 1000
 _ATTEMPTS = 3

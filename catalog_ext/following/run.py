@@ -11,7 +11,6 @@ from catalog_ext.following.comparison import FollowedComparison, LookedAt
 from catalog_ext.following.doubts import TableDoubt, doubts_of
 from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
 from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
-from catalog_ext.following.pending import pending_for
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.metastore.errors import (
     MetastoreError,
@@ -19,6 +18,7 @@ from catalog_ext.metastore.errors import (
     MetastoreReplacedError,
 )
 from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
+from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -20,7 +20,6 @@ from catalog_ext.following.doubts import PartitionDoubt
 from catalog_ext.following.names import NewNames
 from catalog_ext.following.outcomes import TableOutcome
 from catalog_ext.following.partitions import PartitionFollowing
-from catalog_ext.following.pending import pending_for
 from catalog_ext.following.storage import check_partitions, check_version, not_followed
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -43,17 +42,18 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import TableDoubt
-    from catalog_ext.following.pending import PendingMessages
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.sync.pending import PendingMessages
     from catalog_ext.tables.hive_import import HiveImport
     from catalog_ext.tables.removal import TableRemoval
 

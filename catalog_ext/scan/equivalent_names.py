@@ -6,7 +6,9 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import InvalidPartitionNameError
 from catalog_ext.metastore.model.partition_names import (
+    DEFAULT_PARTITION,
     MAX_VALUE_LENGTH,
     escape_path_name,
     format_partition_name,
@@ -23,6 +25,19 @@ _SPECIAL = [chr(code) for code in range(128) if escape_path_name(chr(code)) != c
 _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
     re.escape("".join(_SPECIAL)), "|".join(f"{ord(character):02X}" for character in _SPECIAL)
 )
+
+
+def key_of(name: str) -> str:
+    """Return by what a partition is known on every side, however its keys and values are spelled.
+
+    >>> key_of("DS=2025-01-01/region=%65u"), key_of("")
+    ('2025-01-01/eu', '')
+    """
+    try:
+        values = partition_values(name)
+    except InvalidPartitionNameError:
+        return name
+    return "/".join(DEFAULT_PARTITION if value is None else escape_path_name(value) for value in values)
 
 
 class EquivalentNames:

@@ -21,7 +21,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.following import run as follow_run
-from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -38,6 +37,7 @@ from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
+from catalog_ext.sync.pending import pending_for
 from tests.examples import examples
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.index_cases import empty_index

@@ -1,0 +1,131 @@
+"""What the metastore has yet to hear of a table: about that our own change decides, not what the metastore has now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import MetastoreRefusedError
+from catalog_ext.metastore.messages import AlterTableStatistics, SyncPartitions, read_message
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.scan.equivalent_names import key_of
+from catalog_ext.scan.scratch import Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.messages import Delivery
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table
+
+_AT_ONCE = 10
+"""Messages read at a time: each may name a thousand partitions."""
+
+_IN_QUERY = 500
+_WHY = "the outbox has it to deliver"
+
+
+class PendingMessages:
+    """The messages about one table that the metastore has not taken.
+
+    Make it before the metastore is asked: a message leaves the outbox when the metastore has answered, so a later
+    answer shows what the message said. Names of partitions are kept on disk.
+
+    Args:
+        index: Holds the outbox.
+        identifier: The table's name.
+        table: The table; None where the index has none of the name: then the messages of the name count.
+
+    Attributes:
+        definition: Whether one is about the table itself: that it comes, goes, has other columns or another name.
+        whole: Whether the table is still to be made, renamed or replaced there, so that each partition is pending.
+        unreadable: Why a message of another release cannot be read: it may be about anything.
+    """
+
+    def __init__(self, index: Index, identifier: TableIdentifier, table: Table | None) -> None:
+        self._names: Scratch | None = None
+        self._error: str | None = None
+        self.unreadable: MetastoreRefusedError | None = None
+        self.whole = table is not None and index.outbox.has_pending_predecessor(table)
+        self.definition = self.whole
+        for delivery in _messages(index, identifier, table):
+            self._note(delivery)
+
+    def _note(self, delivery: Delivery) -> None:
+        self._error = self._error or delivery.last_error
+        if delivery.operation == AlterTableStatistics.operation:
+            self._add([""])
+            return
+        if delivery.operation != SyncPartitions.operation:
+            self.definition = True
+            self.whole = self.whole or not delivery.operation.startswith("alter_")
+            return
+        try:
+            message = read_message(delivery)
+        except MetastoreRefusedError as error:
+            self.whole, self.unreadable = True, error
+            self._error = self._error or error.message
+            return
+        assert isinstance(message, SyncPartitions)
+        self._add(p.name for p in (*message.added, *message.altered))
+        self._add(message.dropped)
+
+    def _add(self, names: Iterable[str]) -> None:
+        if self._names is None:
+            self._names = Scratch()
+            self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._names.insert("pending", ((key_of(name),) for name in names), columns=1, ignore=True)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one at all."""
+        return self.definition or self.whole or self._names is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a delivery failed."""
+        return self._error is not None
+
+    @property
+    def why(self) -> str:
+        """Why the metastore does not have it yet."""
+        return _WHY if self._error is None else f"{_WHY}, and failed: {self._error}"
+
+    def names(self, partition: str) -> bool:
+        """Return whether a message is about a partition."""
+        return bool(self.among([key_of(partition)]))
+
+    def among(self, keys: Iterable[str]) -> set[str]:
+        """Return those of the keys of partitions (``key_of``) that messages are about."""
+        if self.whole:
+            return set(keys)
+        found: set[str] = set()
+        for some in batched(keys, _IN_QUERY) if self._names is not None else ():
+            marks = ",".join("?" * len(some))
+            assert self._names is not None
+            rows = self._names.rows(f"SELECT key FROM pending WHERE key IN ({marks})", tuple(some))
+            found.update(key for (key,) in rows)
+        return found
+
+
+def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) -> PendingMessages:
+    """Return the messages about a table, for a change of the index that must leave out what they are about.
+
+    Raises:
+        MetastoreRefusedError: One of them cannot be read, and may be about anything.
+    """
+    pending = PendingMessages(index, identifier, table)
+    if pending.unreadable is not None:
+        raise pending.unreadable
+    return pending
+
+
+def _messages(index: Index, identifier: TableIdentifier, table: Table | None) -> Iterator[Delivery]:
+    after = 0
+    while found := (
+        index.outbox.pending(_AT_ONCE, after=after, named=identifier)
+        if table is None
+        else index.outbox.of_table(table.table_id, _AT_ONCE, after=after)
+    ):
+        yield from found
+        after = found[-1].outbox_id
