@@ -7,39 +7,36 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
 from catalog_ext.drift.adopted_definition import adopted_columns, adopted_properties
-from catalog_ext.drift.adopted_partitions import AdoptedPartitions
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import OF_DEFINITION, DriftKind
 from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Mended, PlannedMend, left_alone
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
-    ConflictError,
     InvalidInputError,
     MassDropError,
 )
-from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.changes import DropPartition
-from catalog_ext.repair.listed_again import partitions_to_leave
+from catalog_ext.scan.equivalent_names import key_of
+from catalog_ext.sync.metastore_partitions import MetastoreObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.drift.difference import Difference
     from catalog_ext.metastore.hive.mapping.model import HiveTable
-    from catalog_ext.metastore.model.changes import Change
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.name_filter import NameFilter
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.alter import TableAlterations
 
 _ADOPTED = {
+    DROP: WHY_DROPPED,
     ADD: "the metastore has it",
     MOVE: "the metastore has it there",
     DESCRIBE: "it is read as the metastore says",
 }
-_AGAIN = "somebody has changed it meanwhile: mend again"
+_GONE = "the metastore does not have it any more"
 
 
 class MendFromMetastore:
@@ -87,12 +84,7 @@ class MendFromMetastore:
             if comparison.metastore_error is not None:
                 raise comparison.metastore_error
             self._refuse_mass_drop(plan)
-            if dry_run:
-                yield from self._alter(plan, dry_run=True)
-                yield from plan.preview(self._name)
-                yield from self._look_at_all(plan, dry_run=True)
-            else:
-                yield from self._apply(plan)
+            yield from self._apply(plan, dry_run=dry_run)
         finally:
             plan.close()
 
@@ -117,25 +109,20 @@ class MendFromMetastore:
             {"table": self._name, "partitions": str(lost), "registered": str(registered)},
         )
 
-    def _apply(self, plan: PlannedMend) -> Iterator[Mended]:
-        yield from self._alter(plan, dry_run=False)
+    def _apply(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
+        yield from self._alter(plan, dry_run=dry_run)
         # A definition that was altered is no other version: what was compared holds.
-        self._table = self._base = replace(self._base, definition=self._now().definition)
-        size = self._batch()
-        for names in batched(plan.names(DROP), size):
-            yield from self._commit([DropPartition(name) for name in names], WHY_DROPPED)
-        for action in (ADD, MOVE, DESCRIBE):
-            for names in batched(plan.names(action), size):
-                yield from self._adopt(action, names)
-        yield from self._look_at_all(plan, dry_run=False)
-        self._context.sync.publish(self._table.table_id)
+        self._base = replace(self._base, definition=self._now().definition)
+        for action in (DROP, ADD, MOVE, DESCRIBE):
+            for names in batched(plan.names(action), self._batch()):
+                yield from self._adopt(action, names, dry_run=dry_run)
+        for names in batched(plan.names(LOOK), self._batch()):
+            yield from self._look(names, dry_run=dry_run)
+        if not dry_run:
+            self._context.sync.publish(self._table.table_id)
 
     def _batch(self) -> int:
         return keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
-
-    def _look_at_all(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
-        for names in batched(plan.names(LOOK), self._batch()):
-            yield from self._look(names, dry_run=dry_run)
 
     def _now(self) -> Table:
         return self._context.index.tables.load_by_id(self._table.table_id)
@@ -186,14 +173,35 @@ class MendFromMetastore:
             else:
                 yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
-    def _adopt(self, action: str, names: Sequence[str]) -> Iterator[Mended]:
-        listed_ms = self._context.index.now_ms()
-        adopted = AdoptedPartitions(self._context, self._table, self._found())
-        changes = adopted.changes(names, moves=action != ADD)
-        yield from adopted.left
-        reason = _ADOPTED[action]
-        if changes:
-            yield from self._commit(changes, reason, action, listed_ms)
+    def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
+        """Bring partitions to what the metastore has of them now."""
+        observer = MetastoreObserver(self._context, self._context.metastore.client(), self._found(), self._base)
+        there = observer.observe(dict.fromkeys(names, action == DROP))
+        left = there.left | dict.fromkeys(there.later, there.pending.why)
+        there.places = {name: place for name, place in there.places.items() if name not in there.lost}
+        there.lost.clear()
+        known = {key_of(name) for name in (*there.places, *there.gone)}
+        for name in names:
+            if there.pending.names(name):
+                left.setdefault(name, there.pending.why)
+            elif key_of(name) not in known:
+                left.setdefault(name, _GONE)
+        yield from (left_alone(self._name, name, why) for name, why in left.items())
+        state = there.state(must_lie=True)
+        if not state.names:
+            return
+        report = self._repair.look_at(
+            self._base, state.names, why="the metastore", metastore_state=state, dry_run=dry_run, operation="mend"
+        )
+        if report.version == self._base.version + 1:
+            # No other commit was in between, and no partition is in two batches.
+            self._base = replace(self._base, version=report.version)
+        asked = {key_of(name): name for name in names}
+        done = (entry.partition for entry in (*report.dropped, *report.added, *report.changed))
+        for name in dict.fromkeys(done):
+            yield Mended(self._name, action, asked.get(key_of(name), name), _ADOPTED[action])
+        for entry in report.skipped:
+            yield left_alone(self._name, entry.path, entry.reason)
 
     def _look(self, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
         base = replace(self._now(), version=self._base.version)
@@ -207,33 +215,3 @@ class MendFromMetastore:
                 yield Mended(self._name, entry.action, entry.path, entry.reason)
         for entry in (*report.refused, *report.skipped):
             yield left_alone(self._name, entry.path, entry.reason)
-
-    def _commit(
-        self, changes: Sequence[Change], reason: str, action: str = DROP, listed_ms: int | None = None
-    ) -> Iterator[Mended]:
-        """Commit what nobody else has changed meanwhile."""
-        index = self._context.index
-        deliver = self._context.metastore.accepts(self._table.definition)
-        try:
-            commit = index.commits.apply_changes(
-                self._table.table_id, changes, operation="mend", deliver=deliver, base=self._base,
-                summary={"source": "metastore"}, listed_at_ms=listed_ms,
-            )  # fmt: skip
-        except ConflictError as error:
-            changed: Collection[str]
-            if isinstance(error, DeletedFilesError):
-                listed_ms = index.now_ms() if error.has_ended else listed_ms
-                changed = partitions_to_leave(index, self._context.storage, self._table, changes, error)
-            else:
-                changed = index.living_partitions.changed_after(self._base, sorted({each.name for each in changes}))
-                if not changed:
-                    raise
-            yield from (left_alone(self._name, name, _AGAIN) for name in sorted(changed))
-            if rest := [each for each in changes if each.name not in changed]:
-                yield from self._commit(rest, reason, action, listed_ms)
-            return
-        if commit.version == self._base.version + 1:
-            # Nobody else's was in between, and no partition is in two batches.
-            self._base = replace(self._base, version=commit.version)
-        for name in dict.fromkeys(each.name for each in changes):
-            yield Mended(self._name, action, name, reason)

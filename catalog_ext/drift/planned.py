@@ -49,12 +49,6 @@ ADD, MOVE, DESCRIBE, DROP, LOOK = "add", "move", "describe", "drop", "look at"
 _SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"
 _DEFINITION = frozenset({DriftKind.COLUMN, DriftKind.PARAMETER})
 WHY_DROPPED = "the metastore does not have it; its files stay, and a repair adds it again, but for the mode drop"
-_REASONS = {
-    ADD: "the metastore has it",
-    MOVE: "the metastore has it elsewhere",
-    DESCRIBE: "the metastore has another descriptor of it",
-    DROP: WHY_DROPPED,
-}
 
 
 class PlannedMend:
@@ -119,8 +113,3 @@ class PlannedMend:
         """Yield the partitions that an action is for, by name."""
         rows = self._scratch.rows("SELECT name FROM plan WHERE action = ? ORDER BY name", (action,))
         return (name for (name,) in rows)
-
-    def preview(self, table: str) -> Iterator[Mended]:
-        """Yield what would be done with partitions, but for those whose files are compared."""
-        for action, reason in _REASONS.items():
-            yield from (Mended(table, action, name, reason) for name in self.names(action))

@@ -102,7 +102,7 @@ class RepairBatches:
             commit = self._index.commits.apply_changes(
                 self._table.table_id,
                 [p.change for p in batch],
-                operation="repair",
+                operation=self._options.operation,
                 summary={"mode": str(self._options.mode), "where": self._options.where, **self._source()},
                 deliver=self._options.deliver,
                 base=self._base,

@@ -71,12 +71,14 @@ class MetastoreState:
             new partition is by itself; None: as their table.
         lost: Those of ``places`` that it does not have, although no event says that they were dropped. Where nothing is
             at the place of such a one, it keeps the files that are registered: neither side says that they are gone.
+        must_lie: Whether those at whose places nothing lies are left as they are registered, or unregistered.
     """
 
     places: Mapping[str, str | None] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     descriptors: Mapping[str, PartitionDescriptor | None] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    must_lie: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,6 +105,7 @@ class RepairOptions:
         names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
             location with wildcards the predicate says what is listed.
         metastore_state: What the metastore says of these; None where the store alone decides.
+        operation: What the history says of its commits.
         confirm: Is called before each batch is committed; what it raises ends the repair.
     """
 
@@ -119,6 +122,7 @@ class RepairOptions:
     batch_partitions: int = 1000
     names: tuple[str, ...] | None = None
     metastore_state: MetastoreState | None = None
+    operation: str = "repair"
     confirm: Callable[[], None] = lambda: None
 
     @property

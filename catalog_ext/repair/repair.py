@@ -224,6 +224,7 @@ class Repair:
             places=state.places,
             gone=state.gone,
             lost=state.lost,
+            must_lie=state.must_lie,
         )
         self._found_nothing = found_nothing(scratch)
         report_taken(self._index, self._table, scratch)

@@ -95,6 +95,7 @@ class TableRepair:
         why: str,
         metastore_state: MetastoreState | None = None,
         dry_run: bool = False,
+        operation: str = "repair",
     ) -> RepairReport:
         """Compare single partitions with the store, commit the differences and publish them.
 
@@ -106,9 +107,10 @@ class TableRepair:
                 leaves.
             predicate: A bound predicate that all of them satisfy; what is listed where the location has wildcards.
             why: For the history.
-            metastore_state: The metastore's partitions. Nothing is published then, and no limit keeps what was dropped
-                there.
+            metastore_state: The metastore's partitions. No limit keeps what was dropped there, and nothing is published
+                but by a mend.
             dry_run: Preview only.
+            operation: What the history says of the commits: ``repair`` or ``mend``.
 
         Raises:
             StorageError: The table's location cannot be listed.
@@ -121,10 +123,12 @@ class TableRepair:
             dry_run=dry_run,
             mass_drop_percent=keys.MASS_DROP_PERCENT.read(*given),
             mass_drop_partitions=keys.MASS_DROP_PARTITIONS.read(*given),
-            deliver=metastore_state is None and self._context.metastore.accepts(table.definition),
+            deliver=(metastore_state is None or operation == "mend")
+            and self._context.metastore.accepts(table.definition),
             batch_partitions=keys.BATCH_PARTITIONS.read(*given),
             names=None if names is None else tuple(names),
             metastore_state=metastore_state,
+            operation=operation,
         )
         return self._repair(table, options, no_progress)
 

@@ -297,6 +297,7 @@ def observe_named(
     places: Mapping[str, str | None] | None = None,
     gone: Collection[str] = (),
     lost: Collection[str] = (),
+    must_lie: bool = False,
 ) -> None:
     """Copy both sides of single partitions into the scratch database; each is looked for at its place alone.
 
@@ -309,6 +310,7 @@ def observe_named(
         places: Where those lie (None: below the table's location) that are there whatever is found at their places.
         gone: Those that are not looked for.
         lost: Those of ``places`` that are left alone where nothing is found at their places.
+        must_lie: Whether all of ``places`` are.
     """
     located: dict[str, str | None] = dict.fromkeys(names)
     for some in batched(names, _NAMED_AT_ONCE):
@@ -328,6 +330,8 @@ def observe_named(
     looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
     list_locations(storage, looked_for, scratch, IgnoredNames.of(table.definition.properties))
     _leave_out_lost(scratch, lost)
+    if must_lie:
+        _leave_out_missing(storage, scratch, {name: table.directory(name, located[name]) for name in places or ()})
     if places and storage.store_has_directories(table.definition.location):
         _doubt_vanished(storage, table, located, scratch)
     scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
@@ -346,6 +350,18 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
         f" WHERE {nowhere} AND files > 0"
     )
     scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
+    for side in ("indexed_files", "indexed_partitions"):
+        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+
+
+def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
+    """Take partitions out of the comparison at whose places nothing lies, and say so."""
+    known = "SELECT name FROM listed_partitions UNION SELECT directory FROM failures"
+    there = {name for (name,) in scratch.rows(known)}
+    missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}
+    rows = ((name, name, 0, 0, f"nothing lies at {at}, where the metastore has it") for name, at in missing.items())
+    scratch.insert("skipped", rows, columns=5, ignore=True)
+    scratch.insert("protected", ((name,) for name in missing), columns=1, ignore=True)
     for side in ("indexed_files", "indexed_partitions"):
         scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 

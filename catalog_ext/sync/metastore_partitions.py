@@ -1,0 +1,173 @@
+"""What the metastore has of some partitions, as a change of the index needs it.
+
+The metastore says which partitions there are, where they lie and how they are read; the store says which files they
+have. Partitions about which a message of ours is on its way stay as they are: our own change decides about these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
+from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, values_of_hive
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.model.partition_names import partition_values
+from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.repair.options import MetastoreState
+from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.sync.pending import pending_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+    from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.sync.pending import PendingMessages
+
+NOT_A_PARTITION = "it is no partition of the table"
+
+
+@dataclass(slots=True)
+class MetastorePartitions:
+    """What the metastore has of partitions that were asked for.
+
+    Attributes:
+        pending: What it has yet to hear of the table.
+        places: Where those lie that the index is to have, by the index's names; None: below the table's location.
+        gone: Those of the index that go, because they were dropped there.
+        lost: Those of ``places`` that the metastore does not have, although no drop of them is known.
+        descriptors: How those are read that the index is to read otherwise than it does.
+        left: Those that are not taken over, by the names that were asked for, and why.
+        later: Those that can be judged only when our own alteration of the table has reached the metastore.
+    """
+
+    pending: PendingMessages
+    places: dict[str, str | None] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    descriptors: dict[str, PartitionDescriptor | None] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    later: set[str] = field(default_factory=set)
+
+    def state(self, *, must_lie: bool = False) -> MetastoreState:
+        """Return it as a repair takes it."""
+        return MetastoreState(self.places, frozenset(self.gone), self.descriptors, frozenset(self.lost), must_lie)
+
+
+class MetastoreObserver:
+    """Asks the metastore for partitions of one table.
+
+    Args:
+        context: What the parts share.
+        client: The metastore.
+        hive: The metastore's table.
+        table: The index's table, at the version that is changed.
+    """
+
+    def __init__(self, context: Context, client: HiveMetastore, hive: HiveTable, table: Table) -> None:
+        self._context = context
+        self._client = client
+        self._hive = hive
+        self._table = table
+        self._layout = Layout(table.definition)
+        self._require_allowed = context.allowed.for_many()
+
+    def observe(self, names: Mapping[str, bool]) -> MetastorePartitions:
+        """Return what the metastore has of partitions.
+
+        What is read first is never newer than what is read later: the index, the outbox, the metastore.
+
+        Args:
+            names: The partitions by name; True where one that the metastore does not have is known to be dropped.
+
+        Raises:
+            MetastoreError: The metastore does not answer, or a message for it cannot be read.
+        """
+        index = self._context.index
+        verdicts = {name: self._layout.judge(name) for name in names}
+        usable = [name for name, verdict in verdicts.items() if verdict.place is Place.PARTITION]
+        ours = _by_values(index.living_partitions.of_values(self._table, usable))
+        found = MetastorePartitions(pending_for(index, self._table.identifier, self._table))
+        hive = self._hive
+        theirs = {values_of_hive(p): p for p in self._client.partitions_by_names(hive.database, hive.name, usable)}
+        descriptors, own = Descriptors(hive, self._table.definition), index.descriptors.of_table(self._table)
+        for name, verdict in verdicts.items():
+            if verdict.place is not Place.PARTITION:
+                found.left[name] = verdict.reason or NOT_A_PARTITION
+                continue
+            values = partition_values(name)
+            mine, there = ours.get(values, []), theirs.get(values)
+            if there is None:
+                _note_missing(found, mine, is_dropped=names[name])
+                continue
+            reading = descriptors.reading(there)
+            if found.pending.definition and reading.difference is not None:
+                found.later.add(name)
+                continue
+            if reading.problem is not None:
+                found.left[name] = reading.problem
+                continue
+            try:
+                here = self._place(found, mine, there)
+            except (InvalidInputError, LocationNotAllowedError) as error:
+                found.left[name] = error.message
+                continue
+            known = next((p for p in mine if p.name == here), None)
+            descriptor = None if known is None or known.descriptor is None else own.get(known.descriptor)
+            if here is not None and reading.differs_from(descriptor, is_known=known is not None):
+                found.descriptors[here] = reading.descriptor
+        return found
+
+    def _place(self, found: MetastorePartitions, mine: Sequence[Partition], there: HivePartition) -> str | None:
+        """Note where the metastore has a partition; where a message of ours is on its way, where we have it.
+
+        Returns:
+            Its name here; None where a message about it is on its way.
+
+        Raises:
+            LocationNotAllowedError: The service does not serve the place.
+        """
+        table = self._table
+        known = next((p for p in mine if same_location(table.directory_of(p), there.location)), None)
+        known = known or next((p for p in mine if p.in_metastore), None)
+        name, location = from_hive_partition(self._hive, there)
+        location = None if location is None else canonical_location(location)
+        if location is not None:
+            self._require_allowed(Location.parse(location))
+        if known is None:
+            if found.pending.names(name):
+                return None
+            found.places[name] = location
+            return name
+        is_pending = found.pending.names(known.name)
+        stays = is_pending or same_location(table.directory_of(known), there.location)
+        found.places[known.name] = known.location if stays else canonical_location(there.location)
+        return None if is_pending else known.name
+
+
+def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_dropped: bool) -> None:
+    """Note a partition that the metastore does not have: one that was dropped goes, all others stay."""
+    held = {p.name: p.location for p in mine if p.in_metastore}
+    if not held:
+        return
+    comes_back = found.pending.definition or found.pending.names(next(iter(held)))
+    if is_dropped and not comes_back:
+        found.gone.update(held)
+        return
+    # It stays, or a change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
+    found.places.update(held)
+    if not comes_back:
+        found.lost.update(held)
+
+
+def _by_values(partitions: Sequence[Partition]) -> dict[tuple[str | None, ...], list[Partition]]:
+    """Return partitions by their values as they are spelled: ``01`` is another one to the metastore than ``1``."""
+    found: dict[tuple[str | None, ...], list[Partition]] = {}
+    for partition in partitions:
+        found.setdefault(partition_values(partition.name), []).append(partition)
+    return found
