@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
-from catalog_ext.drift.adopted_definition import adopted_columns, adopted_properties
-from catalog_ext.drift.definitions import DefinitionComparison
-from catalog_ext.drift.difference import OF_DEFINITION, DriftKind
+from catalog_ext.drift.definitions import COMMENT, DefinitionComparison
+from catalog_ext.drift.difference import MISSING, OF_DEFINITION, DriftKind
 from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Mended, PlannedMend, left_alone
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
@@ -17,10 +16,11 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.scan.equivalent_names import key_of
+from catalog_ext.sync.columns import adopted_columns
 from catalog_ext.sync.metastore_partitions import MetastoreObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.drift.difference import Difference
@@ -134,7 +134,7 @@ class MendFromMetastore:
         columns = [each for each in plan.definition if each.kind is DriftKind.COLUMN]
         if columns:
             yield from self._alter_columns(columns, dry_run=dry_run)
-        set_, removed = adopted_properties(plan.definition)
+        set_, removed = _adopted_properties(plan.definition)
         if not set_ and not removed:
             return
         try:
@@ -215,3 +215,18 @@ class MendFromMetastore:
                 yield Mended(self._name, entry.action, entry.path, entry.reason)
         for entry in (*report.refused, *report.skipped):
             yield left_alone(self._name, entry.path, entry.reason)
+
+
+def _adopted_properties(differences: Iterable[Difference]) -> tuple[dict[str, str], list[str]]:
+    """Return the properties to set and those to remove, so that the metastore's parameters are the table's."""
+    set_: dict[str, str] = {}
+    removed: list[str] = []
+    for each in differences:
+        if each.kind is not DriftKind.PARAMETER:
+            continue
+        name = "comment" if each.subject == COMMENT else each.subject
+        if each.metastore == MISSING:
+            removed.append(name)
+        else:
+            set_[name] = each.metastore or ""
+    return set_, removed

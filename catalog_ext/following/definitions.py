@@ -8,28 +8,23 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.keys import check_properties
 from catalog_ext.following.storage import not_followed, with_storage, written_storage
-from catalog_ext.metastore.errors import UnsupportedTypeChangeError
 from catalog_ext.metastore.hive.mapping.conversion import (
-    column_key,
     columns_of,
     from_hive,
-    hive_column,
     to_hive,
     user_parameters,
 )
-from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
+from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
-from catalog_ext.metastore.model.conversions import widening_problem
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY
-from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.sync.columns import adopted_columns, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from catalog_ext.metastore.hive.mapping.model import HiveTable
-    from catalog_ext.metastore.model.tables import Column, TableDefinition
-    from catalog_ext.metastore.model.types import DataType
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 _COMMENT = "comment"
 _NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "TRANSLATED_TO_EXTERNAL"})
@@ -104,8 +99,7 @@ def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Chang
         ours = with_storage(ours, theirs)
     elif found.format != ours.format:
         raise not_followed(ours, f"its format is {found.format}, and ours {ours.format}")
-    columns = _columns(ours, theirs, found) if changed.columns else ours.columns
-    return _with_properties(replace(ours, columns=columns), theirs, changed.parameters)
+    return _with_properties(adopted_columns(ours, theirs) if changed.columns else ours, theirs, changed.parameters)
 
 
 def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
@@ -115,53 +109,8 @@ def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
         MetastoreRefusedError: It has others.
     """
     keys = [(c.name, c.type) for c in to_hive(ours).partition_columns]
-    if [(c.name, hive_key_type(_type(theirs, c))) for c in theirs.partition_columns] != keys:
+    if [(c.name, hive_key_type(type_of(theirs, c))) for c in theirs.partition_columns] != keys:
         raise not_followed(ours, "it has other partition columns than ours, or of other types")
-
-
-def _columns(ours: TableDefinition, theirs: HiveTable, found: TableDefinition) -> tuple[Column, ...]:
-    there = columns_of(theirs)
-    if list(map(column_key, to_hive(ours).columns)) == list(map(column_key, there)):
-        return ours.columns
-    keys = {c.name.lower() for c in ours.partition_columns}
-    known = {c.name.lower(): c for c in ours.columns if c.name.lower() not in keys}
-    # Another Spark keeps the case of names, and types that Hive does not have.
-    spelled = {c.name.lower(): c for c in found.columns}
-    columns: list[Column] = []
-    for column in there:
-        mine = known.get(column.name)
-        if mine is not None and hive_column(mine, hive_type(mine.data_type) or "") == column:
-            columns.append(mine)
-            continue
-        other = spelled.get(column.name)
-        if other is None or hive_type(other.data_type) != hive_type(_type(theirs, column)):
-            other = replace(column, type=str(_type(theirs, column)))
-        if mine is not None:
-            _check_type(ours, mine, other)
-            kept = mine.type if hive_type(mine.data_type) == column.type else other.type
-            other = replace(mine, type=kept, comment=column.comment)
-        columns.append(other)
-    for number, column in enumerate(ours.columns):
-        if column.name.lower() in keys:
-            # Hive shows the path's value, and does not know of the column in the files.
-            columns.insert(min(number, len(columns)), column)
-    return tuple(columns)
-
-
-def _type(table: HiveTable, column: Column) -> DataType:
-    return parse_type(spark_type(column.type, column.name, str(table)))
-
-
-def _check_type(ours: TableDefinition, before: Column, after: Column) -> None:
-    if hive_type(before.data_type) == hive_type(after.data_type):
-        return
-    problem = widening_problem(ours.format, before.data_type, after.data_type)
-    if problem is not None:
-        raise UnsupportedTypeChangeError(
-            f"The column {before.name!r} of table {ours.identifier} has become {after.type.upper()} in the metastore, "
-            f"and stays {before.type.upper()} here: {problem}. Change it back there.",
-            {"table": str(ours.identifier), "column": before.name, "from": before.type, "to": after.type},
-        )
 
 
 def _with_properties(ours: TableDefinition, theirs: HiveTable, names: Collection[str]) -> TableDefinition:
