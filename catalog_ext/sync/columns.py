@@ -41,12 +41,12 @@ def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition
     spark = read_schema(theirs.parameters, str(theirs))
     spelled = {} if spark is None else {c.name.lower(): c for c in spark[0]}
     columns = [_adopted(column, known.get(column.name.lower()), spelled, theirs) for column in there]
+    check_columns((*columns, *ours.partition_columns))
     _check_types(ours, columns)
     for number, column in enumerate(ours.columns):
         if column.name.lower() in keys:
             # Hive shows the path's value, and does not know of the column in the files.
             columns.insert(min(number, len(columns)), column)
-    check_columns((*columns, *ours.partition_columns))
     return replace(ours, columns=tuple(columns))
 
 

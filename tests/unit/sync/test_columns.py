@@ -39,14 +39,14 @@ def test_rows_without_names_are_read_by_position(file_format: str) -> None:
     """A renamed column is another name for the same place; another type there would make NULL of its values."""
     ours = table(file_format, X, BIG)
     assert adopted(ours, Column("a", "int"), Column("y", "string")) == [("a", "int"), ("y", "string")]
-    with pytest.raises(UnsupportedTypeChangeError, match="'a' of table s.t as DATE at the place of 'X' INT"):
+    with pytest.raises(UnsupportedTypeChangeError, match=r"'a' of table s.t as DATE at the place of 'X' INT"):
         adopted(ours, Column("a", "date"), Column("y", "string"))
-    with pytest.raises(UnsupportedTypeChangeError, match="'X' of table s.t has become DATE"):
+    with pytest.raises(UnsupportedTypeChangeError, match=r"'X' of table s.t has become DATE"):
         adopted(ours, Column("x", "date"), Column("y", "string"))
 
 
 def test_files_with_names_are_read_by_name() -> None:
     ours = table("parquet", X, BIG)
     assert adopted(ours, Column("a", "date"), Column("y", "string")) == [("a", "date"), ("y", "string")]
-    with pytest.raises(UnsupportedTypeChangeError, match="and stays INT here"):
+    with pytest.raises(UnsupportedTypeChangeError, match=r"and stays INT here"):
         adopted(ours, Column("x", "date"), Column("y", "string"))
