@@ -18,16 +18,16 @@ from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
-from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
 from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from catalog_ext.metastore_sync.outbox import OutboxCommands
-from catalog_ext.metastore_sync.publishing import Publishing
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.partitions.commands import PartitionCommands
 from catalog_ext.partitions.maintenance import PartitionMaintenance
 from catalog_ext.repair.table_repair import TableRepair
+from catalog_ext.sync.exporting import Exporting
+from catalog_ext.sync.publishing import Publishing
 from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.creation import TableCreation
 from catalog_ext.tables.datasets import Datasets

@@ -46,7 +46,7 @@ def export(
         raise click.UsageError("Say where to: --to thrift://host:9083, or --sql for statements.")
     if sql and (shape.output != TABLE or dry_run):
         raise click.UsageError("--sql prints statements, and nothing else: leave --output and --dry-run out.")
-    from catalog_ext.metastore_sync.exporting import REFUSED
+    from catalog_ext.sync.exporting import REFUSED
 
     with invocation.catalog(with_metastore=False) as catalog:
         if to is None:

@@ -23,6 +23,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.table_patterns import TablePattern, is_pattern, no_table_matches
 from catalog_ext.metastore.model.views import View
 from catalog_ext.scan.equivalent_names import key_of
+from catalog_ext.sync.metastore_differences import view_partitions
 from catalog_ext.sync.pending import PendingMessages
 
 if TYPE_CHECKING:
@@ -210,16 +211,13 @@ def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingM
 def _partitions(
     index: Index, view: View, client: HiveMetastore, found: HiveTable, pending: PendingMessages
 ) -> Iterator[Difference]:
-    if not view.table.definition.partition_columns:
-        return
-    ours = {key_of(p.name): p.name for page in index.publications.pages(view.table) for p in page}
-    theirs = {key_of(name): name for name in client.partition_names(found.database, found.name)}
-    apart = sorted(ours.keys() ^ theirs.keys())
-    waiting = pending.among(apart)
-    for key in apart:
-        subject = ours.get(key) or theirs[key]
-        sides = (HAS_IT, MISSING) if key in ours else (MISSING, HAS_IT)
-        why = pending.why if key in waiting else ""
+    missing, unknown = view_partitions(index, client, view.table, found)
+    apart = {p.name: True for p in missing} | dict.fromkeys(unknown, False)
+    waiting = pending.among(map(key_of, apart))
+    for name, is_ours in sorted(apart.items()):
+        sides = (HAS_IT, MISSING) if is_ours else (MISSING, HAS_IT)
+        is_pending = key_of(name) in waiting
         yield Difference(
-            str(view.table.identifier), DriftKind.PARTITION, subject, None, *sides, evidence=why, pending=key in waiting
-        )
+            str(view.table.identifier), DriftKind.PARTITION, name, None, *sides,
+            evidence=pending.why if is_pending else "", pending=is_pending,
+        )  # fmt: skip

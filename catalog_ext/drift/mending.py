@@ -12,7 +12,7 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.predicates.name_filter import NameFilter
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.metastore_sync.publishing import IN_STEP, LEFT_OUT, REFUSED
+from catalog_ext.sync.publishing import IN_STEP, LEFT_OUT, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.conditions import Where
-    from catalog_ext.metastore_sync.publishing import Publishing
     from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.sync.publishing import Publishing
     from catalog_ext.tables.alter import TableAlterations
 
 _NOT_IN_INDEX = "in the metastore: the index does not have it; no file is touched"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Table
 from catalog_ext.sync.pending import pending_for
+from catalog_ext.sync.tables import find_relation, find_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from catalog_ext.following.doubts import TableDoubt
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
-    from catalog_ext.metastore.model.views import View
     from catalog_ext.tables.hive_import import HiveImport
     from catalog_ext.tables.removal import TableRemoval
 
@@ -79,7 +78,7 @@ class NewNames:
         found: dict[TableIdentifier, TableIdentifier] = {}
         for doubt in renamed:
             name = TableIdentifier(doubt.database, doubt.table)
-            ours = self._ours(name)
+            ours = find_relation(self._context.index, name)
             if not isinstance(ours, Table) or unrepresentable_reason(ours.definition) is not None:
                 continue
             if self._is_at(name, ours) or pending_for(self._context.index, name, ours).definition:
@@ -92,7 +91,7 @@ class NewNames:
     def _step(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
         """Return whether a table has got its name, or one has gone that had it."""
         for name, place in moves.items():
-            holder = self._ours(place)
+            holder = find_relation(self._context.index, place)
             if holder is None:
                 self._rename(name, place)
                 return True
@@ -109,7 +108,8 @@ class NewNames:
     def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
         """Return whether one of a circle has got a name that one of it had in between, which is nobody's now."""
         between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
-        free = next((name for name in between if self._ours(name) is None and self._find(name) is None), None)
+        index = self._context.index
+        free = next((n for n in between if find_relation(index, n) is None and self._find(n) is None), None)
         circle = next((name for name, place in moves.items() if place in moves), None)
         if free is None or circle is None:
             return False
@@ -132,16 +132,5 @@ class NewNames:
 
     def _find(self, name: TableIdentifier) -> HiveTable | None:
         if name not in self._theirs:
-            try:
-                self._theirs[name] = self._client.get_table(name.namespace, name.name)
-            except TableNotFoundError:
-                self._theirs[name] = None
+            self._theirs[name] = find_table(self._client, name)
         return self._theirs[name]
-
-    def _ours(self, name: TableIdentifier) -> Table | View | None:
-        try:
-            return self._context.index.views.load_relation(name)
-        except CatalogExtError as error:
-            if isinstance(error, IndexDatabaseError):
-                raise
-            return None

@@ -19,6 +19,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
 from catalog_ext.sync.pending import pending_for
+from catalog_ext.sync.tables import known_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -251,13 +252,10 @@ class FollowRun:
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
         refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
-        namespaces = set(self._index.namespaces.all())
         for database in client.list_databases():
             if not self._tables.takes(database):
                 continue
-            ours: set[str] = set()
-            if database in namespaces:
-                ours = {*self._index.tables.all(database), *self._index.views.list_names(database)}
+            ours = known_names(self._index, database)
             for name in client.list_tables(database):
                 if name not in ours and f"{database}.{name}" not in refused:
                     yield TableDoubt(database, name, definition=True, parameters=None)

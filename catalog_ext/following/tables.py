@@ -43,6 +43,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.sync.pending import pending_for
+from catalog_ext.sync.tables import find_relation, find_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +142,7 @@ class TableFollowing:
         refused: bool,
     ) -> None:  # fmt: skip
         identifier = TableIdentifier(doubt.database, doubt.table)
-        ours = self._ours(identifier)
+        ours = find_relation(self._context.index, identifier)
         if isinstance(ours, View):
             # The metastore's is ours, or refused where it is not.
             return
@@ -153,7 +154,7 @@ class TableFollowing:
             return
         outcome.version = ours.version
         pending = pending_for(self._context.index, identifier, ours)
-        theirs = _find(client, identifier)
+        theirs = find_table(client, identifier)
         if theirs is None or not self._is_same(theirs, ours):
             if pending.definition:
                 # Our own making, renaming or moving of it is on its way.
@@ -176,21 +177,13 @@ class TableFollowing:
             doubt.whole = True
         self._bring_partitions_in_step(client, theirs, ours, doubt, outcome, comparison)
 
-    def _ours(self, identifier: TableIdentifier) -> Table | View | None:
-        try:
-            return self._context.index.views.load_relation(identifier)
-        except CatalogExtError as error:
-            if isinstance(error, IndexDatabaseError):
-                raise
-            return None
-
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
         """Return if the metastore does not have a table that it gets nothing of from here.
 
         Raises:
             MetastoreRefusedError: It has it: it was imported from there, and only the index can read what it has.
         """
-        theirs = _find(client, ours.identifier)
+        theirs = find_table(client, ours.identifier)
         if theirs is not None and self._is_same(theirs, ours):
             raise not_followed(ours.definition, f"it could not be written there, as {reason}")
 
@@ -201,7 +194,7 @@ class TableFollowing:
         """Import a new table of a followed database."""
         if not self.takes(identifier.namespace) or pending_for(self._context.index, identifier, None).any:
             return
-        theirs = _find(client, identifier)
+        theirs = find_table(client, identifier)
         if theirs is None:
             return
         # Of a view, as of all that cannot be taken, the import says so.
@@ -252,8 +245,10 @@ class TableFollowing:
 
         Nothing there: it has gone on meanwhile, as an event that is yet to be read says of the name that it gets here.
         """
-        theirs = _find(client, to)
-        if self._ours(to) is not None or (theirs is not None and not self._is_same(theirs, ours)):
+        theirs = find_table(client, to)
+        if theirs is not None and not self._is_same(theirs, ours):
+            return False
+        if find_relation(self._context.index, to) is not None:
             return False
         self._imports.ensure_namespace(client, to.namespace)
         self._context.index.alterations.rename(ours.identifier, to, deliver=False)
@@ -371,10 +366,3 @@ def _has_moved(doubt: TableDoubt, ours: Table, theirs: HiveTable) -> bool:
     if doubt.dropped or theirs.table_type == VIRTUAL_VIEW:
         return False
     return any(same_location(place, ours.definition.location) for place in doubt.moved_from)
-
-
-def _find(client: HiveMetastore, identifier: TableIdentifier) -> HiveTable | None:
-    try:
-        return client.get_table(identifier.namespace, identifier.name)
-    except TableNotFoundError:
-        return None

@@ -24,7 +24,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
-from catalog_ext.metastore_sync.comparison import NamedPlaces
+from catalog_ext.metastore_sync.named_places import NamedPlaces
 from catalog_ext.writes.status import StatusEntry, not_taken_entries, status_entries
 
 if TYPE_CHECKING:

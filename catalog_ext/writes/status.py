@@ -11,7 +11,7 @@ from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.metastore_sync.not_taken import not_taken
+from catalog_ext.sync.tables import not_taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

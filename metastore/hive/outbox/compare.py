@@ -80,11 +80,6 @@ class ComparedPartition:
     found: HivePartition | None
 
     @property
-    def in_step(self) -> bool:
-        """Whether nothing is to be sent."""
-        return self.difference is None
-
-    @property
     def difference(self) -> PartitionDifference | None:
         """The first reason why it is to be sent; None for no reason."""
         if self.found is None:
@@ -124,15 +119,6 @@ def found_by_values(
     return {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
 
 
-def differing(
-    metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
-) -> tuple[dict[str, PartitionDifference], int]:
-    """Return the partitions that the metastore lacks or has otherwise, by name, and how many it has."""
-    both = compared(metastore, table, wanted)
-    differ = {each.name: each.difference for each in both if each.difference is not None}
-    return differ, sum(each.found is not None for each in both)
-
-
 def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
     """Return whether the metastore lacks statistics of the index, or has other ones.
 
@@ -149,7 +135,7 @@ def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str,
 def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
     """Return whether both sides say of the files what cannot be true of the same: what one does not know is no matter.
 
-    Hive counts rows that the index has not counted, so that every imported partition would differ by ``differing``.
+    Hive counts rows that the index has not counted: by ``statistics_differ`` every imported partition would differ.
     """
     return any(
         name in parameters and found.parameters.get(name, parameters[name]) != parameters[name]

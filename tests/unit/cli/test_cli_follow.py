@@ -16,8 +16,8 @@ from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
-from catalog_ext.metastore_sync import not_taken
 from catalog_ext.service.server import Service
+from catalog_ext.sync import tables
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import add, hive_table, open_catalog
 from tests.unit.following.test_following import catalog as catalog
@@ -275,7 +275,7 @@ def test_status_leaves_out_tables_whose_drop_is_pending(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many messages the outbox has."""
-    monkeypatch.setattr(not_taken, "_PENDING", 1)
+    monkeypatch.setattr(tables, "_PENDING", 1)
     catalog.follower.look()
     for name in ("a", "b"):
         made = replace(catalog.load_table("s.t").definition, identifier=TableIdentifier("s", name))

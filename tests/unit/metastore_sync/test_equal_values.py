@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.index.database.schema import partitions
 from catalog_ext.metastore.index.write import version_record
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from catalog_ext.metastore_sync import publishing
+from catalog_ext.sync import publishing
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.unit.partitions.test_partition_commands import equals
 from tests.writes import insert

@@ -18,8 +18,8 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
-from catalog_ext.metastore_sync.exporting import is_own
 from catalog_ext.metastore_sync.hive_statements import quoted
+from catalog_ext.sync.exporting import is_own
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import write
 from tests.unit.metastore_sync.test_publishing import everything
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore_sync.exporting import ExportEntry
+    from catalog_ext.sync.exporting import ExportEntry
 
 URIS = "thrift://other:9083"
 
@@ -46,7 +46,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
 def other(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     """The metastore to which is exported."""
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.exporting.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.sync.exporting.connect", lambda *_, **__: fake)
     return fake
 
 

@@ -22,9 +22,8 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
-from catalog_ext.metastore_sync import publishing
-from catalog_ext.metastore_sync.comparison import TablesInMetastore, compare_tables
-from catalog_ext.metastore_sync.not_taken import not_taken
+from catalog_ext.sync import publishing
+from catalog_ext.sync.tables import TablesInMetastore, compare_tables, not_taken
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewViewPartition
 from tests.fakes_metastore import FakeMetastore

@@ -15,21 +15,19 @@ from catalog_ext.metastore.errors import (
     IndexDatabaseError,
     InvalidConfigurationError,
     MetastoreUnavailableError,
-    NamespaceNotFoundError,
-    TableNotFoundError,
 )
 from catalog_ext.metastore.hive.embedded.lease import read_state
 from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore_sync.client import connect
-from catalog_ext.metastore_sync.exported_table import MADE, ExportedTable, ExportedView
 from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
+from catalog_ext.sync.exported_table import MADE, ExportedRelation
+from catalog_ext.sync.tables import relations, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -121,7 +119,7 @@ class Exporting:
                 )
             made: set[str] = set()
             for found in relations:
-                namespace = self._of(found).identifier.namespace
+                namespace = table_of(found).identifier.namespace
                 if namespace not in made and not dry_run:
                     make_database(client, to_hive_database(self._index.namespaces.load(namespace)))
                 made.add(namespace)
@@ -130,41 +128,24 @@ class Exporting:
             client.close()
 
     def _relations(self, pattern: str | None) -> Iterator[Table | View]:
-        """Return the tables of each namespace, and after them its views, which may read them."""
         if pattern is None:
-            return self._matching(TablePattern())
-        found = self._matching(TablePattern.parse(pattern, self._settings.name))
+            return relations(self._index)
+        found = relations(self._index, TablePattern.parse(pattern, self._settings.name))
         first = next(found, None)
         if first is None:
             raise no_table_matches(pattern, "The index has no table")
         return chain((first,), found)
 
-    def _matching(self, chosen: TablePattern) -> Iterator[Table | View]:
-        for namespace in filter(chosen.has_namespace, self._index.namespaces.all()):
-            for names in (self._index.tables.all(namespace), self._index.views.list_names(namespace)):
-                for name in filter(chosen.has_table, sorted(names)):
-                    try:
-                        yield self._index.views.load_relation(TableIdentifier(namespace, name))
-                    except (TableNotFoundError, NamespaceNotFoundError):
-                        continue  # dropped meanwhile
-
-    def _of(self, found: Table | View) -> Table:
-        return found.table if isinstance(found, View) else found
-
     def _one(self, client: HiveMetastore, found: Table | View, *, dry_run: bool) -> Iterator[ExportEntry]:
-        table = self._of(found)
+        table = table_of(found)
         name = str(table.identifier)
         reason = unrepresentable_reason(table.definition)
         if reason is not None:
             yield ExportEntry(name, LEFT_OUT, reason=reason)
             return
-        exported: ExportedTable | ExportedView
-        if isinstance(found, View):
-            exported = ExportedView(self._index, client, found)
-        else:
-            exported = ExportedTable(self._index, client, table)
+        exported = ExportedRelation(self._index, client, found, dry_run=dry_run)
         try:
-            exported.send(dry_run=dry_run)
+            exported.send()
         except (MetastoreUnavailableError, IndexDatabaseError):
             raise
         except CatalogExtError as error:
@@ -193,7 +174,7 @@ class Exporting:
     def _statements(self, relations: Iterator[Table | View]) -> Iterator[str]:
         made: set[str] = set()
         for found in relations:
-            table = self._of(found)
+            table = table_of(found)
             reason = unrepresentable_reason(table.definition)
             if reason is not None:
                 yield left_out(str(table.identifier), reason)

@@ -12,8 +12,6 @@ from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
     MetastoreUnavailableError,
-    NamespaceNotFoundError,
-    TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason, values_or_none
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
@@ -22,19 +20,18 @@ from catalog_ext.metastore.hive.outbox.compare import (
     PartitionDifference,
     check_ours,
     definition_differs,
-    differing,
     key_types_differ,
-    statistics_differ,
 )
 from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.index.write.publishing import Publication
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.predicates.name_filter import NameFilter
 from catalog_ext.metastore_sync.home import replace_embedded
+from catalog_ext.sync.metastore_differences import compared_pages, view_partitions
+from catalog_ext.sync.tables import find_table, relations, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +103,7 @@ class Publishing:
         """Bring the metastore to the index's state; yield what was done to each table, as it is done.
 
         Args:
-            table: One table or view; None for all, in the order of their names.
+            table: One table or view; None for all: those of a namespace in the order of their names, its views last.
             where: With a table: a condition, or a partition spec, that limits it to partitions; the definition stays.
             dry_run: Preview: compare, and change nothing.
 
@@ -128,7 +125,7 @@ class Publishing:
             if where is not None:
                 raise InvalidInputError("Partitions are chosen in one table: name it beside where.")
             return self._publish_all(dry_run=dry_run)
-        found = self._relation(chosen)
+        found = table_of(self._index.views.load_relation(chosen))
         if where is not None and found.definition.table_type is TableType.VIEW:
             raise InvalidInputError(f"{found.identifier} is a view, which is published as a whole: leave out where.")
         wanted = NameFilter(found, bound_where(found, where))
@@ -136,24 +133,12 @@ class Publishing:
 
     def _publish_all(self, *, dry_run: bool) -> Iterator[PublishEntry]:
         complete = True
-        for found in self._all():
+        for found in map(table_of, relations(self._index)):
             entry = self._publish_table(found, NameFilter(found, None), dry_run=dry_run)
             complete = complete and entry.action != REFUSED and not entry.pending
             yield entry
         if complete and not dry_run:
             replace_embedded(self._index, self._metastore.embedded_id)
-
-    def _all(self) -> Iterator[Table]:
-        for namespace in self._index.namespaces.all():
-            for name in sorted([*self._index.tables.all(namespace), *self._index.views.list_names(namespace)]):
-                try:
-                    yield self._relation(TableIdentifier(namespace, name))
-                except (TableNotFoundError, NamespaceNotFoundError):
-                    continue  # dropped meanwhile
-
-    def _relation(self, identifier: TableIdentifier) -> Table:
-        found = self._index.views.load_relation(identifier)
-        return found.table if isinstance(found, View) else found
 
     def _publish_table(self, table: Table, wanted: NameFilter, *, dry_run: bool) -> PublishEntry:
         name = str(table.identifier)
@@ -193,9 +178,8 @@ class Publishing:
         if self._index.outbox.has_pending_predecessor(table):
             # What the metastore has of the name is another table, and will be gone when this one is made.
             return Publication(create=True), _TABLE_MISSING
-        try:
-            found = client.get_table(table.identifier.namespace, table.identifier.name)
-        except TableNotFoundError:
+        found = find_table(client, table.identifier)
+        if found is None:
             return Publication(create=True), _TABLE_MISSING
         if definition.table_type is TableType.VIEW:
             if found.table_type != VIRTUAL_VIEW:
@@ -221,13 +205,8 @@ class Publishing:
 
     def _compared_view(self, client: HiveMetastore, table: Table, found: HiveTable) -> Publication:
         view = self._index.views.load(table.identifier)
-        ours: set[tuple[str, ...]] = set()
-        for page in self._index.publications.pages(table):
-            ours.update(values for p in page if (values := values_or_none(found, p.name)) is not None)
-        names = list(client.partition_names(found.database, found.name)) if table.definition.partition_columns else []
-        theirs = {values_or_none(found, name): name for name in names}
-        unknown = [name for values, name in theirs.items() if values not in ours]
-        differs = view_differs(found, view.table.definition, view.query) or not ours.issubset(theirs)
+        missing, unknown = view_partitions(self._index, client, table, found)
+        differs = view_differs(found, view.table.definition, view.query) or bool(missing)
         # Its text and its partitions are few: they are set as they are.
         return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
@@ -236,24 +215,14 @@ class Publishing:
     ) -> tuple[dict[str, PartitionDifference] | None, int]:
         """Return the wanted partitions that differ (None: so many that all are published), and how many are there."""
         names: dict[str, PartitionDifference] = {}
-        held, after = 0, -1
-        while True:
-            whole_page, following = self._index.publications.page(table, after)
-            page = [partition for partition in whole_page if wanted.chooses(partition.name)]
-            if table.definition.partition_columns:
-                differ, there = differing(client, found, page) if page else ({}, 0)
-                held += there
-            else:
-                differ = {
-                    p.name: PartitionDifference.STATISTICS for p in page if statistics_differ(found, p.parameters)
-                }
-            names.update(differ)
-            if following is None:
-                return names, held
+        there = 0
+        for page in compared_pages(self._index, client, table, found, wanted):
             if len(names) > _MOST_NAMES:
                 # A limited publication goes on with the rest when it is called again.
                 return (names, -1) if wanted.is_limited else (None, -1)
-            after = following
+            names |= page.differ
+            there += page.there
+        return names, there
 
     def _unknown(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter, held: int

@@ -1,0 +1,89 @@
+"""What the metastore is to get of a table or view: the partitions that it lacks or has otherwise than the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.hive.mapping.conversion import values_or_none
+from catalog_ext.metastore.hive.outbox.compare import PartitionDifference, compared, statistics_differ
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.messages import PublishedPartition
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.name_filter import NameFilter
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPage:
+    """Some partitions of the index beside the metastore's.
+
+    Attributes:
+        partitions: As the metastore is to have them.
+        differ: Those that it lacks or has otherwise, by name, and what differs first.
+        there: How many of them it has.
+    """
+
+    partitions: list[PublishedPartition]
+    differ: Mapping[str, PartitionDifference]
+    there: int
+
+
+def compared_pages(
+    index: Index, client: HiveMetastore, table: Table, found: HiveTable | None, wanted: NameFilter | None = None
+) -> Iterator[ComparedPage]:
+    """Yield the partitions of a table, some at a time, with what differs in the metastore: one call for each page.
+
+    A table without partition columns has one, ``''``, of which the statistics are the table's.
+
+    Args:
+        index: The index.
+        client: The metastore.
+        table: The index's table.
+        found: The metastore's table of the name; None where it has none: then all partitions are missing.
+        wanted: Chooses the partitions; None for all.
+
+    Raises:
+        MetastoreError: It does not answer.
+    """
+    for page in index.publications.pages(table):
+        partitions = page if wanted is None else [p for p in page if wanted.chooses(p.name)]
+        if found is None:
+            yield ComparedPage(partitions, dict.fromkeys((p.name for p in partitions), PartitionDifference.MISSING), 0)
+        elif not table.definition.partition_columns:
+            differ = [p.name for p in partitions if statistics_differ(found, p.parameters)]
+            yield ComparedPage(partitions, dict.fromkeys(differ, PartitionDifference.STATISTICS), len(partitions))
+        else:
+            both = compared(client, found, partitions) if partitions else []
+            named = {each.name: each.difference for each in both if each.difference is not None}
+            yield ComparedPage(partitions, named, sum(each.found is not None for each in both))
+
+
+def view_partitions(
+    index: Index, client: HiveMetastore, view: Table, found: HiveTable | None
+) -> tuple[list[PublishedPartition], list[str]]:
+    """Return the partitions of a view that the metastore lacks, and the names of those that the index does not have.
+
+    Args:
+        index: The index.
+        client: The metastore.
+        view: The view's table.
+        found: The metastore's view of the name; None where it has none.
+
+    Raises:
+        MetastoreError: It does not answer.
+    """
+    if not view.definition.partition_columns:
+        return [], []
+    ours = [partition for page in index.publications.pages(view) for partition in page]
+    if found is None:
+        return ours, []
+    theirs = {values_or_none(found, name): name for name in client.partition_names(found.database, found.name)}
+    missing = [p for p in ours if values_or_none(found, p.name) not in theirs]
+    known = {values_or_none(found, p.name) for p in ours}
+    return missing, [name for values, name in theirs.items() if values not in known]

@@ -1,0 +1,158 @@
+"""Which tables and views the index and the metastore have, by their names and locations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError, NamespaceNotFoundError, NotFoundError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.table_patterns import TablePattern
+from catalog_ext.metastore.model.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+_NAMESPACES = 100
+"""Namespaces that ``not_taken`` compares, a call of the metastore each."""
+
+_PENDING = 1000
+"""Messages of the outbox that are read at a time."""
+
+ALL = TablePattern()
+
+
+def table_of(found: Table | View) -> Table:
+    """Return the table, or the view's."""
+    return found.table if isinstance(found, View) else found
+
+
+def relations(index: Index, chosen: TablePattern = ALL) -> Iterator[Table | View]:
+    """Yield the index's tables of each namespace, and after them its views, which may read them; each kind by name."""
+    for namespace in filter(chosen.has_namespace, index.namespaces.all()):
+        for names in (index.tables.all(namespace), index.views.list_names(namespace)):
+            for name in filter(chosen.has_table, sorted(names)):
+                try:
+                    yield index.views.load_relation(TableIdentifier(namespace, name))
+                except (TableNotFoundError, NamespaceNotFoundError):
+                    continue  # dropped meanwhile
+
+
+def find_table(metastore: HiveMetastore, identifier: TableIdentifier) -> HiveTable | None:
+    """Return the metastore's table or view of a name; None where it has none.
+
+    Raises:
+        MetastoreError: It does not answer, or refuses.
+    """
+    try:
+        return metastore.get_table(identifier.namespace, identifier.name)
+    except TableNotFoundError:
+        return None
+
+
+def find_relation(index: Index, identifier: TableIdentifier) -> Table | View | None:
+    """Return the index's table or view of a name; None where it has none, or can have none of such a name.
+
+    Raises:
+        IndexDatabaseError: The index does not answer.
+    """
+    try:
+        return index.views.load_relation(identifier)
+    except (NotFoundError, InvalidInputError):
+        return None
+
+
+def known_names(index: Index, namespace: str) -> set[str]:
+    """Return the names of the index's tables and views in a namespace; none where it does not have the namespace."""
+    try:
+        return {*index.tables.all(namespace), *index.views.list_names(namespace)}
+    except NamespaceNotFoundError:
+        return set()
+
+
+@dataclass(frozen=True, slots=True)
+class TablesInMetastore:
+    """What the metastore has of the index's tables.
+
+    Attributes:
+        compared: Tables and views that the metastore is to have.
+        missing: Those that it does not have, and of which no message is pending.
+        elsewhere: Those of whose name it has another, at another location.
+    """
+
+    compared: int
+    missing: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+
+
+def compare_tables(index: Index, metastore: HiveMetastore) -> TablesInMetastore:
+    """Return what the index's tables and views are in the metastore; partitions are not looked at.
+
+    Raises:
+        CatalogExtError: One of the two cannot be read.
+    """
+    compared, missing, elsewhere = 0, [], []
+    there: dict[str, set[str]] = {}
+    for relation in relations(index):
+        table = table_of(relation)
+        identifier = table.identifier
+        if unrepresentable_reason(table.definition) is not None:
+            continue
+        compared += 1
+        if identifier.namespace not in there:
+            there = {identifier.namespace: set(metastore.list_tables(identifier.namespace))}
+        if identifier.name not in there[identifier.namespace]:
+            if not index.outbox.pending_of(table.table_id)[0]:
+                missing.append(str(identifier))
+        elif not isinstance(relation, View):
+            found = find_table(metastore, identifier)
+            if found is None or not same_location(found.location, table.definition.location):
+                elsewhere.append(str(identifier))
+    return TablesInMetastore(compared, tuple(missing), tuple(elsewhere))
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """The tables of a namespace that the metastore has and the index does not have.
+
+    Attributes:
+        names: Their names, in order.
+    """
+
+    namespace: str
+    names: tuple[str, ...]
+
+
+def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
+    """Yield what the metastore has in the namespaces of the index, and the index does not have.
+
+    Tables whose end the outbox has still to deliver do not count, nor do those that a follower has refused.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
+    # Read before the metastore: a message leaves the outbox when the metastore has done what it says.
+    pending = set(_pending(index))
+    databases = set(metastore.list_databases())
+    for namespace in islice(filter(databases.__contains__, index.namespaces.all()), _NAMESPACES):
+        unknown = set(metastore.list_tables(namespace)) - known_names(index, namespace)
+        names = sorted(name for name in unknown if f"{namespace}.{name}" not in refused | pending)
+        if names:
+            yield NotTaken(namespace, tuple(names))
+
+
+def _pending(index: Index) -> Iterator[str]:
+    """Yield the tables that messages of the outbox are about."""
+    after = 0
+    while page := index.outbox.pending(_PENDING, after=after):
+        after = page[-1].outbox_id
+        yield from (f"{each.namespace}.{each.table}" for each in page)
