@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -19,6 +20,8 @@ from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
 from catalog_ext.metastore.storage.listed import NO_PATH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.metastore.model.types import DataType
     from catalog_ext.metastore.model.values import Key
@@ -51,6 +54,16 @@ _NO_NAMES = ("", ".", "..")
 _UNREACHABLE = JudgedDirectory(Place.NONCONFORMING, NO_PATH)
 _REMEMBERED = 16_384
 
+_PLAIN_VALUES = {
+    "string": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
+    "tinyint": r"\d{1,2}",
+    "smallint": r"\d{1,4}",
+    "int": r"\d{1,9}",
+    "bigint": r"\d{1,18}",
+    "date": r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])",
+}
+"""Texts that are values of a type whatever else is true: most values of most tables."""
+
 
 class _Component(NamedTuple):
     """What one directory name says: a typed value, or the reason why it is none of a partition column."""
@@ -81,6 +94,7 @@ class Layout:
         # Names of the deepest level that are values of its key: what most directories end in.
         self._last_names: set[str] = set()
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
+        self._is_plain = None if predicate is not None else _plain_partitions(self.keys, self.ignored)
 
     def judge(self, directory: str) -> JudgedDirectory:
         """Return the verdict on a directory.
@@ -88,6 +102,9 @@ class Layout:
         Args:
             directory: Its path relative to the table's location, ``''`` for the location itself.
         """
+        if self._is_plain is not None and self._is_plain(directory) is not None:
+            # A third of the time of a listing goes into this question otherwise.
+            return _PARTITION
         depth = directory.count("/") + 1
         if self._leaves_are_partitions and depth == len(self.keys):
             parent, _, name = directory.rpartition("/")
@@ -158,6 +175,14 @@ class Layout:
         if name.lower() in self._lower_names:
             return f"the key {_shown(name)} stands where {expected!r} is expected (keys in the wrong order)"
         return f"the key {_shown(name)} is not a partition column; {expected!r} is expected here"
+
+
+def _plain_partitions(keys: tuple[Key, ...], ignored: IgnoredNames) -> Callable[[str], object] | None:
+    """Return what matches names of partitions that need no closer look; None where each needs it."""
+    if not keys or ignored.has_globs or not all(key.type.name in _PLAIN_VALUES for key in keys):
+        return None
+    components = (f"{re.escape(key.name)}={_PLAIN_VALUES[key.type.name]}" for key in keys)
+    return re.compile("/".join(components), re.ASCII).fullmatch
 
 
 def _shown(text: str) -> str:

@@ -198,7 +198,8 @@ class StoreObserver:
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
-        place = self._place_of(directory)
+        last = self._last_judged
+        place = last[1] if last is not None and last[0] == directory else self._judge(directory).place
         if not name:
             if place in (Place.PARTITION, Place.ABOVE):
                 self._skip(_path(event), MARKER, files=1, size=event.size)

@@ -29,6 +29,9 @@ PartitionRow: TypeAlias = tuple[str, str | None, int, int]
 """A registered partition's name, its location if it has one of its own, its files and their bytes."""
 
 _BUCKETS = 1 << 14
+_IN_MEMORY = 8 << 20
+"""Bytes of a side's rows that wait in memory; those of a larger table wait in a file."""
+
 _MASK = _BUCKETS - 1
 # What is stored elsewhere cannot be made to have the digest of something else.
 _SALT = secrets.token_hex(8)
@@ -97,7 +100,7 @@ class _Side:
         self._with_files = with_files
         self._timeless = timeless
         with _translated():
-            self._rows = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by ``close``
+            self._rows = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- closed by ``close``
 
     def close(self) -> None:
         self._rows.close()

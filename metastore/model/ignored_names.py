@@ -47,13 +47,23 @@ class IgnoredNames:
                 {"key": IGNORED_NAMES_PROPERTY, "value": text[:100]},
             ) from None
 
+    @property
+    def has_globs(self) -> bool:
+        """Whether the table has globs of its own."""
+        return self._expression is not None
+
     def directory(self, name: str) -> bool:
         """Return whether nothing in a directory of this name is a part of the table."""
         return is_hidden(name) or self.is_matched(name)
 
     def file(self, name: str) -> bool:
         """Return whether a file of this name is no part of the table."""
-        return is_hidden(name) or is_marker(name) or self.is_matched(name)
+        # Asked of each file of a listing: ``is_hidden``, ``is_marker`` and ``is_matched`` without their calls.
+        return (
+            (name.startswith(("_", ".")) and "=" not in name)
+            or name.endswith(_MARKER)
+            or (self._expression is not None and self._expression.match(name) is not None)
+        )
 
     def is_matched(self, name: str) -> bool:
         """Return whether one of the globs matches the name."""
