@@ -36,9 +36,10 @@ _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renam
     help="Databases whose new tables are imported, with commas between them; * for all. Default: `follow.databases`.",
 )
 @click.option("--once", is_flag=True, help="Deal with what there is and end.")
+@click.option("--dry-run", is_flag=True, help="Preview: say what would be done, change nothing and end.")
 @json_option
 @click.pass_obj
-def follow(invocation: Invocation, databases: str | None, once: bool, as_json: bool) -> int:
+def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: bool, as_json: bool) -> int:
     """Bring the index in step with what Hive engines change in the metastore, until interrupted.
 
     Reads the metastore's log of events; where it keeps none, partitions are compared from time to time. Partitions that
@@ -49,13 +50,19 @@ def follow(invocation: Invocation, databases: str | None, once: bool, as_json: b
     in step, whichever run has found it, and with 4 where another one follows. What `import` refuses for good (views,
     ACID, Avro, …) was never in the index: it is told of when it is first met, and is no failure.
 
+    With --dry-run events stay unread, and another process may follow meanwhile. The command exits with 1 where a table
+    would be refused, or left for another look.
+
     \b
     catalog-ext follow
     catalog-ext follow --databases sales,logs
     catalog-ext follow --once --json
+    catalog-ext follow --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     chosen = None if databases is None else follow_keys.FOLLOW_DATABASES.value_of(databases)
     with invocation.catalog(at_once=True) as catalog, _told_once():
+        if dry_run:
+            return _preview(catalog, chosen, as_json)
         if once:
             return _once(catalog, chosen, as_json)
         try:
@@ -84,6 +91,16 @@ def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> 
             state = "refused" if each.doubt is None else "left"
             note(message_console(), f"{one_line(each.table)} is still {state}: {one_line(each.error)}")
     return EXIT_ERROR if kept else 0
+
+
+def _preview(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> int:
+    if databases is not None:
+        catalog.follower.check_databases(databases)
+    outcome = catalog.follower.look(databases, dry_run=True)
+    _print(outcome, as_json)
+    if not as_json:
+        note(output_console(), "Nothing was changed: this is a preview.")
+    return EXIT_ERROR if any(each.action in ("left", "refused") for each in outcome.tables) else 0
 
 
 def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:

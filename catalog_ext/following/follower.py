@@ -61,7 +61,7 @@ class Follower:
 
     def look(
         self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None, *,
-        at_once: bool = False,
+        at_once: bool = False, dry_run: bool = False,
     ) -> FollowOutcome:  # fmt: skip
         """Look once at what others have changed, up to now, and return what that has come to.
 
@@ -69,6 +69,7 @@ class Follower:
             databases: Databases whose new tables are taken; None for the setting ``follow.databases``.
             done: Is called after each batch with what that has come to.
             at_once: Whether a metastore without a log is compared now, however recently it was.
+            dry_run: Preview: say what would be done, and change nothing; beside a follower that is at work, too.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
@@ -77,6 +78,10 @@ class Follower:
         """
         self._require_metastore()
         chosen = self._databases if databases is None else frozenset(name.lower() for name in databases)
+        if dry_run:
+            return FollowRun(
+                self._context, self._parts, chosen, 0.0, self._holder, LookedAt(), dry_run=True
+            ).run(done)  # fmt: skip
         with self._looking, FollowerLease(self._context.index.followed, self._holder) as lease:
             if not lease.held:
                 return FollowOutcome(WAITING)

@@ -6,6 +6,7 @@ which of them to look at, and that a partition that is missing was dropped by so
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidPartitionNameError
@@ -39,8 +40,9 @@ WHY = "the metastore's events"
 class PartitionFollowing:
     """Looks at partitions of a table that are in doubt."""
 
-    def __init__(self, context: Context, repair: TableRepair) -> None:
+    def __init__(self, context: Context, repair: TableRepair, *, dry_run: bool) -> None:
         self._context = context
+        self._dry_run = dry_run
         self._repair = repair
 
     def bring_in_step(
@@ -59,7 +61,9 @@ class PartitionFollowing:
             reason: str | None = None
             for _ in range(_ATTEMPTS):
                 # What is read first is never newer than what is read later: the index, the outbox, the metastore.
-                table = self._context.index.tables.load_by_id(table.table_id)
+                now = self._context.index.tables.load_by_id(table.table_id)
+                # In a preview a table that was moved is not where it would be.
+                table = replace(now, definition=table.definition) if self._dry_run else now
                 pending, reason = self._look(client, hive, table, pending, outcome)
                 if not pending:
                     break
@@ -91,7 +95,7 @@ class PartitionFollowing:
         if not state.names:
             return later, _OURS_IS_PENDING if later else None
         outcome.looked_at += len(state.places)
-        report = self._repair.look_at(table, state.names, why=WHY, metastore_state=state)
+        report = self._repair.look_at(table, state.names, why=WHY, metastore_state=state, dry_run=self._dry_run)
         outcome.version = report.version
         for action in ("added", "dropped", "changed"):
             done = {entry.partition for entry in getattr(report, action)}

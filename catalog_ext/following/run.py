@@ -50,16 +50,18 @@ class FollowRun:
 
     def __init__(
         self, context: Context, parts: tuple[TableRepair, HiveImport, TableRemoval], databases: frozenset[str],
-        compare_s: float, holder: str, looked_at: LookedAt,
+        compare_s: float, holder: str, looked_at: LookedAt, *, dry_run: bool = False,
     ) -> None:  # fmt: skip
         self._context = context
         self._looked_at = looked_at
         self._index = context.index
         self._followed = context.index.followed
-        self._tables = TableFollowing(context, *parts, databases)
+        self._tables = TableFollowing(context, *parts, databases, dry_run=dry_run)
+        self._dry_run = dry_run
         self._compare_ms = round(compare_s * 1000)
         self._holder = holder
         self._mark: str | None = None
+        self._forgotten = False
         self.unread: tuple[int, int] | None = None
 
     def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:
@@ -75,7 +77,7 @@ class FollowRun:
         # One that had no identity yet was known by its address, and gets one with our first change.
         if state.metastore_id not in (who, self._context.metastore.uri()):
             state = replace(state, event_id=None, compared_at_ms=None)
-            self._followed.forget_seen()
+            self._forget_seen()
         cursor = None if newest is None else state.event_id
         self._mark = state.mark if cursor is not None else None
         whole = FollowOutcome(COMPARISON if newest is None else LOG, event_id=cursor, newest_id=newest)
@@ -119,6 +121,7 @@ class FollowRun:
             logger.warning("%s. All that is followed is compared.", gap)
             yield self._compare(client, who, newest, newest, gap, again=False, drops=True)
             return
+        doubts: dict[str, TableDoubt] = {}
         while cursor < newest:
             batch = self._read(client, cursor, newest, unread)
             if batch.lost is not None:
@@ -126,7 +129,12 @@ class FollowRun:
                 return
             # More may have come since it was asked for the newest.
             newest = max(newest, batch.upto)
-            yield self._apply(client, who, newest, batch)
+            if self._dry_run and batch.gap is None and batch.upto < newest:
+                # Later events are about what earlier ones would have changed: one look says what all come to.
+                _add(doubts, batch)
+                self._mark = batch.mark
+            else:
+                yield self._apply(client, who, newest, batch, doubts)
             cursor, unread = batch.upto, 0
 
     def _begin(self, client: HiveMetastore, who: str, newest: int, lost: str | None) -> FollowOutcome:
@@ -134,7 +142,7 @@ class FollowRun:
         if lost is not None:
             logger.warning("Of the metastore %s. All that is followed is compared.", lost)
             # Where its database was set back, what it does not have was never dropped.
-            self._followed.forget_seen()
+            self._forget_seen()
         # What is older than the look is in it; what comes meanwhile is read afterwards.
         return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
 
@@ -178,24 +186,28 @@ class FollowRun:
         elif due := self._due():
             yield self._settle(client, FollowOutcome(COMPARISON), due, who)
 
-    def _apply(self, client: HiveMetastore, who: str, newest: int, batch: LogEvents) -> FollowOutcome:
+    def _apply(
+        self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, TableDoubt]
+    ) -> FollowOutcome:
+        """Look at what events put in doubt, and in a preview what those ``before`` them do."""
         self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
-            doubts = doubts_of(batch.events)
+            doubts = _add(before, batch)
             return self._compare(
                 client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=doubts,
                 events=len(batch.events),
             )  # fmt: skip
         outcome = FollowOutcome(LOG, len(batch.events), batch.upto, newest)
         # Where events come with every look, there is never a look without any in which others would be tried again.
-        return self._settle(client, outcome, {**self._due(), **doubts_of(batch.events)}, who)
+        return self._settle(client, outcome, {**self._due(), **_add(before, batch)}, who)
 
     def _compare(
         self, client: HiveMetastore, who: str, upto: int | None, newest: int | None, gap: str | None, *, again: bool,
         drops: bool, known: Mapping[str, TableDoubt] | None = None, events: int = 0,
     ) -> FollowOutcome:  # fmt: skip
         """Compare all that is followed."""
+        drops = drops and not self._forgotten
         if upto is not None and known is None:
             self._mark = next(iter(self._marks_at(client, upto)), None)
         doubts = dict(known or {})
@@ -296,9 +308,23 @@ class FollowRun:
         )  # fmt: skip
         return outcome
 
+    def _forget_seen(self) -> None:
+        self._forgotten = True
+        if not self._dry_run:
+            self._followed.forget_seen()
+
     def _advance(self, progress: Progress) -> None:
-        if not self._followed.advance(self._holder, progress):
+        if not self._dry_run and not self._followed.advance(self._holder, progress):
             logger.warning("Another process follows the metastore now; what was done meanwhile is done again there.")
+
+
+def _add(doubts: dict[str, TableDoubt], batch: LogEvents) -> dict[str, TableDoubt]:
+    """Take in what the events of a batch put in doubt, and return all of it."""
+    for name, doubt in doubts_of(batch.events).items():
+        if name in doubts:
+            doubt.come_after(doubts[name])
+        doubts[name] = doubt
+    return doubts
 
 
 def _kept(done: TableOutcome, known: KeptDoubt | None) -> tuple[KeptDoubt, int]:

@@ -73,17 +73,21 @@ class TableFollowing:
         imports: Takes new tables.
         removal: Lets go of those that were dropped.
         databases: Databases whose new tables are taken; ``*`` for all.
+        dry_run: Whether nothing is changed: outcomes say what would be done.
     """
 
     def __init__(
         self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval,
-        databases: frozenset[str],
+        databases: frozenset[str], *, dry_run: bool,
     ) -> None:  # fmt: skip
         self._context = context
         self._imports = imports
         self._removal = removal
         self._databases = databases
-        self._partitions = PartitionFollowing(context, repair)
+        self._dry_run = dry_run
+        self._renamed: dict[TableIdentifier, Table] = {}
+        """In a preview the tables that would have other names, by those."""
+        self._partitions = PartitionFollowing(context, repair, dry_run=dry_run)
 
     def takes(self, database: str) -> bool:
         """Return whether new tables of a database are taken."""
@@ -96,6 +100,9 @@ class TableFollowing:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
             IndexDatabaseError: The index does not.
         """
+        if self._dry_run:
+            # Each table says for itself that it would be renamed.
+            return {}
         names = NewNames(self._context, self._imports, self._removal, client, doubts)
         try:
             names.settle()
@@ -142,7 +149,7 @@ class TableFollowing:
         refused: bool,
     ) -> None:  # fmt: skip
         identifier = TableIdentifier(doubt.database, doubt.table)
-        ours = find_relation(self._context.index, identifier)
+        ours = self._renamed.get(identifier) or find_relation(self._context.index, identifier)
         if isinstance(ours, View):
             # The metastore's is ours, or refused where it is not.
             return
@@ -197,6 +204,10 @@ class TableFollowing:
         theirs = find_table(client, identifier)
         if theirs is None:
             return
+        if self._dry_run:
+            self._imports.check_table(client, identifier)
+            outcome.action = "imported"
+            return
         # Of a view, as of all that cannot be taken, the import says so.
         taken = self._imports.import_table(str(identifier))
         # As it was before: what somebody has changed of it since is told by an event, or the next comparison.
@@ -235,7 +246,8 @@ class TableFollowing:
                 {"table": table},
             )
         else:
-            self._removal.unregister_table(str(ours.identifier))
+            if not self._dry_run:
+                self._removal.unregister_table(str(ours.identifier))
             outcome.action = "removed"
         if theirs is not None:
             self._take(client, ours.identifier, outcome)
@@ -248,6 +260,9 @@ class TableFollowing:
         theirs = find_table(client, to)
         if theirs is not None and not self._is_same(theirs, ours):
             return False
+        if self._dry_run:
+            self._renamed[to] = ours
+            return True
         if find_relation(self._context.index, to) is not None:
             return False
         self._imports.ensure_namespace(client, to.namespace)
@@ -265,11 +280,12 @@ class TableFollowing:
             raise not_followed(ours.definition, f"it is a managed table, and lies at {theirs.location} now")
         place = canonical_location(theirs.location)
         self._context.allowed.require(Location.parse(place))
-        moved = self._context.index.alterations.alter(
+        outcome.altered = True
+        if self._dry_run:
+            return replace(ours, definition=replace(ours.definition, location=place))
+        return self._context.index.alterations.alter(
             ours.identifier, lambda now: replace(now, location=place), deliver=False
         )  # fmt: skip
-        outcome.altered = True
-        return moved
 
     def _alter(
         self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome, *,
@@ -288,15 +304,17 @@ class TableFollowing:
             if (new.format, new.options) != (ours.definition.format, ours.definition.options):
                 check_partitions(self._context.index, client, ours, theirs, new)
                 check = partial(check_version, ours)
-            self._context.index.alterations.alter(
-                ours.identifier, lambda now: followed_definition(now, theirs, changed), check=check, deliver=False
-            )
+            if not self._dry_run:
+                self._context.index.alterations.alter(
+                    ours.identifier, lambda now: followed_definition(now, theirs, changed), check=check, deliver=False
+                )
         except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
             outcome.action, outcome.error = "refused", error.message
             logger.warning("What somebody has made of table %s is refused: %s", doubt.name, error.message)
             return
         outcome.altered = True
-        self._context.sync.publish(ours.table_id)
+        if not self._dry_run:
+            self._context.sync.publish(ours.table_id)
 
     def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
         """Return what somebody has changed: what events say, or else what was not so at the last comparison."""
@@ -322,7 +340,8 @@ class TableFollowing:
             made_anew = doubt.dropped and doubt.created
             found, missing = comparison.partitions(theirs, ours, outcome, made_anew=made_anew)
             seen = Seen(ours.version, missing, written_definition(theirs))
-            self._context.index.followed.note_seen(ours.table_id, seen)
+            if not self._dry_run:
+                self._context.index.followed.note_seen(ours.table_id, seen)
             for name, each in found.items():
                 known = doubts.setdefault(name, each)
                 known.dropped = known.dropped or each.dropped
@@ -340,7 +359,7 @@ class TableFollowing:
 
         Who follows by comparisons alone would look at them again and again, and every ``drift`` would tell of them.
         """
-        if not miscounted:
+        if not miscounted or self._dry_run:
             return
         index = self._context.index
         table = index.tables.load_by_id(ours.table_id)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.changes import Change
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Namespace, TableDefinition
     from catalog_ext.tables.creation import TableCreation
 
@@ -81,11 +82,8 @@ class HiveImport:
             MetastoreUnavailableError: The metastore does not answer.
         """
         identifier = self._context.identify(table)
-        self._creation.check_free(identifier, namespace_too=False)
-        checked = checked_properties(properties or {})
         client = self._context.metastore.client()
-        hive_table = client.get_table(identifier.namespace, identifier.name)
-        definition = self._definition(from_hive(hive_table), checked)
+        hive_table, definition = self.check_table(client, identifier, properties)
         self.ensure_namespace(client, identifier.namespace)
         # Its files are there already: a managed one of the metastore does not make the warehouse ours.
         self._context.marks.look(Location.parse(definition.location))
@@ -102,6 +100,20 @@ class HiveImport:
         finally:
             scratch.close()
         return self._context.index.tables.load(identifier)
+
+    def check_table(
+        self, client: HiveMetastore, identifier: TableIdentifier, properties: Mapping[str, str] | None = None
+    ) -> tuple[HiveTable, TableDefinition]:
+        """Return the metastore's table, and as what it would be imported, if it can be; its partitions are not read.
+
+        Raises:
+            TableNotFoundError, UnsupportedFormatError, TableAlreadyExistsError: As ``import_table``.
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        self._creation.check_free(identifier, namespace_too=False)
+        checked = checked_properties(properties or {})
+        found = client.get_table(identifier.namespace, identifier.name)
+        return found, self._definition(from_hive(found), checked)
 
     def _allowed(self, partitions: Iterable[_Found]) -> Iterator[_Found]:
         """Yield partitions whose locations may be served.

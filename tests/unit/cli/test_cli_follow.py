@@ -42,6 +42,33 @@ def run(index: str, *arguments: str) -> int:
     return main(["--index", index, *arguments])
 
 
+def test_preview(
+    index: str, server: LoggingMetastore, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what the next follower does, reads each event once, and leaves all events to it."""
+    write(root, "ds=b/one", "ds=a/two")
+    add(server, root, "b")
+    server.insert("s", "t", "ds=a")
+    (tmp_path / "new").mkdir()
+    server.create_table(hive_table(tmp_path / "new", "new"))
+    server.rename_table("s", "t", "s", "u")
+    for _ in range(2):
+        assert run(index, "follow", "--dry-run", "--databases", "s") == 0
+        told = capsys.readouterr().out
+        assert f"4 events, up to {server.newest} of {server.newest}" in told
+        assert "s.t: renamed" in told
+        assert "s.u: 1 added; 1 changed" in told
+        assert "s.new: imported" in told
+        assert "Nothing was changed: this is a preview." in told
+    with open_catalog(tmp_path) as catalog:
+        assert catalog.list_tables("s") == ["t"]
+        assert sorted(indexed(catalog)) == ["ds=a"]
+    assert run(index, "follow", "--once", "--databases", "s") == 0
+    with open_catalog(tmp_path) as catalog:
+        assert sorted(catalog.list_tables("s")) == ["new", "u"]
+        assert sorted(indexed(catalog, "s.u")) == ["ds=a", "ds=b"]
+
+
 def test_once(
     index: str, server: LoggingMetastore, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,11 +49,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.following.outcomes import FollowOutcome
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
 
 VALUES = "abc"
 ROUNDS = 12
+
+
+def summary(outcome: FollowOutcome) -> set[tuple[object, ...]]:
+    """What a look has come to, by table."""
+    return {
+        (t.table, t.action, t.altered, t.error is None, *((t.added, t.dropped, t.changed) * (t.action != "imported")))
+        for t in outcome.tables if t.says_something
+    }  # fmt: skip
 
 
 class FlakyMetastore(LoggingMetastore):
@@ -381,7 +390,23 @@ class World:
 
     def look(self, _: str = "") -> None:
         with contextlib.suppress(CatalogExtError):
-            self.catalog.follower.look(databases=["s"])
+            said = self.preview()
+            outcome = self.catalog.follower.look(databases=["s"])
+            if said is not None:
+                assert said == summary(outcome)
+
+    def preview(self) -> set[tuple[object, ...]] | None:
+        """Return what a preview says, which writes nothing; None where the metastore fails now and then."""
+        if self.server.fails_in is not None or self.denied is not None:
+            return None
+
+        def refused(*_: object, **__: object) -> object:
+            raise AssertionError("a preview writes nothing")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Database, "write", refused)
+            patched.setattr(Database, "change", refused)
+            return summary(self.catalog.follower.look(databases=["s"], dry_run=True))
 
     def crash(self, value: str) -> None:
         """The follower is gone before one of its writes to the index."""
