@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index.tables.followed import PublishedStatistics
     from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.sync.pending import PendingMessages
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,12 @@ class LookedAt:
 
     def __init__(self) -> None:
         self._states: dict[tuple[int, int], tuple[tuple[int, int], str, int]] = {}
+
+    def copy(self) -> LookedAt:
+        """Return what is remembered, for a preview."""
+        made = LookedAt()
+        made._states = dict(self._states)
+        return made
 
     def is_new(self, table: Table, mine: Partition, sizes: tuple[int, int], changed: str) -> bool:
         """Return whether the two sides differ in another way than at the last comparison; it is remembered."""
@@ -102,7 +109,13 @@ class FollowedComparison:
         self.miscounted: dict[str, tuple[int, int]] = {}
 
     def partitions(
-        self, theirs: HiveTable, ours: Table, outcome: TableOutcome, *, made_anew: bool = False
+        self,
+        theirs: HiveTable,
+        ours: Table,
+        outcome: TableOutcome,
+        pending: PendingMessages,
+        *,
+        made_anew: bool = False,
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
         """Return the partitions in doubt, by the metastore's names; and those of ours that it does not have.
 
@@ -110,6 +123,7 @@ class FollowedComparison:
             theirs: The metastore's table.
             ours: The index's.
             outcome: Is told what stays though it is missing.
+            pending: What the metastore has yet to hear of the table.
             made_anew: Whether somebody has dropped the table and made it again: its partitions went with it.
 
         The names are held in memory, which the metastore sends at once; all else is read some at a time.
@@ -123,7 +137,7 @@ class FollowedComparison:
             return {"": PartitionDoubt()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
         doubts, places = self._in_doubt(theirs, ours, names)
-        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
+        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, pending, made_anew=made_anew)
         return doubts | dropped, unseen
 
     def _in_doubt(
@@ -219,8 +233,8 @@ class FollowedComparison:
         return found
 
     def _missing(
-        self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome, *,
-        made_anew: bool,
+        self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome,
+        pending: PendingMessages, *, made_anew: bool,
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
         """Return which partitions that the metastore does not have are in doubt: the dropped, after a gap all.
 
@@ -252,6 +266,9 @@ class FollowedComparison:
             logger.warning("%s", refusal.message)
             dropped.clear()
         for name in unseen:
+            if pending.names(name):
+                # The metastore gets it by a change of ours.
+                continue
             outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
         kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
         dropped |= renamed

@@ -80,7 +80,7 @@ class Follower:
         chosen = self._databases if databases is None else frozenset(name.lower() for name in databases)
         if dry_run:
             return FollowRun(
-                self._context, self._parts, chosen, 0.0, self._holder, LookedAt(), dry_run=True
+                self._context, self._parts, chosen, 0.0, self._holder, self._looked_at.copy(), dry_run=True
             ).run(done)  # fmt: skip
         with self._looking, FollowerLease(self._context.index.followed, self._holder) as lease:
             if not lease.held:

@@ -182,7 +182,7 @@ class TableFollowing:
         if doubt.created and self._context.index.followed.seen(ours.table_id) is None:
             # Of an import that was killed only a part may be here.
             doubt.whole = True
-        self._bring_partitions_in_step(client, theirs, ours, doubt, outcome, comparison)
+        self._bring_partitions_in_step(client, theirs, ours, doubt, pending, outcome, comparison)
 
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
         """Return if the metastore does not have a table that it gets nothing of from here.
@@ -327,8 +327,8 @@ class TableFollowing:
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
 
     def _bring_partitions_in_step(
-        self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, outcome: TableOutcome,
-        comparison: FollowedComparison | None,
+        self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, pending: PendingMessages,
+        outcome: TableOutcome, comparison: FollowedComparison | None,
     ) -> None:  # fmt: skip
         doubts = dict(doubt.partitions)
         if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
@@ -338,7 +338,7 @@ class TableFollowing:
         if doubt.whole:
             comparison = comparison or FollowedComparison(self._context, client, sizes_decide=False, drops=False)
             made_anew = doubt.dropped and doubt.created
-            found, missing = comparison.partitions(theirs, ours, outcome, made_anew=made_anew)
+            found, missing = comparison.partitions(theirs, ours, outcome, pending, made_anew=made_anew)
             seen = Seen(ours.version, missing, written_definition(theirs))
             if not self._dry_run:
                 self._context.index.followed.note_seen(ours.table_id, seen)
