@@ -29,9 +29,9 @@ from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.scan.observe import (
     StoreObserver,
     observe_index,
-    observe_named,
     report_taken,
 )
+from catalog_ext.scan.observe_named import observe_named
 from catalog_ext.scan.observe_pattern import PatternObserver
 from catalog_ext.scan.sides import AllIndexed, AllListed, Sides
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.context import RepairProgress, TimeLeft
 from catalog_ext.metastore.index.database.texts import is_storable
-from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.storage.listed import (
     MARKER,
     NOT_TEXT,
@@ -25,11 +23,10 @@ from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.foreign_logs import is_log, log_warning
 from catalog_ext.scan.hidden_keys import hidden, why_hidden
 from catalog_ext.scan.key_layout import Layout, Place
-from catalog_ext.scan.location_listing import list_locations
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -41,14 +38,10 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 _BUFFER_ROWS = 5000
-_NAMED_AT_ONCE = 500
-_OF_PARTITIONS = ("partition", "location", "files", "bytes")
-_OF_FILES = ("partition", "path", "size", "modified_ms", "etag_hash")
+OF_PARTITIONS = ("partition", "location", "files", "bytes")
+OF_FILES = ("partition", "path", "size", "modified_ms", "etag_hash")
 INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
-
-LOST = "neither the metastore has it nor is anything at its place: it stays as it is registered, until a repair"
-"""Why a partition is left alone: no drop of it is known, and its store may be away."""
 
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
@@ -278,110 +271,15 @@ def _path(event: ListedFile | ListedOther) -> str:
 
 def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
     """Give what is registered at the pinned version (files only where wanted) to whoever compares it."""
-    for batch in index.partitions.unordered(table, predicate, _OF_PARTITIONS):
-        indexed.partitions(_rows(batch, _OF_PARTITIONS))
+    for batch in index.partitions.unordered(table, predicate, OF_PARTITIONS):
+        indexed.partitions(rows_of(batch, OF_PARTITIONS))
     for batch in index.files.known(table, predicate) if files else ():
-        indexed.files(_rows(batch, _OF_FILES))
+        indexed.files(rows_of(batch, OF_FILES))
 
 
-def _rows(batch: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+def rows_of(batch: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the rows of some columns of a batch."""
     return list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
-
-
-def observe_named(
-    index: Index,
-    storage: Storage,
-    table: Table,
-    names: Sequence[str],
-    scratch: Scratch,
-    *,
-    places: Mapping[str, str | None] | None = None,
-    gone: Collection[str] = (),
-    lost: Collection[str] = (),
-    must_lie: bool = False,
-) -> None:
-    """Copy both sides of single partitions into the scratch database; each is looked for at its place alone.
-
-    Args:
-        index: What is registered.
-        storage: The stores.
-        table: The table, at its version.
-        names: The partitions.
-        scratch: Gets both sides.
-        places: Where those lie (None: below the table's location) that are there whatever is found at their places.
-        gone: Those that are not looked for.
-        lost: Those of ``places`` that are left alone where nothing is found at their places.
-        must_lie: Whether all of ``places`` are.
-    """
-    located: dict[str, str | None] = dict.fromkeys(names)
-    for some in batched(names, _NAMED_AT_ONCE):
-        ids: list[int] = []
-        for batch in index.partitions.named(table, some):
-            rows = _rows(batch, _OF_PARTITIONS)
-            located.update(row[:2] for row in rows)
-            scratch.insert("indexed_partitions", rows, columns=4)
-            ids.extend(batch.column("partition_id").to_pylist())
-        for batch in index.files.known(table, None, ids) if ids else ():
-            scratch.insert("indexed_files", _rows(batch, _OF_FILES), columns=5)
-    if places:
-        moved = {n: at for n, at in places.items() if table.directory(n, at) != table.directory(n, located.get(n))}
-        scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()), columns=2, ignore=True)
-        located |= moved
-    scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
-    looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
-    list_locations(storage, looked_for, scratch, IgnoredNames.of(table.definition.properties))
-    _leave_out_lost(scratch, lost)
-    if must_lie:
-        _leave_out_missing(storage, scratch, {name: table.directory(name, located[name]) for name in places or ()})
-    if places and storage.store_has_directories(table.definition.location):
-        _doubt_vanished(storage, table, located, scratch)
-    scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
-    scratch.execute("DELETE FROM listed_partitions WHERE name IN (SELECT name FROM protected)")
-
-
-def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
-    """Take partitions that neither the metastore has nor the store out of the comparison, and say so."""
-    scratch.insert("lost", ((name,) for name in lost), columns=1, ignore=True)
-    nowhere = (
-        "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
-        " AND name NOT IN (SELECT directory FROM failures)"
-    )
-    scratch.execute(
-        f"INSERT OR IGNORE INTO skipped SELECT name, name, files, bytes, '{LOST}' FROM indexed_partitions"
-        f" WHERE {nowhere} AND files > 0"
-    )
-    scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
-    for side in ("indexed_files", "indexed_partitions"):
-        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
-
-
-def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
-    """Take partitions out of the comparison at whose places nothing lies, and say so."""
-    known = "SELECT name FROM listed_partitions UNION SELECT directory FROM failures"
-    there = {name for (name,) in scratch.rows(known)}
-    missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}
-    rows = ((name, name, 0, 0, f"nothing lies at {at}, where the metastore has it") for name, at in missing.items())
-    scratch.insert("skipped", rows, columns=5, ignore=True)
-    scratch.insert("protected", ((name,) for name in missing), columns=1, ignore=True)
-    for side in ("indexed_files", "indexed_partitions"):
-        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
-
-
-def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
-    """Record as failures partitions with files that went with the table's own location: its store is away.
-
-    Raises:
-        StorageError: The store refuses or does not answer.
-    """
-    root = table.definition.location
-    vanished = scratch.rows(
-        "SELECT name FROM indexed_partitions WHERE files > 0 AND name NOT IN (SELECT name FROM listed_partitions)"
-        " AND name NOT IN (SELECT name FROM ended) AND name NOT IN (SELECT directory FROM failures)"
-    )
-    here = [name for (name,) in vanished if table.directory(name, located[name]).startswith(f"{root}/")]
-    if here and storage.stat(root) is None:
-        why = f"the table's location {root} is not there; look whether the store is mounted and whole"
-        scratch.insert("failures", ((name, why) for name in here), columns=2, ignore=True)
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:

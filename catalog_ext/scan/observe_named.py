@@ -1,0 +1,125 @@
+"""Fills the scratch database with both sides of single partitions, each at its own place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
+from catalog_ext.scan.location_listing import list_locations
+from catalog_ext.scan.observe import OF_FILES, OF_PARTITIONS, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.scratch import Scratch
+
+_NAMED_AT_ONCE = 500
+
+LOST = "neither the metastore has it nor is anything at its place: it stays as it is registered, until a repair"
+"""Why a partition is left alone: no drop of it is known, and its store may be away."""
+
+
+def observe_named(
+    index: Index,
+    storage: Storage,
+    table: Table,
+    names: Sequence[str],
+    scratch: Scratch,
+    *,
+    places: Mapping[str, str | None] | None = None,
+    gone: Collection[str] = (),
+    lost: Collection[str] = (),
+    must_lie: bool = False,
+) -> None:
+    """Copy both sides of single partitions into the scratch database; each is looked for at its place alone.
+
+    Args:
+        index: What is registered.
+        storage: The stores.
+        table: The table, at its version.
+        names: The partitions.
+        scratch: Gets both sides.
+        places: Where those lie (None: below the table's location) that are there whatever is found at their places.
+        gone: Those that are not looked for.
+        lost: Those of ``places`` that are left alone where nothing is found at their places.
+        must_lie: Whether all of ``places`` are.
+    """
+    located = _copy_registered(index, table, names, scratch)
+    if places:
+        moved = {n: at for n, at in places.items() if table.directory(n, at) != table.directory(n, located.get(n))}
+        scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()), columns=2, ignore=True)
+        located |= moved
+    scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
+    looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
+    list_locations(storage, looked_for, scratch, IgnoredNames.of(table.definition.properties))
+    _leave_out_lost(scratch, lost)
+    if must_lie:
+        _leave_out_missing(storage, scratch, {name: table.directory(name, located[name]) for name in places or ()})
+    if places and storage.store_has_directories(table.definition.location):
+        _doubt_vanished(storage, table, located, scratch)
+    scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
+    scratch.execute("DELETE FROM listed_partitions WHERE name IN (SELECT name FROM protected)")
+
+
+def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: Scratch) -> dict[str, str | None]:
+    """Copy what is registered of partitions into the scratch database; return the location of each, known or not."""
+    located: dict[str, str | None] = dict.fromkeys(names)
+    for some in batched(names, _NAMED_AT_ONCE):
+        ids: list[int] = []
+        for batch in index.partitions.named(table, some):
+            rows = rows_of(batch, OF_PARTITIONS)
+            located.update(row[:2] for row in rows)
+            scratch.insert("indexed_partitions", rows, columns=4)
+            ids.extend(batch.column("partition_id").to_pylist())
+        for batch in index.files.known(table, None, ids) if ids else ():
+            scratch.insert("indexed_files", rows_of(batch, OF_FILES), columns=5)
+    return located
+
+
+def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
+    """Take partitions that neither the metastore has nor the store out of the comparison, and say so."""
+    scratch.insert("lost", ((name,) for name in lost), columns=1, ignore=True)
+    nowhere = (
+        "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
+        " AND name NOT IN (SELECT directory FROM failures)"
+    )
+    scratch.execute(
+        f"INSERT OR IGNORE INTO skipped SELECT name, name, files, bytes, '{LOST}' FROM indexed_partitions"
+        f" WHERE {nowhere} AND files > 0"
+    )
+    scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
+    for side in ("indexed_files", "indexed_partitions"):
+        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+
+
+def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
+    """Take partitions out of the comparison at whose places nothing lies, and say so."""
+    known = "SELECT name FROM listed_partitions UNION SELECT directory FROM failures"
+    there = {name for (name,) in scratch.rows(known)}
+    missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}
+    rows = ((name, name, 0, 0, f"nothing lies at {at}, where the metastore has it") for name, at in missing.items())
+    scratch.insert("skipped", rows, columns=5, ignore=True)
+    scratch.insert("protected", ((name,) for name in missing), columns=1, ignore=True)
+    for side in ("indexed_files", "indexed_partitions"):
+        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+
+
+def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
+    """Record as failures partitions with files that went with the table's own location: its store is away.
+
+    Raises:
+        StorageError: The store refuses or does not answer.
+    """
+    root = table.definition.location
+    vanished = scratch.rows(
+        "SELECT name FROM indexed_partitions WHERE files > 0 AND name NOT IN (SELECT name FROM listed_partitions)"
+        " AND name NOT IN (SELECT name FROM ended) AND name NOT IN (SELECT directory FROM failures)"
+    )
+    here = [name for (name,) in vanished if table.directory(name, located[name]).startswith(f"{root}/")]
+    if here and storage.stat(root) is None:
+        why = f"the table's location {root} is not there; look whether the store is mounted and whole"
+        scratch.insert("failures", ((name, why) for name in here), columns=2, ignore=True)
