@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import (
     MassDropError,
 )
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.repair.mass_drop import DropLimit
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.sync.columns import adopted_columns
 from catalog_ext.sync.metastore_partitions import MetastoreObserver
@@ -95,16 +96,14 @@ class MendFromMetastore:
         return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
 
     def _refuse_mass_drop(self, plan: PlannedMend) -> None:
-        definition, registered, lost = self._table.definition, self._table.totals.partitions, plan.count(DROP)
-        given = (definition.properties, self._context.settings.conf)
-        percent = keys.MASS_DROP_PERCENT.read(*given)
-        few = registered < keys.MASS_DROP_PARTITIONS.read(*given)
-        if self._allow_mass_drop or not lost or ((few or lost * 100 <= registered * percent) and lost < registered):
+        registered, lost = self._table.totals.partitions, plan.count(DROP)
+        limit = DropLimit.of(self._table, self._context.settings.conf)
+        if self._allow_mass_drop or not lost or (limit.allows(lost, registered) and lost < registered):
             return
         raise MassDropError(
             f"Nothing was changed: mending table {self._name} is refused: it would drop {lost:,} of {registered:,} "
-            f"registered partitions, more than the {percent} % that it may drop at once, or all. Look whether the "
-            "metastore is the right one and whole. If they are gone for good, allow it: --force on the command line, "
+            f"registered partitions, more than the {limit.percent} % that it may drop at once, or all. Look whether "
+            "the metastore is the right one and whole. If they are gone for good, allow it: --force on the command line, "
             "allow_mass_drop => true in CALL, allow_mass_drop=True in Python.",
             {"table": self._name, "partitions": str(lost), "registered": str(registered)},
         )

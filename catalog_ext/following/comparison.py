@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.conf import keys
 from catalog_ext.following.doubts import PartitionDoubt
 from catalog_ext.metastore.errors import MassDropError
 from catalog_ext.metastore.hive.mapping.conversion import values_or_none
@@ -20,6 +19,7 @@ from catalog_ext.metastore.hive.mapping.locations import comparable_location, sa
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
+from catalog_ext.repair.mass_drop import DropLimit
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
@@ -286,15 +286,14 @@ class FollowedComparison:
 
     def _mass_drop(self, ours: Table, dropped: int, total: int) -> MassDropError | None:
         """Return why so many are not dropped at once; None where they may be."""
-        given: tuple[Mapping[str, str], Mapping[str, str]] = (ours.definition.properties, self._context.settings.conf)
-        percent, least = keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given)
-        if total < least or dropped * 100 <= total * percent:
+        limit = DropLimit.of(ours, self._context.settings.conf)
+        if limit.allows(dropped, total):
             return None
         table = str(ours.identifier)
         return MassDropError(
             f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
-            f"is more than the {percent} % that may go at once. They stay. If they are gone for good, drop them here, "
-            "too, or raise the table's property repair.mass-drop-percent; if not, "
+            f"is more than the {limit.percent} % that may go at once. They stay. If they are gone for good, drop them "
+            "here, too, or raise the table's property repair.mass-drop-percent; if not, "
             f"catalog-ext publish {table} brings them back there.",
             {"table": table, "partitions": str(dropped), "registered": str(total)},
         )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.conf import keys
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.repair.options import RepairOptions
@@ -18,6 +21,28 @@ _HOW_TO_GO_ON = (
     "Look whether the store is mounted and whole. If they are gone for good, allow it: --force on the command line, "
     "allow_mass_drop => true in CALL, allow_mass_drop=True in Python."
 )
+
+
+class DropLimit(NamedTuple):
+    """How much may be dropped at once without being allowed.
+
+    Attributes:
+        percent: The most of a table's partitions.
+        least: Partitions from which on the share is looked at.
+    """
+
+    percent: int = 50
+    least: int = 20
+
+    @classmethod
+    def of(cls, table: Table, conf: Mapping[str, str]) -> DropLimit:
+        """Return the limit of a table, or else the catalog's."""
+        given = (table.definition.properties, conf)
+        return cls(keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given))
+
+    def allows(self, dropped: int, registered: int) -> bool:
+        """Return whether so many of the registered partitions may be dropped."""
+        return registered < self.least or dropped * 100 <= registered * self.percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +94,7 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     Raises:
         StorageError: The store refuses or does not answer.
     """
-    location, percent = table.definition.location, options.mass_drop_percent
+    location = table.definition.location
     # Where the location has wildcards, every partition's location is its own, and all of them are listed by it.
     here = loss.partitions if table.definition.has_wildcards else loss.here
     limited = options.is_limited
@@ -77,8 +102,8 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     registered = loss.registered if options.names is None else max(loss.registered, table.totals.partitions)
     if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"
-    elif registered >= options.mass_drop_partitions and loss.partitions * 100 > registered * percent:
-        reason = f"more than the {percent} % that it may drop at once"
+    elif not options.drop_limit.allows(loss.partitions, registered):
+        reason = f"more than the {options.drop_limit.percent} % that it may drop at once"
     else:
         return None
     lost = f"{loss.partitions:,} of {registered:,} registered partitions, with {counted(loss.files, 'file')}"

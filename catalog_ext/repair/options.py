@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.repair.mass_drop import DropLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,8 +99,7 @@ class RepairOptions:
         verify: Which files are opened. New and changed ones that Spark cannot read are skipped, registered ones stay
             and are reported.
         allow_mass_drop: Drop however much has gone.
-        mass_drop_percent: The most of the compared partitions that is dropped without that.
-        mass_drop_partitions: Partitions from which on the share is looked at.
+        drop_limit: What is dropped without that.
         deliver: Whether the metastore follows through the outbox.
         batch_partitions: Partitions of one atomic batch.
         names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
@@ -116,8 +116,7 @@ class RepairOptions:
     strict: bool = False
     verify: Verify = Verify.NONE
     allow_mass_drop: bool = False
-    mass_drop_percent: int = 50
-    mass_drop_partitions: int = 20
+    drop_limit: DropLimit = DropLimit()  # noqa: RUF009 -- it is a tuple
     deliver: bool = True
     batch_partitions: int = 1000
     names: tuple[str, ...] | None = None

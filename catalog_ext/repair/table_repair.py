@@ -18,6 +18,7 @@ from catalog_ext.metastore.runtime.measures import Repaired, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore_sync.named_places import still_named
+from catalog_ext.repair.mass_drop import DropLimit
 from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
@@ -79,8 +80,8 @@ class TableRepair:
                 target = self._context.load_table(table)
             options = RepairOptions(
                 RepairMode.parse(mode), bound_where(target, where), _words(where), dry_run, strict,
-                Verify.parse(verify), allow_mass_drop, keys.MASS_DROP_PERCENT.read(*given),
-                keys.MASS_DROP_PARTITIONS.read(*given), self._context.metastore.accepts(target.definition),
+                Verify.parse(verify), allow_mass_drop, DropLimit.of(target, self._context.settings.conf),
+                self._context.metastore.accepts(target.definition),
                 keys.BATCH_PARTITIONS.read(*given), confirm=held.confirm,
             )  # fmt: skip
             with shown_progress(progress, f"Repairing {target.identifier}") as report_progress:
@@ -121,8 +122,7 @@ class TableRepair:
             predicate=predicate,
             where=why,
             dry_run=dry_run,
-            mass_drop_percent=keys.MASS_DROP_PERCENT.read(*given),
-            mass_drop_partitions=keys.MASS_DROP_PARTITIONS.read(*given),
+            drop_limit=DropLimit.of(table, self._context.settings.conf),
             deliver=(metastore_state is None or operation == "mend")
             and self._context.metastore.accepts(table.definition),
             batch_partitions=keys.BATCH_PARTITIONS.read(*given),
