@@ -59,7 +59,7 @@ class Difference:
         newer: The side that changed last; None where nothing says so.
         evidence: By what that is known, or why something could not be compared.
         pending: Whether it is what the outbox still has to deliver, and no drift.
-        failed: Whether its delivery has been tried in vain: it may need somebody.
+        failed: Whether its delivery has failed: it may need a person.
         unavailable: Whether it could not be compared because a side does not answer; later it may.
     """
 
@@ -77,7 +77,7 @@ class Difference:
 
     @property
     def is_drift(self) -> bool:
-        """Whether the sides are known to differ for good, unless somebody mends it."""
+        """Whether the sides are known to differ until they are mended."""
         return not self.pending and self.kind not in (DriftKind.NOT_COMPARED, DriftKind.NOT_TAKEN)
 
     def to_dict(self) -> dict[str, Any]:

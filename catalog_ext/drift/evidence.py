@@ -57,9 +57,9 @@ def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
     return None if not modified_ms else ChangeTime(Side.STORE, modified_ms // 1000, "")
 
 
-def later(*told: ChangeTime | None) -> NewerSide:
+def later(*times: ChangeTime | None) -> NewerSide:
     """Return which of the sides that have all of what differs changed it last."""
-    known = sorted((each for each in told if each is not None), key=lambda each: each.at_s, reverse=True)
+    known = sorted((each for each in times if each is not None), key=lambda each: each.at_s, reverse=True)
     evidence = " · ".join(map(str, known))
     if len(known) < 2 or known[0].at_s == known[1].at_s:
         return NewerSide(None, evidence)
@@ -89,25 +89,25 @@ class IndexTimes:
     def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, ChangeTime]:
         """Return when each partition became what it is; those of forgotten versions are left out."""
         self._read([p.begin_version for p in partitions])
-        told = ((p.name, self._of_version(p.begin_version)) for p in partitions)
-        return {name: each for name, each in told if each is not None}
+        times = ((p.name, self._of_version(p.begin_version)) for p in partitions)
+        return {name: each for name, each in times if each is not None}
 
     def _of_version(self, version: int) -> ChangeTime | None:
         at_ms = self._times.get(version)
         return None if at_ms is None else ChangeTime(Side.INDEX, at_ms // 1000, f"version {version}")
 
-    def after_all(self, told: ChangeTime | None) -> NewerSide:
+    def after_all(self, changed_at: ChangeTime | None) -> NewerSide:
         """Return whether something that the index lacks came after the index's last commit.
 
         A commit that dropped it leaves no time of its own: if the last commit is later, nothing says which side is
         right.
         """
         last = self._of_version(self._table.version)
-        if told is None or last is None:
-            return NewerSide(None, "" if told is None else str(told))
-        words = f"{told} · {last}"
-        if told.at_s > last.at_s:
-            return NewerSide(told.side, words)
+        if changed_at is None or last is None:
+            return NewerSide(None, "" if changed_at is None else str(changed_at))
+        words = f"{changed_at} · {last}"
+        if changed_at.at_s > last.at_s:
+            return NewerSide(changed_at.side, words)
         return NewerSide(None, f"{words} → nothing says which side is right")
 
 
@@ -116,7 +116,7 @@ NOT_KNOWN = "not known"
 
 
 def files_words(files: int, size: int, rows: int | None = None) -> str:
-    """Return ``2 files, 1,204 bytes, 10 rows``; without the rows where nobody has counted them."""
+    """Return ``2 files, 1,204 bytes, 10 rows``; without the rows where they were not counted."""
     words = f"{counted(files, 'file')}, {counted(size, 'byte')}"
     return words if rows is None else f"{words}, {counted(rows, 'row')}"
 

@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     MassDropError,
 )
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.repair.mass_drop import DropLimit
+from catalog_ext.repair.options import DropLimit
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.sync.columns import adopted_columns
 from catalog_ext.sync.metastore_partitions import MetastoreObserver
@@ -103,8 +103,8 @@ class MendFromMetastore:
         raise MassDropError(
             f"Nothing was changed: mending table {self._name} is refused: it would drop {lost:,} of {registered:,} "
             f"registered partitions, more than the {limit.percent} % that it may drop at once, or all. Look whether "
-            "the metastore is the right one and whole. If they are gone for good, allow it: --force on the command line, "
-            "allow_mass_drop => true in CALL, allow_mass_drop=True in Python.",
+            "the metastore is the right one and whole. If they are gone for good, allow it: --force on the command "
+            "line, allow_mass_drop => true in CALL, allow_mass_drop=True in Python.",
             {"table": self._name, "partitions": str(lost), "registered": str(registered)},
         )
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 AT_ONCE = 1000
 _AS_ITS_TABLE = "as its table"
 _DROPPED = "the other side does not say when it was dropped"
-_IN_PART = "the metastore names it, and does not give it when it is asked: it answers in part, or somebody drops it"
+_IN_PART = "the metastore names it, and does not give it when it is asked: it answers in part, or it is being dropped"
 
 
 _Readings = tuple[str, str]
@@ -101,18 +101,18 @@ class PartitionComparison:
         """
         for some in batched(self._store.rest(), AT_ONCE):
             partitions = self._partitions([f.partition for f in some])
-            told = self._times.of_partitions(list(partitions.values()))
+            changed_at = self._times.of_partitions(list(partitions.values()))
             for finding in some:
                 partition = partitions.get(finding.partition)
                 kind = DriftKind.FILES if finding.action == CHANGE else DriftKind.PARTITION
                 has = index_words(partition)
                 newest = changed_in_store(finding.newest_ms)
                 if finding.action == DROP:
-                    verdict = NewerSide(None, _missing_evidence(told.get(finding.partition)))
+                    verdict = NewerSide(None, _missing_evidence(changed_at.get(finding.partition)))
                 elif partition is None:
                     verdict = self._times.after_all(newest)
                 else:
-                    verdict = later(told.get(finding.partition), newest)
+                    verdict = later(changed_at.get(finding.partition), newest)
                 yield Difference(
                     self._name, kind, finding.partition, store_words(finding, has), has,
                     has if metastore_compared else None, *verdict,
@@ -122,7 +122,7 @@ class PartitionComparison:
         return {p.name: p for p in self._index.living_partitions.of_values(self._table, names)}
 
     def _changed(self, names: Sequence[str]) -> dict[str, Difference]:
-        """Return those of the partitions that somebody has committed to since, which nothing is said of."""
+        """Return those of the partitions that a later version has changed: of these nothing else is said."""
         changed = self._index.living_partitions.changed_after(self._table, names)
         why = "version {} of the table changed it meanwhile: compare again"
         return {name: not_compared(self._name, why.format(version), name) for name, version in changed.items()}
@@ -135,7 +135,7 @@ class PartitionComparison:
         keys = {key_of(name): name for name in names if name not in changed}
         pending, found = self._pending.among(list(keys)), self._store.take(keys)
         partitions, hidden = self._partitions(names), self._store.hidden(names)
-        told = self._times.of_partitions(list(partitions.values()))
+        changed_at = self._times.of_partitions(list(partitions.values()))
         for each in differ:
             key = key_of(each.name)
             if each.name in changed:
@@ -145,7 +145,7 @@ class PartitionComparison:
                 yield not_compared(self._name, _IN_PART, each.name)
                 continue
             partition = _Partition(
-                self._name, each, partitions.get(each.name), found.get(key), told.get(each.name),
+                self._name, each, partitions.get(each.name), found.get(key), changed_at.get(each.name),
                 pending=key in pending, hidden=each.name in hidden,
             )  # fmt: skip
             yield from partition.differences(self._pending.why, readings.get(each.name))
@@ -194,8 +194,8 @@ def _in_step(both: ComparedPartition) -> bool:
     return found is not None and not both.moved and not statistics_contradict(found, both.wanted.parameters)
 
 
-def _missing_evidence(told: ChangeTime | None) -> str:
-    return _DROPPED if told is None else f"{told}; {_DROPPED}"
+def _missing_evidence(changed_at: ChangeTime | None) -> str:
+    return _DROPPED if changed_at is None else f"{changed_at}; {_DROPPED}"
 
 
 def _otherwise(reading: Reading, said: JsonObject | None) -> _Readings | None:
@@ -211,8 +211,8 @@ def descriptor_difference(
     table: str, name: str, partition: HivePartition, readings: _Readings, *, pending: bool = False
 ) -> Difference:
     """Return that the metastore has another descriptor of a partition than the index."""
-    told = changed_in_metastore(partition.parameters)
-    verdict = NewerSide(None, str(told or ""))
+    changed_at = changed_in_metastore(partition.parameters)
+    verdict = NewerSide(None, str(changed_at or ""))
     return Difference(table, DriftKind.PARTITION_DESCRIPTOR, name, None, *readings, *verdict, pending=pending)
 
 
@@ -221,12 +221,12 @@ class _Partition:
 
     def __init__(
         self, table: str, both: ComparedPartition, partition: Partition | None, finding: StoreFinding | None,
-        told: ChangeTime | None, *, pending: bool, hidden: bool,
+        changed_at: ChangeTime | None, *, pending: bool, hidden: bool,
     ) -> None:  # fmt: skip
         self._table = table
         self._both = both
         self._finding = finding
-        self._told = told
+        self._changed_at = changed_at
         self._pending = pending
         self._index = index_words(partition) if partition else statistics_words(both.wanted.parameters)
         self._store = NOT_KNOWN if hidden else store_words(finding, self._index)
@@ -240,11 +240,11 @@ class _Partition:
         """
         name, found, finding = self._both.name, self._both.found, self._finding
         if found is None:
-            verdict = NewerSide(None, why_pending if self._pending else _missing_evidence(self._told))
+            verdict = NewerSide(None, why_pending if self._pending else _missing_evidence(self._changed_at))
             yield self._make(DriftKind.PARTITION, self._store, MISSING, verdict, pending=self._pending)
             return
         at_metastore = changed_in_metastore(found.parameters)
-        said = NewerSide(None, why_pending) if self._pending else later(self._told, at_metastore)
+        said = NewerSide(None, why_pending) if self._pending else later(self._changed_at, at_metastore)
         has = statistics_words(found.parameters)
         if self._both.moved:
             yield Difference(
@@ -256,9 +256,11 @@ class _Partition:
         if readings is not None:
             yield descriptor_difference(self._table, name, found, readings, pending=self._pending)
         if finding is not None and finding.action == DROP:
-            yield self._make(DriftKind.PARTITION, self._store, has, NewerSide(None, _missing_evidence(self._told)))
+            yield self._make(
+                DriftKind.PARTITION, self._store, has, NewerSide(None, _missing_evidence(self._changed_at))
+            )
         elif finding is not None:
-            newest = later(self._told, changed_in_store(finding.newest_ms))
+            newest = later(self._changed_at, changed_in_store(finding.newest_ms))
             yield self._make(DriftKind.FILES, self._store, has, newest)
 
     def _make(

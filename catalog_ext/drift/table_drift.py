@@ -119,7 +119,7 @@ class TableDrift:
             now = self._index.tables.load_by_id(self._table.table_id)
             if now.definition == self._table.definition or not differences:
                 break
-            # Somebody has altered it since: as it is now, or there, it may be the same.
+            # It was altered since: as it is now, or there, it may be the same.
             self._table = now
             found = client.get_table(now.identifier.namespace, now.identifier.name)
             compared = DefinitionComparison(now.definition, found)
@@ -141,9 +141,9 @@ class TableDrift:
             if not statistics_contradict(found, partition.parameters):
                 continue
             times = IndexTimes(self._index, self._table)
-            told = times.of_partitions(self._index.living_partitions.of_values(self._table, [""]))
+            changed_at = times.of_partitions(self._index.living_partitions.of_values(self._table, [""]))
             is_pending = bool(pending.among([""]))
-            verdict = later(told.get(""), changed_in_metastore(found.parameters))
+            verdict = later(changed_at.get(""), changed_in_metastore(found.parameters))
             yield Difference(
                 self._name, DriftKind.STATISTICS, "", None, statistics_words(partition.parameters),
                 statistics_words(found.parameters), *(NewerSide(None, pending.why) if is_pending else verdict),

@@ -1,4 +1,4 @@
-"""Follows in the background of a service: failures are told once, and tried again after growing pauses."""
+"""Follows in the background of a service: failures are logged once, and tried again after growing pauses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BackgroundFollowing:
         follower: Looks.
         interval_s: Seconds between two calls.
         databases: Those whose new tables are imported; None for the setting ``follow.databases``.
-        clock: Tells the time, in seconds.
+        clock: Returns the time, in seconds.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Compares a table with the metastore's, where no event says what changed: names, places and sizes of its partitions.
 
-What differs is in doubt, no more. A partition that the metastore does not have was dropped by somebody only if an
+What differs is in doubt, no more. A partition that the metastore does not have was dropped only if an
 earlier comparison has seen it there.
 """
 
@@ -19,7 +19,7 @@ from catalog_ext.metastore.hive.mapping.locations import comparable_location, sa
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
-from catalog_ext.repair.mass_drop import DropLimit
+from catalog_ext.repair.options import DropLimit
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _REMEMBERED = 100_000
 _CLOCKS_S = 3600
 """By how much the metastore's clock may be behind the index's."""
 _WAITED_S = 3600
-"""For how long a commit may have waited until the metastore was told of it."""
+"""For how long a commit may have waited until the metastore got it."""
 _MOST_MISCOUNTED = 10_000
 """Partitions whose statistics are set after one comparison; of more of them the next one."""
 _MOST_MISSING = 1000
@@ -54,7 +54,8 @@ _MOST_MISSING = 1000
 class LookedAt:
     """Remembers which partitions were looked at though the metastore's statistics of them are others than ours.
 
-    Somebody may have counted wrongly, or not at all since: such a partition is looked at once, not by every comparison.
+    Files may have been counted wrongly, or not at all since: such a partition is looked at once, not by every
+    comparison.
     """
 
     def __init__(self) -> None:
@@ -89,11 +90,11 @@ class FollowedComparison:
             was not where the metastore may have been taken back to an older state.
         looked_at: What earlier comparisons have led to.
         since_s: When the metastore was last known to be in step, by the index's clock; None for never. What we have
-            told it of a partition since may have come on top of what somebody else had changed, and hides it.
+            sent it of a partition since may have come on top of another change, and hides it.
 
     Attributes:
         miscounted: Partitions of which the metastore's statistics are others than the index's and stay so, by name,
-            with those that it has: whoever has changed their files has not counted them.
+            with those that it has: the engine that changed their files did not count them.
     """
 
     def __init__(
@@ -122,9 +123,9 @@ class FollowedComparison:
         Args:
             theirs: The metastore's table.
             ours: The index's.
-            outcome: Is told what stays though it is missing.
+            outcome: Gets what stays though it is missing.
             pending: What the metastore has yet to hear of the table.
-            made_anew: Whether somebody has dropped the table and made it again: its partitions went with it.
+            made_anew: Whether the table was dropped and made again: its partitions went with it.
 
         The names are held in memory, which the metastore sends at once; all else is read some at a time.
 
@@ -152,7 +153,7 @@ class FollowedComparison:
         layout = Layout(ours.definition)
 
         def is_same(mine: Partition, there: HivePartition, reading: Reading, when: _When) -> bool:
-            # Nothing else tells of it where no statistics are kept.
+            # Nothing else shows it where no statistics are kept.
             known = None if mine.descriptor is None else own.get(mine.descriptor)
             as_known = reading.problem is None and not reading.differs_from(known)
             return as_known and self._is_same(ours, mine, there, when)
@@ -210,17 +211,17 @@ class FollowedComparison:
     def _is_changed(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int], when: _When
     ) -> bool:
-        """Return whether somebody has changed since what is as large as before: a job that has run once more."""
+        """Return whether what is as large as before has changed since: a job that has run once more."""
         changed = parameters.get(DDL_TIME, "")
         if not changed.isdecimal():
             return False
         states, oldest = when
-        told = states.get(partition_values(mine.name), set())
+        published = states.get(partition_values(mine.name), set())
         # Our own deliveries say when we have committed. A version that is not kept any more is older than all others.
-        latest = max((at for _, _, at in told), default=oldest)
+        latest = max((at for _, _, at in published), default=oldest)
         # Hive counts what lies there, and we what we have: ours came last, and its change is not to be seen any more.
-        hides = self._since_s is not None and told and latest >= self._since_s - _WAITED_S
-        if not hides and ((*sizes, int(changed)) in told or int(changed) < latest - _CLOCKS_S):
+        hides = self._since_s is not None and published and latest >= self._since_s - _WAITED_S
+        if not hides and ((*sizes, int(changed)) in published or int(changed) < latest - _CLOCKS_S):
             return False
         return self._looked_at.is_new(table, mine, sizes, changed)
 
@@ -238,7 +239,7 @@ class FollowedComparison:
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
         """Return which partitions that the metastore does not have are in doubt: the dropped, after a gap all.
 
-        Beside them our names of those that nobody is known to have dropped; None where these are too many.
+        Beside them our names of those of which no drop is known; None where these are too many.
         ``places`` are where those lie that have come there.
         """
         index = self._context.index
@@ -269,10 +270,10 @@ class FollowedComparison:
             if pending.names(name):
                 # The metastore gets it by a change of ours.
                 continue
-            outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
+            outcome.skip(f"{name[:200]}: the metastore does not have it, and no drop of it is known")
         kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
         dropped |= renamed
-        # Nobody knows after a gap what was written there before they went.
+        # What was written there before they went is unknown after a gap.
         doubtful = dropped if self._sizes_decide else missing
         return {name: PartitionDoubt(dropped=name in dropped) for name in doubtful}, kept
 

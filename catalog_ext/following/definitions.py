@@ -1,4 +1,4 @@
-"""What of a table's definition follows the metastore: columns, format and properties that somebody has changed."""
+"""What of a table's definition follows the metastore: columns, format and properties that Hive engines have changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What somebody has changed of the metastore's table.
+    """What has changed of the metastore's table.
 
     Attributes:
         columns: Whether its columns.
@@ -58,7 +58,7 @@ def written_definition(theirs: HiveTable) -> str:
 
 
 def changed_since(theirs: HiveTable, written: str) -> Changed:
-    """Return what somebody has changed of the metastore's table since ``written_definition``."""
+    """Return what has changed of the metastore's table since ``written_definition``."""
     now, then = json.loads(written_definition(theirs)), json.loads(written)
     new, old = now["parameters"], then["parameters"]
     # An earlier release has written how a table is bucketed among its parameters: that it goes there says nothing.
@@ -69,12 +69,12 @@ def changed_since(theirs: HiveTable, written: str) -> Changed:
 
 
 def all_of(theirs: HiveTable) -> Changed:
-    """Return that everything of the metastore's table may be somebody's change."""
+    """Return that everything of the metastore's table may have changed."""
     return Changed(True, frozenset(_parameters(theirs)), True)
 
 
 def _parameters(theirs: HiveTable) -> dict[str, str]:
-    """Return the parameters that are settings of somebody's, comment included, and no statistics."""
+    """Return the parameters that users set, comment included, and no statistics."""
     found = {
         name: value
         for name, value in user_parameters(theirs.parameters).items()
@@ -84,7 +84,7 @@ def _parameters(theirs: HiveTable) -> dict[str, str]:
 
 
 def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Changed) -> TableDefinition:
-    """Return our definition with what somebody has changed in the metastore, as it is there now.
+    """Return our definition with what has changed in the metastore, as it is there now.
 
     Whatever the metastore would get of our columns is as good as the same: it has no case, and fewer types.
 

@@ -1,4 +1,4 @@
-"""What of a table somebody may have changed in the metastore: what its events say, put together."""
+"""What of a table may have changed in the metastore: what its events say, put together."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PartitionDoubt:
     """A partition in doubt.
 
     Attributes:
-        dropped: Whether somebody has dropped it, or given it other values.
+        dropped: Whether it was dropped, or has other values now.
         written: The statistics that the changes have set; None where one of the changes has set none. If the index had
-            the metastore told all of them, the changes were deliveries of our own.
+            sent the metastore all of them, the changes were deliveries of our own.
     """
 
     dropped: bool = False
@@ -39,16 +39,16 @@ class TableDoubt:
         database: The metastore's name of it.
         table: The metastore's name of it.
         definition: Whether the table itself is: that it is there, what it is.
-        columns: Whether somebody has changed its columns.
+        columns: Whether its columns were changed.
         created: Whether an event says that it came.
         dropped: Whether an event says that it went.
         whole: Whether any partition is.
         partitions: Those that are, by the metastore's names; ``''`` of a table without partition columns.
-        parameters: Parameters that somebody has set or removed; None where nobody says which, and what columns and
+        parameters: Parameters that were set or removed; None where no event says which, and what columns and
             parameters were seen before decides.
         renamed_to: The name that it got.
-        storage: Whether somebody has changed how its files are read.
-        moved_from: Where it lay before somebody gave it another location.
+        storage: Whether it was changed how its files are read.
+        moved_from: Where it lay before it got another location.
     """
 
     database: str
@@ -124,7 +124,7 @@ class TableDoubt:
     def come_after(self, left: TableDoubt) -> None:
         """Take in what was left of the table before the events that this one is of."""
         if left.dropped and self.created:
-            # As when one batch tells of both (``note``).
+            # As when one batch has both (``note``).
             self.whole, self.parameters = True, None
         self.add(left)
 

@@ -169,7 +169,7 @@ class Follower:
 
 
 class FollowerLease:
-    """A context in which nobody else follows: a thread renews the lease; it stays when the context ends.
+    """A context in which no other process follows: a thread renews the lease; it stays when the context ends.
 
     Attributes:
         held: Whether it was to be had.
@@ -184,7 +184,7 @@ class FollowerLease:
         self.held = False
 
     def __enter__(self) -> Self:
-        """Take it, if nobody has it."""
+        """Take it, if it is free."""
         self.held = self._followed.hold(self._holder, self._lease_ms)
         if self.held:
             self._thread = threading.Thread(target=self._renew, name="catalog-ext-follower-lease", daemon=True)

@@ -106,7 +106,7 @@ class NewNames:
         return False
 
     def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
-        """Return whether one of a circle has got a name that one of it had in between, which is nobody's now."""
+        """Return whether one of a circle has got a name that one of it had in between, and that no table has now."""
         between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
         index = self._context.index
         free = next((n for n in between if find_relation(index, n) is None and self._find(n) is None), None)

@@ -1,7 +1,7 @@
-"""Brings partitions in step that somebody may have changed in the metastore.
+"""Brings partitions in step that may have changed in the metastore.
 
 The metastore says which partitions there are and where they lie, the store which files they have. An event says only
-which of them to look at, and that a partition that is missing was dropped by somebody.
+which of them to look at, and that a missing partition was dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1000
 _ATTEMPTS = 3
 _OURS_IS_PENDING = "an alteration of ours has yet to reach the metastore, and may be of its columns too"
-_LOST = "the metastore does not have it, and nobody is known to have dropped it"
+_LOST = "the metastore does not have it, and no drop of it is known"
 WHY = "the metastore's events"
 """What the history says of a repair that following has made."""
 
@@ -111,12 +111,12 @@ class PartitionFollowing:
         return later, _OURS_IS_PENDING if later else None
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
-        """Return those of which an event tells that is no delivery of ours."""
+        """Return those that an event names which is no delivery of ours."""
         candidates = [name for name, doubt in doubts.items() if doubt.written is not None and not doubt.dropped]
         if not candidates:
             return doubts
-        told = self._context.index.followed.published_statistics(table, candidates)
-        ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in told.items()}
+        published = self._context.index.followed.published_statistics(table, candidates)
+        ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in published.items()}
         return {
             name: doubt
             for name, doubt in doubts.items()

@@ -162,7 +162,7 @@ class FollowRun:
             raise
 
     def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
-        """Try again what is left; else say now and then that somebody follows."""
+        """Try again what is left; else show now and then that this process follows."""
         looks_closely = state.error is not None or _is_old(state, SIGN_OF_LIFE_MS)
         if looks_closely:
             # A log that was lost may have as many events by now.
@@ -247,7 +247,7 @@ class FollowRun:
                     yield doubt
                 else:
                     lost.append(doubt)
-        # Of one alone that went somebody has had enough; of most at once the metastore has.
+        # One that is gone was dropped; most at once are gone because the metastore was set back.
         drops = drops and (len(lost) == 1 or len(lost) * 2 <= total)
         for doubt in lost:
             doubt.dropped = drops and self._was_seen(doubt)
@@ -339,7 +339,7 @@ def _is_old(state: Followed, age_ms: int) -> bool:
 
 
 def _newest(client: HiveMetastore) -> int | None:
-    """Return the newest event's number; None where the server keeps no log, or shows it to nobody."""
+    """Return the newest event's number; None where the server keeps no log, or does not show it."""
     try:
         return client.newest_event_id() or None
     except MetastoreReplacedError:

@@ -1,4 +1,4 @@
-"""How a table's files are read, where somebody has changed that in the metastore: format, SerDe, its settings.
+"""How a table's files are read, where that was changed in the metastore: format, SerDe, its settings.
 
 Hive reads a partition by the partition's own descriptor, which an alteration of the table leaves as it is, and a table
 without partition columns by the table's. So the new one is taken over where it is that of all partitions.
@@ -87,14 +87,14 @@ def check_partitions(index: Index, client: HiveMetastore, ours: Table, theirs: H
 
 
 def check_version(checked: Table, now: Table) -> None:
-    """Return if nobody has committed to a table since its partitions were checked.
+    """Return if no other process has committed to a table since its partitions were checked.
 
     Raises:
-        ConflictError: Somebody has: it is to be looked at again.
+        ConflictError: One has: it is to be looked at again.
     """
     if now.version != checked.version:
         raise ConflictError(
-            f"Somebody has committed version {now.version} of table {now.identifier} while its partitions were "
+            f"Another process has committed version {now.version} of table {now.identifier} while its partitions were "
             "compared with a new format of the metastore's. It is followed when they have been compared again.",
             {"table": str(now.identifier)},
         )
@@ -104,7 +104,7 @@ def not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:
     """Return the error that says what of the metastore's table is not taken over."""
     table = str(ours.identifier)
     return MetastoreRefusedError(
-        f"What somebody has made of the metastore's table {table} is not followed: {why}. Unregister it and import it "
+        f"What has become of the metastore's table {table} is not followed: {why}. Unregister it and import it "
         "again, or change it back.",
         {"table": table},
     )

@@ -1,4 +1,4 @@
-"""Brings one table in step that somebody may have changed in the metastore: the table, its columns, its partitions."""
+"""Brings one table in step that may have changed in the metastore: the table, its columns, its partitions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TableFollowing:
             doubt: What is in doubt.
             comparison: How it is compared where all of its partitions are; None for a comparison that nothing is
                 dropped by.
-            refused: Whether what somebody has made of the table was refused when it was looked at last.
+            refused: Whether what had become of the table was refused when it was looked at last.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
@@ -136,8 +136,8 @@ class TableFollowing:
             raise
         except CatalogExtError as error:
             outcome.error = error.message
-            # What is refused for good is tried again when somebody changes the table, or repairs what is wrong. A store
-            # that cannot be looked into says nothing of the table, and tells nobody when it can be again.
+            # What is refused for good is tried again when the table changes, or what is wrong is mended. A store
+            # that cannot be looked into says nothing of the table, and does not say when it can be again.
             passes = error.retryable or isinstance(error, StorageError)
             outcome.action = "left" if passes or doubt.partitions else "refused"
             outcome.left = doubt if outcome.action == "left" else None
@@ -210,7 +210,7 @@ class TableFollowing:
             return
         # Of a view, as of all that cannot be taken, the import says so.
         taken = self._imports.import_table(str(identifier))
-        # As it was before: what somebody has changed of it since is told by an event, or the next comparison.
+        # As it was before: what has changed since an event says, or the next comparison.
         self._context.index.followed.note_seen(
             taken.table_id, Seen(taken.version, frozenset(), written_definition(theirs))
         )
@@ -220,18 +220,18 @@ class TableFollowing:
         self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, pending: PendingMessages,
         outcome: TableOutcome,
     ) -> None:  # fmt: skip
-        """Let go of a table that somebody has dropped or renamed; one that the metastore has only lost stays.
+        """Let go of a table that was dropped or renamed; one that the metastore has only lost stays.
 
         Raises:
             MetastoreRefusedError: The metastore has another one of the name.
-            TableNotFoundError: It has none, and nobody is known to have dropped it.
-            ConflictError: Somebody has dropped it, and we have written to it: what we have said is written stays.
+            TableNotFoundError: It has none, and no drop of it is known.
+            ConflictError: It was dropped there, and we have written to it: what we have said is written stays.
         """
         if not doubt.dropped:
             if theirs is not None:
                 check_location(theirs, [ours.definition.location])
             raise TableNotFoundError(
-                f"The metastore has no table {ours.identifier} any more, and nobody is known to have dropped it. "
+                f"The metastore has no table {ours.identifier} any more, and no drop of it is known. "
                 f"It stays; catalog-ext publish {ours.identifier} makes it again.",
                 {"table": str(ours.identifier)},
             )
@@ -240,7 +240,7 @@ class TableFollowing:
         elif pending.any:
             table = str(ours.identifier)
             raise ConflictError(
-                f"Somebody has dropped table {table} in the metastore, which has yet to hear of changes that were made "
+                f"Table {table} was dropped in the metastore, which has yet to hear of changes that were made "
                 f"to it here. It stays: catalog-ext publish {table} makes it again there, catalog-ext unregister "
                 f"{table} lets it go here, too.",
                 {"table": table},
@@ -273,7 +273,7 @@ class TableFollowing:
         """Take over the table's new location: partitions that are there stay at their places, as in Hive.
 
         Raises:
-            ConflictError: Somebody is writing to the table.
+            ConflictError: Another process is writing to the table.
             MetastoreRefusedError: It is a managed one, with which goes what lies at its location.
         """
         if ours.definition.table_type is TableType.MANAGED:
@@ -292,7 +292,7 @@ class TableFollowing:
         refused: bool,
     ) -> None:  # fmt: skip
         """Take over columns, format and properties; of what cannot be is said why, and partitions are followed on."""
-        # Of what was refused nobody has kept which part it was.
+        # Which part of it was refused is not kept.
         changed = all_of(theirs) if refused else self._changed(doubt, ours, theirs)
         if not changed:
             return
@@ -310,20 +310,20 @@ class TableFollowing:
                 )
         except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
             outcome.action, outcome.error = "refused", error.message
-            logger.warning("What somebody has made of table %s is refused: %s", doubt.name, error.message)
+            logger.warning("What has become of table %s in the metastore is refused: %s", doubt.name, error.message)
             return
         outcome.altered = True
         if not self._dry_run:
             self._context.sync.publish(ours.table_id)
 
     def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
-        """Return what somebody has changed: what events say, or else what was not so at the last comparison."""
+        """Return what has changed: what events say, or else what was not so at the last comparison."""
         if doubt.parameters is not None:
             return Changed(doubt.columns, frozenset(doubt.parameters), doubt.storage)
         if doubt.dropped and doubt.created:
             return all_of(theirs)
         seen = self._context.index.followed.seen(ours.table_id)
-        # Of what nobody has seen before nobody knows which side is newer.
+        # Which side is newer is unknown of what was not seen before.
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
 
     def _bring_partitions_in_step(
@@ -345,7 +345,7 @@ class TableFollowing:
             for name, each in found.items():
                 known = doubts.setdefault(name, each)
                 known.dropped = known.dropped or each.dropped
-                # Though the events that are left tell of our deliveries alone.
+                # Though the events that are left are of our deliveries alone.
                 known.written = None
         left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
         if comparison is not None and doubt.whole and not left:
@@ -355,9 +355,9 @@ class TableFollowing:
             outcome.action, outcome.left = "left", doubt
 
     def _count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
-        """Tell the metastore the sizes of partitions of which it has others, though nobody changes them any more.
+        """Send the metastore the sizes of partitions of which it has others that do not change any more.
 
-        Who follows by comparisons alone would look at them again and again, and every ``drift`` would tell of them.
+        Who follows by comparisons alone would look at them again and again, and every ``drift`` would show them.
         """
         if not miscounted or self._dry_run:
             return
@@ -381,7 +381,7 @@ def _may_retry(doubt: TableDoubt) -> bool:
 
 
 def _has_moved(doubt: TableDoubt, ours: Table, theirs: HiveTable) -> bool:
-    """Return whether somebody has given our table the metastore's location, by ALTER TABLE."""
+    """Return whether our table has got the metastore's location, by ALTER TABLE."""
     if doubt.dropped or theirs.table_type == VIRTUAL_VIEW:
         return False
     return any(same_location(place, ours.definition.location) for place in doubt.moved_from)

@@ -28,10 +28,10 @@ class Embedded(Enum):
     """When the embedded metastore is started."""
 
     AHEAD = "ahead"
-    """At once, in the background, so that nobody waits for it early."""
+    """At once, in the background, so that no statement waits for it early."""
 
     WHEN_NEEDED = "when needed"
-    """When there is something to tell it, or to ask."""
+    """When there is something to send or to ask."""
 
     NEVER_MADE = "never made"
     """When needed, and only where there is one: who only looks makes none."""
@@ -142,7 +142,7 @@ class MetastoreConnection:
     def client(self, timeout_s: float = 120.0) -> HiveMetastore:
         """Return the client, waiting at most ``timeout_s`` seconds for the embedded server.
 
-        Its calls raise ``MetastoreReplacedError``, and reach nobody, where it is not the index's own metastore.
+        Its calls raise ``MetastoreReplacedError``, and reach no server, where it is not the index's own metastore.
 
         Raises:
             InvalidConfigurationError: There is no metastore.

@@ -62,7 +62,7 @@ class DeliveryRetry:
     def _run(self, pause_s: float) -> None:
         try:
             pending = self._deliver().pending
-        except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
+        except Exception as error:  # noqa: BLE001 -- no caller waits for this answer; it is logged, and tried again
             self._log(error)
             pending = 1
         with self._lock:

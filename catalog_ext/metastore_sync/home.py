@@ -53,8 +53,8 @@ class Adoption(NamedTuple):
 def open_at_home(index: Index, settings: Settings) -> Settings:
     """Return the settings with the index's own metastore and warehouse, which are recorded where they were not.
 
-    It belongs to what it was opened with first (to no metastore, where somebody has chosen that for a new index), but
-    for a warehouse that is only a default of the folder somebody is in; another one is taken on by ``adopt`` alone.
+    It belongs to what it was opened with first (to no metastore, where that was chosen for a new index), but
+    for a warehouse that is only a default of the current folder; another one is taken on by ``adopt`` alone.
     One of an older release has no record: it takes what opens it, too.
 
     Raises:
@@ -91,7 +91,7 @@ def adopt(
         index: As for ``connect``.
         metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
         warehouse: The warehouse that new tables are to go to; left out, it keeps its own. Its mark names this index
-            from then on, whoever's it was.
+            from then on, whichever index had it.
         storage: Settings for the warehouse's store, as for ``connect``.
         dry_run: Preview: change nothing.
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 REPLACED = (
     "The metastore of the index {index} is not the one that it was: it has been lost or replaced, or has another one's "
-    "address. It is told nothing. If that is meant to be: catalog-ext --index '{index}' --metastore URIS adopt, then "
-    "catalog-ext --index '{index}' publish --all. If not, bring the old one back: what is pending goes there."
+    "address. Nothing is sent to it. If that is meant to be: catalog-ext --index '{index}' --metastore URIS adopt, "
+    "then catalog-ext --index '{index}' publish --all. If not, bring the old one back: what is pending goes there."
 )
 _SILENT = (
-    "The metastore does not say whether it is the one that the index {} belongs to, and is told nothing: {} Let its "
+    "The metastore does not say whether it is the one that the index {} belongs to, and gets nothing: {} Let its "
     "database default be read."
 )
 

@@ -56,7 +56,7 @@ class MetastoreSync:
         self._unreached: str | None = None
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
         self._waiting_deliverer = Deliverer(index.outbox, lambda: metastore.client(self._timeout_s))
-        # Whoever makes a change does not wait for an embedded metastore that is still starting.
+        # A process that makes a change does not wait for an embedded metastore that is still starting.
         self._immediate_deliverer = Deliverer(index.outbox, metastore.started_client)
         self._last: DeliveryReport | None = None
         self._met = not metastore.embedded
@@ -220,7 +220,7 @@ class MetastoreSync:
                     identifier,
                     error.message,
                 )
-                # The delivery that follows has the same trouble, which is told of once.
+                # The delivery that follows has the same trouble, which is logged once.
                 self._warned[None] = self._unreached = error.message
             return
         buckets = bucketed_by(there)

@@ -126,7 +126,7 @@ class WarehouseMarks:
     def claim(self, location: Location) -> None:
         """Mark the index's own warehouse, in which a managed table is to lie, or warn that it is another index's.
 
-        A place elsewhere is looked at as by ``look``: the folders there are somebody else's.
+        A place elsewhere is looked at as by ``look``: the folders there belong to others.
         """
         if not self._warehouse.contains(location):
             self.look(location)
@@ -174,7 +174,7 @@ class WarehouseMarks:
             return None
 
     def _claimed(self, warehouse: Location) -> Mark | None:
-        """Return whose the warehouse is, after it has been marked where it was nobody's."""
+        """Return whose the warehouse is, after it was marked where it had no owner."""
         storage = self._storage()
         found = read_mark(storage, warehouse)
         if found is not None:

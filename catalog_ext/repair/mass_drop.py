@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from catalog_ext.conf import keys
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.repair.options import RepairOptions
@@ -21,28 +18,6 @@ _HOW_TO_GO_ON = (
     "Look whether the store is mounted and whole. If they are gone for good, allow it: --force on the command line, "
     "allow_mass_drop => true in CALL, allow_mass_drop=True in Python."
 )
-
-
-class DropLimit(NamedTuple):
-    """How much may be dropped at once without being allowed.
-
-    Attributes:
-        percent: The most of a table's partitions.
-        least: Partitions from which on the share is looked at.
-    """
-
-    percent: int = 50
-    least: int = 20
-
-    @classmethod
-    def of(cls, table: Table, conf: Mapping[str, str]) -> DropLimit:
-        """Return the limit of a table, or else the catalog's."""
-        given = (table.definition.properties, conf)
-        return cls(keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given))
-
-    def allows(self, dropped: int, registered: int) -> bool:
-        """Return whether so many of the registered partitions may be dropped."""
-        return registered < self.least or dropped * 100 <= registered * self.percent
 
 
 @dataclass(frozen=True, slots=True)

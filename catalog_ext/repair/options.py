@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.conf import keys
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.repair.mass_drop import DropLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
@@ -85,6 +86,28 @@ class MetastoreState:
     def names(self) -> tuple[str, ...]:
         """All of them, those that go first."""
         return (*sorted(self.gone), *self.places)
+
+
+class DropLimit(NamedTuple):
+    """How much may be dropped at once without being allowed.
+
+    Attributes:
+        percent: The most of a table's partitions.
+        least: Partitions from which on the share is looked at.
+    """
+
+    percent: int = 50
+    least: int = 20
+
+    @classmethod
+    def of(cls, table: Table, conf: Mapping[str, str]) -> DropLimit:
+        """Return the limit of a table, or else the catalog's."""
+        given = (table.definition.properties, conf)
+        return cls(keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given))
+
+    def allows(self, dropped: int, registered: int) -> bool:
+        """Return whether so many of the registered partitions may be dropped."""
+        return registered < self.least or dropped * 100 <= registered * self.percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from catalog_ext.metastore.runtime.measures import Repaired, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore_sync.named_places import still_named
-from catalog_ext.repair.mass_drop import DropLimit
-from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
+from catalog_ext.repair.options import DropLimit, MetastoreState, RepairMode, RepairOptions, Verify
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.scan.scratch import Scratch

@@ -270,7 +270,7 @@ def _path(event: ListedFile | ListedOther) -> str:
 
 
 def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
-    """Give what is registered at the pinned version (files only where wanted) to whoever compares it."""
+    """Give what is registered at the pinned version (files only where wanted) to what compares it."""
     for batch in index.partitions.unordered(table, predicate, OF_PARTITIONS):
         indexed.partitions(rows_of(batch, OF_PARTITIONS))
     for batch in index.files.known(table, predicate) if files else ():

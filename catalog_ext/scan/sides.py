@@ -29,7 +29,7 @@ PartitionRow: TypeAlias = tuple[str, str | None, int, int]
 """A registered partition's name, its location if it has one of its own, its files and their bytes."""
 
 _BUCKETS = 1 << 14
-_IN_MEMORY = 8 << 20
+_IN_MEMORY = 1 << 20
 """Bytes of a side's rows that wait in memory; those of a larger table wait in a file."""
 
 _MASK = _BUCKETS - 1

@@ -86,7 +86,7 @@ class Exporting:
             InvalidInputError: The pattern is none.
             TableNotFoundError: No table matches it.
             InvalidConfigurationError: The URIs are none, or those of the index's own metastore.
-            MetastoreUnavailableError: It does not answer; what it has been told stays.
+            MetastoreUnavailableError: It does not answer; what it has got stays.
         """
         relations = self._relations(pattern)
         # The index's own metastore may be the embedded one, which is spoken to plainly.

@@ -188,7 +188,7 @@ class Publishing:
             return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)
         upto = self._index.publications.last_delivery(table)
-        # As it is now: what the messages up to that one tell of is in it.
+        # As it is now: what the messages up to that one say is in it.
         table = self._index.tables.load_by_id(table.table_id)
         definition = table.definition
         differ, held = self._differing(client, table, found, wanted)
