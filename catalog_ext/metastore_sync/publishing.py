@@ -32,8 +32,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore.predicates.conditions import bound_where
-from catalog_ext.metastore.predicates.name_filter import NameFilter
+from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where
 from catalog_ext.metastore_sync.home import replace_embedded
 
 if TYPE_CHECKING:

@@ -11,10 +11,16 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
     from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, DateForm, Unit, form_of
     from catalog_ext.metastore.index.read.ended_files import EndedFile
-    from catalog_ext.metastore.index.read.file_sizes import SizeClass, SmallFiles
-    from catalog_ext.metastore.index.read.growth import CommitCount, GrowthPosition, HistoryEvent, Size
     from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
-    from catalog_ext.metastore.index.read.overviews import Overviews
+    from catalog_ext.metastore.index.read.overviews import (
+        CommitCount,
+        GrowthPosition,
+        HistoryEvent,
+        Overviews,
+        Size,
+        SizeClass,
+        SmallFiles,
+    )
     from catalog_ext.metastore.index.read.partition_groups import WantedGroups
     from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, has_column
     from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
@@ -74,17 +80,17 @@ _HOMES = {
     "Axis": "read.partition_map",
     "Bounds": "read.partition_map",
     "Cell": "read.partition_map",
-    "CommitCount": "read.growth",
+    "CommitCount": "read.overviews",
     "DateForm": "read.dates",
     "EndedFile": "read.ended_files",
-    "HistoryEvent": "read.growth",
+    "HistoryEvent": "read.overviews",
     "Index": "index",
     "Overviews": "read.overviews",
     "Pending": "read.table_list",
-    "GrowthPosition": "read.growth",
-    "Size": "read.growth",
-    "SizeClass": "read.file_sizes",
-    "SmallFiles": "read.file_sizes",
+    "GrowthPosition": "read.overviews",
+    "Size": "read.overviews",
+    "SizeClass": "read.overviews",
+    "SmallFiles": "read.overviews",
     "TableListing": "read.table_list",
     "TableOrder": "read.table_list",
     "TableSummary": "read.table_list",

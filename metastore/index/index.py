@@ -12,24 +12,22 @@ from catalog_ext.metastore.index.database.urls import public_url
 from catalog_ext.metastore.index.read import state
 from catalog_ext.metastore.index.read.changes import Changes
 from catalog_ext.metastore.index.read.ended_files import EndedFiles
-from catalog_ext.metastore.index.read.file_rows import FileRows
 from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.metadata_groups import MetadataGroups
+from catalog_ext.metastore.index.read.metadata_rows import FileRows, PartitionStates
 from catalog_ext.metastore.index.read.needed_files import NeededFiles
 from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups
-from catalog_ext.metastore.index.read.partition_states import PartitionStates
 from catalog_ext.metastore.index.read.partitions import Partitions
 from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
 from catalog_ext.metastore.index.tables.alter_table import Alterations
 from catalog_ext.metastore.index.tables.dropped import DroppedTables
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
-from catalog_ext.metastore.index.tables.incarnations import Incarnations
-from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
+from catalog_ext.metastore.index.tables.incarnations import Incarnations, Properties
 from catalog_ext.metastore.index.tables.namespaces import Namespaces
-from catalog_ext.metastore.index.tables.properties import Properties
 from catalog_ext.metastore.index.tables.tables import Tables
+from catalog_ext.metastore.index.tables.views import IndexedViews
 from catalog_ext.metastore.index.write.commits import Commits
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_claims import Deletions

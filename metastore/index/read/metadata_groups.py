@@ -17,16 +17,15 @@ from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, partitions, tables
 from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
-from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_exact
-from catalog_ext.metastore.index.read.partition_states import PartitionStates
-from catalog_ext.metastore.index.read.partition_sums import sums_by
+from catalog_ext.metastore.index.read.metadata_rows import PartitionStates
+from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_exact, sums_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.clauses import Condition
-    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+    from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate

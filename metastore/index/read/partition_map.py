@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, form_of
 from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.marked_rows import at_version, condition_of, source_of
-from catalog_ext.metastore.index.read.partition_sums import SUMS
+from catalog_ext.metastore.index.read.partition_groups import SUMS
 from catalog_ext.metastore.model.key_encoding import NULL_KEY
 from catalog_ext.metastore.predicates.tree import TRUE
 

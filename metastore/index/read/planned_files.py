@@ -11,12 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.schema import (
-    file_statistics,
-    files,
-    partitions,
-)
-from catalog_ext.metastore.index.read.enough_files import enough_files
+from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions
 from catalog_ext.metastore.index.read.marked_rows import (
     OLDEST,
     ZERO,
@@ -33,10 +28,11 @@ from catalog_ext.metastore.index.read.predicate_sql import is_bounded
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
+
 
 PLAN_SCHEMA = pa.schema([
     pa.field("partition_id", pa.int64(), nullable=False),
@@ -232,3 +228,21 @@ def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.
         # Not every database's paths can name them.
         return sa.null()
     return raw(sa.func.json_extract(statistics, f"$.{json.dumps(column, ensure_ascii=False)}"))
+
+
+def enough_files(plan: pa.RecordBatchReader, rows: int) -> pa.RecordBatchReader:
+    """Return the first files of a plan that hold so many rows; those whose rows are unknown count for none."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        wanted = rows
+        with plan:
+            for batch in plan:
+                held = pc.cumulative_sum(pc.fill_null(batch.column("rows"), 0))
+                enough = pc.index(pc.greater_equal(held, wanted), value=True).as_py()
+                if enough >= 0:
+                    yield batch.slice(0, enough + 1)
+                    return
+                wanted -= held[-1].as_py() if len(held) else 0
+                yield batch
+
+    return pa.RecordBatchReader.from_batches(plan.schema, batches())

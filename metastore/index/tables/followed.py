@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.tables import properties
+from catalog_ext.metastore.index.tables import incarnations as properties
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.partition_rows import by_values
 from catalog_ext.metastore.model.batches import batched

@@ -1,4 +1,4 @@
-"""Incarnations of an index: after it was put back to an earlier time, it gives no number a second time.
+"""The properties of an index, and its incarnation: after it was put back to an earlier time, it gives no number again.
 
 The counter rises before files are deleted, and now and then. It is kept on the store, too (``IndexGuard``), where a
 backup of the index does not take it back. An incarnation begins with ``catalog-ext restored``.
@@ -12,14 +12,57 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import IndexRestoredError, TableNotFoundError
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexRestoredError, TableNotFoundError
+from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import dropped_tables, index_properties, table_versions, tables
-from catalog_ext.metastore.index.tables.properties import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from catalog_ext.metastore.index.database.database import Database, IndexGuard
+
+
+class Properties:
+    """The properties of an index."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def load(self) -> dict[str, str]:
+        """Return the properties by name."""
+        with self._database.reading() as connection:
+            return {row.name: row.value for row in connection.execute(sa.select(index_properties))}
+
+    def add_missing(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the properties after those that were missing have been added: of two that add one, the first wins."""
+
+        def add(connection: sa.Connection, name: str, value: str) -> None:
+            connection.execute(sa.insert(index_properties), {"name": name, "value": value})
+
+        there = self.load()
+        for name, value in values.items():
+            if name in there:
+                continue
+            try:
+                self._database.write(lambda connection, n=name, v=value: add(connection, n, v))  # type: ignore[misc]
+            except IndexDatabaseError as error:
+                if not isinstance(error.__cause__, sa.exc.DBAPIError) or not is_duplicate(error.__cause__):
+                    raise
+        return self.load()
+
+    def replace(self, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+        """Set properties and remove others, in one transaction."""
+        self._database.write(lambda connection: replace_in(connection, values, removed))
+
+
+def replace_in(connection: sa.Connection, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+    """Set properties and remove others in a transaction that has begun."""
+    names = {*values, *removed}
+    connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
+    rows = [{"name": name, "value": value} for name, value in values.items()]
+    if rows:
+        connection.execute(sa.insert(index_properties), rows)
+
 
 INCARNATION = "index.incarnation"
 COUNTER = "index.counter"

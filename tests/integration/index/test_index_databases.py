@@ -25,7 +25,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import adbc
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Namespace

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate, Function
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import DataFile

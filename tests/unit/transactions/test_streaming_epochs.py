@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
     WaitingFilesMissingError,
 )
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
