@@ -9,13 +9,11 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import ConflictError, PartitionDescriptorError, TableAlreadyExistsError
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row
-from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions, verifications
+from catalog_ext.metastore.index.database.schema import partitions, tables, transactions, verifications
 from catalog_ext.metastore.index.tables.dropped import check_location_free
-from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.retyping import Retyping
-from catalog_ext.metastore.index.tables.table_rows import load
+from catalog_ext.metastore.index.tables.table_rows import load, lock, rename_within
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
@@ -97,24 +95,11 @@ class Alterations:
 
         def work(connection: sa.Connection) -> Table:
             table = _locked(connection, identifier)
-            found = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == to.namespace)
-            namespace_id = connection.execute(found).scalar()
-            if namespace_id is None:
-                raise namespace_not_found(to.namespace)
-            try:
-                connection.execute(
-                    sa.update(tables)
-                    .where(tables.c.table_id == table.table_id)
-                    .values(namespace_id=namespace_id, name=to.name)
-                )
-            except sa.exc.IntegrityError as error:
-                if not is_duplicate(error):
-                    raise
-                raise TableAlreadyExistsError(
-                    f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
-                    {"table": str(to)},
-                ) from error
-            renamed = replace(table, definition=replace(table.definition, identifier=to))
+            taken = TableAlreadyExistsError(
+                f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
+                {"table": str(to)},
+            )
+            renamed = rename_within(connection, table, to, taken)
             if deliver:
                 enqueue(connection, RenameTable(renamed.definition, identifier), table.table_id)
             else:
@@ -200,9 +185,7 @@ def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefin
 
 def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     """Return the table, its row locked until the end of the transaction."""
-    table_id = load(connection, identifier).table_id
-    # Takes the row's lock before reading what is to be changed.
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    lock(connection, load(connection, identifier).table_id)
     return load(connection, identifier)
 
 

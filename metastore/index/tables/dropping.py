@@ -37,7 +37,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, scheme_with_names
 from catalog_ext.metastore.index.tables.dropped import contains, directories_around, lies_inside, overlap, overlaps
-from catalog_ext.metastore.index.tables.namespaces import lock_namespace
+from catalog_ext.metastore.index.tables.namespaces import namespace_number
 from catalog_ext.metastore.index.tables.table_rows import load, not_found
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
@@ -209,7 +209,7 @@ def drop_within(
     """
     if deletes:
         # A creation in the directory comes before this, or finds that the directory is being deleted.
-        lock_namespace(connection, identifier.namespace)
+        namespace_number(connection, identifier.namespace, locks=True)
     table = load(connection, identifier)
     # A reservation that moves files of the table comes before this, or finds the table gone.
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Namespace
 
 
-def lock_namespace(connection: sa.Connection, namespace: str) -> int:
-    """Return the number of the namespace, locked: no other transaction makes or drops a managed table in it meanwhile.
+def namespace_number(connection: sa.Connection, name: str, *, locks: bool = False) -> int:
+    """Return the number of the namespace; locked, no other transaction makes or drops a managed table in it meanwhile.
 
     Raises:
         NamespaceNotFoundError: There is none.
     """
-    number = sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update()
-    found = connection.execute(number, {"name": namespace}).scalar()
+    number = sa.select(namespaces.c.namespace_id).where(_OF_NAME)
+    found = connection.execute(number.with_for_update() if locks else number, {"name": name}).scalar()
     if found is None:
-        raise namespace_not_found(namespace)
+        raise namespace_not_found(name)
     return int(found)
 
 

@@ -20,7 +20,7 @@ from catalog_ext.metastore.index.tables.dropped import (
     overlaps,
 )
 from catalog_ext.metastore.index.tables.dropping import drop_within, remove_some
-from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found, namespace_number
 from catalog_ext.metastore.index.tables.table_rows import create_within, load, load_row_by_id
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
@@ -119,7 +119,7 @@ class Tables:
         identifier = definition.identifier
 
         def work(connection: sa.Connection) -> Table:
-            namespace_id = lock_namespace(connection, identifier.namespace)
+            namespace_id = namespace_number(connection, identifier.namespace, locks=True)
             return create_within(connection, definition, namespace_id, deliver=deliver)
 
         return self._database.write(work)

@@ -16,13 +16,11 @@ from catalog_ext.metastore.errors import (
     ViewNotFoundError,
     ViewPartitionColumnsChangedError,
 )
-from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources, views
 from catalog_ext.metastore.index.tables import table_rows, view_partitions
-from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.dropping import forget_within
-from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.namespaces import namespace_number
 from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write.outbox import enqueue, enqueue_changes
 from catalog_ext.metastore.messages import DropView, PutView
@@ -38,16 +36,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.changes import AppliedChanges
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.model.views import Dependency, PartitionDependency
-
-
-def load_any(connection: sa.Connection, identifier: TableIdentifier) -> Table | View:
-    """Return the table or view of this name.
-
-    Raises:
-        TableNotFoundError: There is neither.
-    """
-    table = table_rows.load_relation(connection, identifier)
-    return _view(connection, table) if table.definition.table_type is TableType.VIEW else table
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> View:
@@ -72,15 +60,10 @@ def _view(connection: sa.Connection, table: Table) -> View:
     return View(table, ViewQuery(row["query_text"], **details))
 
 
-def lock(connection: sa.Connection, table_id: int) -> None:
-    """Take the row's lock before anything is read that is to be changed."""
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
-
-
-def lock_unchanged(connection: sa.Connection, view: View) -> bool:
+def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
     """Take the lock of a view's row, and return whether the view is there as it is given."""
     table_id = view.table.table_id
-    lock(connection, table_id)
+    table_rows.lock(connection, table_id)
     row = connection.execute(sa.select(views.c.table_id).where(views.c.table_id == table_id)).scalar()
     if row is None:
         return False
@@ -88,7 +71,7 @@ def lock_unchanged(connection: sa.Connection, view: View) -> bool:
     return (now.definition, now.query) == (view.definition, view.query)
 
 
-def check_partition_columns(old: View, definition: TableDefinition) -> None:
+def _check_partition_columns(old: View, definition: TableDefinition) -> None:
     """Return if the view may have another definition.
 
     Raises:
@@ -104,7 +87,7 @@ def check_partition_columns(old: View, definition: TableDefinition) -> None:
         )
 
 
-def insert(
+def _insert(
     connection: sa.Connection, table_id: int, definition: TableDefinition, query: ViewQuery,
     sources: Sequence[TableIdentifier],
 ) -> None:  # fmt: skip
@@ -117,18 +100,7 @@ def insert(
         "automatic": int(is_automatic(definition.properties)),
     }
     connection.execute(sa.insert(views), row)
-    write_sources(connection, table_id, [Source(identifier) for identifier in sources])
-
-
-def update(
-    connection: sa.Connection, table_id: int, definition: TableDefinition, query: ViewQuery,
-    sources: Sequence[TableIdentifier],
-) -> None:  # fmt: skip
-    """Write down another definition in place of a view's."""
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(**definition_to_row(definition)))
-    connection.execute(sa.delete(views).where(views.c.table_id == table_id))
-    connection.execute(sa.delete(view_sources).where(view_sources.c.table_id == table_id))
-    insert(connection, table_id, definition, query, sources)
+    _write_sources(connection, table_id, [Source(identifier) for identifier in sources])
 
 
 def _storable(text: str, definition: TableDefinition) -> str:
@@ -140,7 +112,7 @@ def _storable(text: str, definition: TableDefinition) -> str:
     return text
 
 
-def write_sources(connection: sa.Connection, table_id: int, sources: Sequence[Source]) -> None:
+def _write_sources(connection: sa.Connection, table_id: int, sources: Sequence[Source]) -> None:
     """Write down which tables a view's partitions follow, in place of what is there."""
     connection.execute(sa.delete(view_sources).where(view_sources.c.table_id == table_id))
     rows = [
@@ -154,7 +126,7 @@ def write_sources(connection: sa.Connection, table_id: int, sources: Sequence[So
         connection.execute(sa.insert(view_sources), rows)
 
 
-def taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError | TableAlreadyExistsError:
+def _taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError | TableAlreadyExistsError:
     """Return the error that a name is a view's or a table's already."""
     if there.definition.table_type is TableType.VIEW:
         return ViewAlreadyExistsError(
@@ -183,7 +155,8 @@ class IndexedViews:
             TableNotFoundError: There is neither.
         """
         with self._database.reading() as connection:
-            return view_rows.load_any(connection, identifier)
+            table = table_rows.load_relation(connection, identifier)
+            return _view(connection, table) if table.definition.table_type is TableType.VIEW else table
 
     def load(self, identifier: TableIdentifier) -> View:
         """Return the view of this name.
@@ -192,7 +165,7 @@ class IndexedViews:
             ViewNotFoundError: There is none; a table may be.
         """
         with self._database.reading() as connection:
-            return view_rows.load(connection, identifier)
+            return load(connection, identifier)
 
     def list_names(self, namespace: str) -> list[str]:
         """Return the names of the namespace's views, sorted.
@@ -216,13 +189,10 @@ class IndexedViews:
         def work(connection: sa.Connection) -> View:
             there = table_rows.find_relation(connection, identifier)
             if there is not None:
-                raise view_rows.taken(identifier, there)
-            statement = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == identifier.namespace)
-            namespace_id = connection.execute(statement).scalar()
-            if namespace_id is None:
-                raise namespace_not_found(identifier.namespace)
-            table = table_rows.create_within(connection, definition, namespace_id, deliver=False)
-            view_rows.insert(connection, table.table_id, definition, query, sources)
+                raise _taken(identifier, there)
+            number = namespace_number(connection, identifier.namespace)
+            table = table_rows.create_within(connection, definition, number, deliver=False)
+            _insert(connection, table.table_id, definition, query, sources)
             if deliver:
                 enqueue(connection, PutView(definition, query), table.table_id)
             return View(table, query)
@@ -240,15 +210,17 @@ class IndexedViews:
         """
 
         def work(connection: sa.Connection) -> View:
-            table_id = view_rows.load(connection, definition.identifier).table.table_id
-            view_rows.lock(connection, table_id)
-            old = view_rows.load(connection, definition.identifier)
-            view_rows.check_partition_columns(old, definition)
-            view_rows.update(connection, table_id, definition, query, sources)
-            view = View(replace(old.table, definition=definition), query)
+            table_id = load(connection, definition.identifier).table.table_id
+            table_rows.lock(connection, table_id)
+            old = load(connection, definition.identifier)
+            _check_partition_columns(old, definition)
+            changed = sa.update(tables).where(tables.c.table_id == table_id)
+            connection.execute(changed.values(**definition_to_row(definition)))
+            connection.execute(sa.delete(views).where(views.c.table_id == table_id))
+            _insert(connection, table_id, definition, query, sources)
             if deliver:
                 enqueue(connection, PutView(definition, query), table_id)
-            return view
+            return View(replace(old.table, definition=definition), query)
 
         return self._database.write(work)
 
@@ -260,7 +232,7 @@ class IndexedViews:
         """
 
         def work(connection: sa.Connection) -> View:
-            view = view_rows.load(connection, identifier)
+            view = load(connection, identifier)
             forget_within(connection, view.table)
             if deliver:
                 enqueue(connection, DropView(identifier), view.table.table_id)
@@ -280,23 +252,12 @@ class IndexedViews:
         """
 
         def work(connection: sa.Connection) -> View:
-            view = view_rows.load(connection, identifier)
+            view = load(connection, identifier)
             there = table_rows.find_relation(connection, new)
             if there is not None:
-                raise view_rows.taken(new, there)
-            namespace_id = connection.execute(
-                sa.select(namespaces.c.namespace_id).where(namespaces.c.name == new.namespace)
-            ).scalar()
-            if namespace_id is None:
-                raise namespace_not_found(new.namespace)
-            values = {"namespace_id": namespace_id, "name": new.name}
-            try:
-                connection.execute(sa.update(tables).where(tables.c.table_id == view.table.table_id).values(**values))
-            except sa.exc.IntegrityError as error:
-                if not is_duplicate(error):
-                    raise
-                raise view_rows.taken(new, view.table) from error
-            renamed = replace(view, table=replace(view.table, definition=replace(view.definition, identifier=new)))
+                raise _taken(new, there)
+            table = table_rows.rename_within(connection, view.table, new, _taken(new, view.table))
+            renamed = replace(view, table=table)
             if deliver:
                 table_id = view.table.table_id
                 enqueue(connection, DropView(identifier), table_id)
@@ -364,18 +325,18 @@ class IndexedViews:
         """
 
         def work(connection: sa.Connection) -> AppliedChanges | None:
-            if not view_rows.lock_unchanged(connection, view):
+            if not _lock_unchanged(connection, view):
                 return None
             table_id = view.table.table_id
             commit = view_partitions.set_partitions(connection, table_id, wanted, deliver=deliver)
-            view_rows.write_sources(connection, table_id, sources)
+            _write_sources(connection, table_id, sources)
             return commit
 
         return self._database.write(work)
 
 
 def _stale_views() -> sa.Select[str, str]:
-    """Return the query for the views that may be out of step."""
+    """Return the query for the views whose sources have changed since they were last looked at."""
     s, n, t = view_sources.c, namespaces.c, tables.c
     own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
     base = tables.join(namespaces, t.namespace_id == n.namespace_id)
