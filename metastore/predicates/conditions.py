@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.metastore.errors import InvalidPartitionNameError, InvalidPredicateError, InvalidValueError
+from catalog_ext.metastore.errors import InvalidPartitionNameError, InvalidValueError
 from catalog_ext.metastore.model.typed_values import checked_values, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.partition_specs import ANY_SESSION, clause_condition
-from catalog_ext.metastore.predicates.tree import In, IsNull, Predicate, all_of, any_of, bind
-from catalog_ext.metastore.runtime.wording import did_you_mean
+from catalog_ext.metastore.predicates.tree import In, IsNull, Predicate, all_of, any_of, bind, no_such_key
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
@@ -150,12 +149,7 @@ def key_named(table: Table, name: str) -> Key:
     """
     found = next((key for key in table.definition.keys if key.name.lower() == name.lower()), None)
     if found is None:
-        names = [key.name for key in table.definition.keys]
-        raise InvalidPredicateError(
-            f"{name[:120]!r} is not a partition column of table {table.identifier}. "
-            f"{did_you_mean(name[:120], names)}Its partition columns are: {', '.join(names) or 'none'}.",
-            {"table": str(table.identifier), "column": name[:120]},
-        )
+        raise no_such_key(name, table.definition.keys, str(table.identifier))
     return found
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import ALIVE, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.spellings import other_spellings
+from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -67,10 +67,8 @@ def users_within(
     found: dict[str, FileUser] = {}
     if not uris:
         return found
-    wanted = {place: {place} for place in {uri.rpartition("/")[0] for uri in uris}}
-    for place, spelled in other_spellings(connection, list(wanted)).items():
-        for other in spelled:
-            wanted.setdefault(other, set()).add(place)
+    places = {uri.rpartition("/")[0] for uri in uris}
+    wanted = by_name(places, other_spellings(connection, places))
     named = {row.table_id: row for row in connection.execute(_TABLES) if row.table_id != besides_table}
     roots = {number: row.location for number, row in named.items()}
     there = (each for each in _partitions_at(connection, wanted, roots) if each[0] not in besides)

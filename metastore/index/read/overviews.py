@@ -22,6 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import in_order
+from catalog_ext.metastore.index.read.partition_groups import SUMS
 from catalog_ext.metastore.index.read.partition_map import PartitionCounts
 from catalog_ext.metastore.index.read.table_list import TableList
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 IDLE_REPAIR = "repair that changed nothing"
 """What the counts of commits call repairs that have made none."""
-
-_SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class TableHistory:
         """Return the table's size at the end of each interval of ``step_ms`` in which it changed."""
         v, s = table_versions.c, partition_sums.c
         at = _interval(v.committed_at_ms, step_ms).label("at")
-        sums = [total(s[name]) for name in _SUMS]
+        sums = [total(s[name]) for name in SUMS]
         statement = (
             sa.select(at, *sums)
             .select_from(
@@ -136,7 +135,7 @@ class TableHistory:
             .group_by(at).order_by(at)
         )  # fmt: skip
         sizes: list[Size] = []
-        totals = [0] * len(_SUMS)
+        totals = [0] * len(SUMS)
         with self._database.reading() as connection:
             for row in connection.execute(statement):
                 totals = [before + int(change) for before, change in zip(totals, row[1:], strict=True)]

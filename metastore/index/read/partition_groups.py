@@ -14,7 +14,16 @@ from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions, tables
 from catalog_ext.metastore.index.database.sums import total
-from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
+from catalog_ext.metastore.index.read.marked_rows import (
+    ZERO,
+    Check,
+    at_version,
+    condition_of,
+    marked,
+    raw,
+    source_of,
+    text,
+)
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.predicates.tree import TRUE, columns_of
 
@@ -168,22 +177,12 @@ def groups_statement(
         rows = _distinct(table, keys[0], wanted)
     else:
         rows = _grouped(table, condition, keys, wanted)
-    oldest = tables.c.oldest_version
-    mark = marked(table, name=_text(), partitions=_zero(), files=_zero(), bytes=oldest, rows=sa.null())
-    return sa.union_all(mark, rows), condition.exact
+    return sa.union_all(marked(table, GROUP_SCHEMA), rows), condition.exact
 
 
 def is_exact(key: Key) -> bool:
     """Return whether the index distinguishes the values of a key just where Spark does, but for long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
-
-
-def _zero() -> _Column:
-    return sa.literal(0)
-
-
-def _text() -> _Column:
-    return raw(sa.literal("", partitions.c.name.type))
 
 
 def _column(rows: sa.FromClause, key: Key) -> _Column:
@@ -217,7 +216,7 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     return (
         sa.select(
             sa.func.coalesce(sa.func.min(p.partition_id), 0),
-            sa.func.coalesce(raw(sa.func.min(p.name)), _text()),
+            sa.func.coalesce(raw(sa.func.min(p.name)), text("")),
             count, total(p.n_files), total(p.n_bytes), rows,
         )
         .select_from(source_of(condition))
@@ -234,20 +233,15 @@ def _of_sums(sums: sa.Subquery, wanted: WantedGroups) -> sa.Select[Any]:
         WantedGroups.VALUES: sa.null(),
         WantedGroups.PRESENCE: sa.case((s.n_rows > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
-    return sa.select(_zero(), s.name, s.n_partitions, s.n_files, s.n_bytes, rows)
+    return sa.select(ZERO, s.name, s.n_partitions, s.n_files, s.n_bytes, rows)
 
 
 def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) -> sa.Select[Any]:
     p, column, rows = partitions.c, _column(partitions, key), _rows_of(partitions)
     found = (
         sa.select(
-            p.partition_id,
-            raw(p.name),
-            sa.literal(1).label("partitions"),
-            p.n_files,
-            p.n_bytes,
-            rows.label("rows"),
-            column.label("value"),
+            p.partition_id, raw(p.name), sa.literal(1).label("partitions"), p.n_files, p.n_bytes,
+            rows.label("rows"), column.label("value"),
         )
         .select_from(source_of(condition))
         .where(*at_version(partitions, table), condition.clause, column > "")
@@ -255,7 +249,7 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
         .order_by(column.desc() if greatest else column)
         .limit(1)
         .subquery()
-    )
+    )  # fmt: skip
     # Another partition with the value may be known to have rows, and one is enough.
     filled = (
         sa.select(sa.literal(1))
@@ -296,7 +290,7 @@ def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
         known, unknown = found(rows > 0, 1), found(rows.is_(None), _UNKNOWN)
         presence = sa.func.nullif(sa.func.coalesce(known, unknown, 0), _UNKNOWN)
     name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())
-    return sa.select(_zero(), name, sa.literal(1), _zero(), _zero(), presence).where(values.c.value.is_not(None))
+    return sa.select(ZERO, name, sa.literal(1), ZERO, ZERO, presence).where(values.c.value.is_not(None))
 
 
 def _next(table: Table, rows: Any, key: Key, beyond: sa.ColumnElement[bool]) -> _Column:  # noqa: ANN401

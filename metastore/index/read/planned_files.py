@@ -13,8 +13,6 @@ from sqlalchemy.dialects import postgresql
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions
 from catalog_ext.metastore.index.read.marked_rows import (
-    OLDEST,
-    ZERO,
     Check,
     at_version,
     condition_of,
@@ -22,7 +20,6 @@ from catalog_ext.metastore.index.read.marked_rows import (
     marked,
     raw,
     source_of,
-    text,
 )
 from catalog_ext.metastore.index.read.predicate_sql import is_bounded
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
@@ -151,7 +148,12 @@ def plan_statement(
     if detailed or bounds or unmeasured:
         of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
         source = source.outerjoin(file_statistics, of_file)
-    more, unmarked = _more_columns(dialect, table, bounds, detailed=detailed, with_etags=with_etags)
+    schema = DETAILED_SCHEMA if detailed else KNOWN_SCHEMA if with_etags else with_bounds(bounds)
+    more = [_known_of(dialect, table, column).label(f"bounds_{i}") for i, column in enumerate(bounds)]
+    if detailed:
+        more = [files.c.begin_version, raw(s.statistics)]
+    elif with_etags:
+        more = [files.c.etag_hash]
     chosen = at_version if ids is None and is_bounded(predicate or TRUE) else in_order
     rows = (
         sa.select(
@@ -166,31 +168,9 @@ def plan_statement(
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = marked(
-        table, name=text(""), at=sa.null(), path=text(""), size=OLDEST, modified_ms=ZERO, n_rows=sa.null(),
-        **unmarked,
-    )  # fmt: skip
-    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    union: sa.CompoundSelect[Any] = sa.union_all(marked(table, schema), rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
-
-
-def _more_columns(
-    dialect: str, table: Table, bounds: Sequence[str], *, detailed: bool, with_etags: bool
-) -> tuple[list[sa.ColumnElement[Any]], dict[str, sa.ColumnElement[Any]]]:
-    """Return the columns of a file after those of ``PLAN_SCHEMA``, and what the mark has in their place."""
-    more: list[sa.ColumnElement[Any]] = []
-    unmarked: dict[str, sa.ColumnElement[Any]] = {}
-    if detailed:
-        more += [files.c.begin_version, raw(file_statistics.c.statistics)]
-        unmarked = {"begin_version": ZERO, "statistics": sa.null()}
-    if with_etags:
-        more.append(files.c.etag_hash)
-        unmarked["etag_hash"] = sa.null()
-    for i, column in enumerate(bounds):
-        more.append(_known_of(dialect, table, column).label(f"bounds_{i}"))
-        unmarked[f"bounds_{i}"] = sa.null()
-    return more, unmarked
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:

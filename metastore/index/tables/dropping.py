@@ -123,19 +123,25 @@ def _check_alone(connection: sa.Connection, table: Table) -> None:
         )
 
 
+_LIVING: sa.Select[Any] = (
+    sa.select(
+        namespaces.c.name.label("namespace"), tables.c.name.label("other"), partitions.c.name, partitions.c.location
+    )
+    .select_from(partitions)
+    .join(tables, tables.c.table_id == partitions.c.table_id)
+    .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+    .where(partitions.c.end_version == ALIVE)
+)
+"""Living partitions with the names of their tables."""
+
+
 def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
     """Return if no partition of another table lies in the directory.
 
     One may have got its location there, as by ADD PARTITION … LOCATION, or have it by its name in a table around.
     """
     location, p = table.definition.location, partitions.c
-    located = (
-        sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
-        .select_from(partitions)
-        .join(tables, tables.c.table_id == p.table_id)
-        .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-        .where(p.location.is_not(None), p.end_version == ALIVE, p.table_id != table.table_id)
-    )
+    located = _LIVING.where(p.location.is_not(None), p.table_id != table.table_id)
     found = _first_inside(connection, located, p.location, location) or _first_below(connection, table)
     if found is not None:
         other = f"{found.namespace}.{found.other}"
@@ -160,13 +166,7 @@ def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
         names = [place.removeprefix(root) for place in both_spellings(location) if place.startswith(root)]
         # "0" is the character after "/".
         inside_of = (sa.or_(p.name == name, sa.and_(p.name > f"{name}/", p.name < f"{name}0")) for name in names)
-        by_name: sa.Select[Any] = (
-            sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
-            .select_from(partitions)
-            .join(tables, tables.c.table_id == p.table_id)
-            .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-            .where(p.table_id == outer.table_id, p.location.is_(None), p.end_version == ALIVE, sa.or_(*inside_of))
-        )
+        by_name = _LIVING.where(p.table_id == outer.table_id, p.location.is_(None), sa.or_(*inside_of))
         found = connection.execute(by_name.limit(1)).first()
         if found is not None:
             return found

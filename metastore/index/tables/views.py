@@ -173,7 +173,7 @@ class IndexedViews:
         Raises:
             NamespaceNotFoundError: There is no such namespace.
         """
-        return Tables(self._database).names(namespace, of_views=True)
+        return Tables(self._database).all(namespace, of_views=True)
 
     def create(
         self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
