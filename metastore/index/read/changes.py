@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import PartitionDescriptorError, StreamChangedError, TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import files, namespaces, partitions, table_versions, tables
 from catalog_ext.metastore.index.read.marked_rows import raw, version_expired
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
@@ -20,7 +21,6 @@ from catalog_ext.metastore.index.tables.incarnations import Incarnations
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from catalog_ext.metastore.index.database.database import Database
 
 _COUNT = pa.int64()
 
@@ -42,11 +42,8 @@ class Removals(StrEnum):
     """They are left out, with the files that they added."""
 
 
-class Changes:
+class Changes(IndexPart):
     """What versions of a table have added."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def between(
         self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -56,11 +57,8 @@ _PAGE = 5000
 _NAMES_AT_ONCE = 500
 
 
-class EndedFiles:
+class EndedFiles(IndexPart):
     """Files that relocating overwrites have replaced."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def pages(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
         """Yield, in pages, the files that relocating overwrites up to ``before_version`` have replaced.

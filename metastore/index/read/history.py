@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import ALIVE, table_versions, transaction_files, transactions
 from catalog_ext.metastore.index.database.version_rows import correct_future_dates
 from catalog_ext.metastore.model.batches import batched
@@ -15,7 +16,6 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -57,11 +57,8 @@ TRANSACTIONS_SCHEMA = pa.schema([
 """One row a transaction: the metadata table ``transactions``."""
 
 
-class History:
+class History(IndexPart):
     """The versions and transactions of tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def rows(self, table: Table) -> pa.RecordBatchReader:
         """Yield the versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""

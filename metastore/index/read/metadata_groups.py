@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import files, partitions
 from catalog_ext.metastore.index.read.marked_rows import (
     ZERO,
@@ -32,7 +33,6 @@ from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, i
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.clauses import Condition
     from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
@@ -74,11 +74,8 @@ def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
     return pa.schema([pa.field("partition", pa.string(), nullable=False), *values])
 
 
-class MetadataGroups:
+class MetadataGroups(IndexPart):
     """Counts and groups of metadata tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def groups(
         self,

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import InvalidPredicateError
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import files, partitions
 from catalog_ext.metastore.index.read.clauses import in_groups
 from catalog_ext.metastore.index.read.partitions import Partitions
@@ -26,7 +27,6 @@ from catalog_ext.metastore.predicates.tree import And, Comparison, Constant, In,
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -116,11 +116,8 @@ def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
     return schema if columns is None else pa.schema([field for field in schema if field.name in columns])
 
 
-class FileRows:
+class FileRows(IndexPart):
     """The metadata table files."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def rows(
         self,
@@ -197,11 +194,8 @@ COMMITTED = "committed"
 WAITING = "waiting"
 
 
-class PartitionStates:
+class PartitionStates(IndexPart):
     """The metadata table partitions."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def rows(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import ALIVE, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
@@ -15,7 +16,6 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
 
 _AT_ONCE = 500
 _MOST_LOCATIONS = 10_000
@@ -37,11 +37,8 @@ class FileUser:
     version: int
 
 
-class NeededFiles:
+class NeededFiles(IndexPart):
     """The files that living partitions have."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
         """As ``users_within``, by a query of its own."""

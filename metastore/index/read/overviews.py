@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
     files,
     followed_tables,
@@ -105,11 +106,42 @@ class GrowthPosition:
     repair: tuple[int, int] | None
 
 
-class TableHistory:
-    """The size, the commits and the repairs of a table over time."""
+@dataclass(frozen=True, slots=True)
+class SizeClass:
+    """Files of one class of the histogram.
+
+    Attributes:
+        least: Bytes that each of them has at least.
+        below: Bytes that each has less than; None for no bound.
+    """
+
+    least: int
+    below: int | None
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFiles:
+    """A partition whose files are small on average."""
+
+    partition: str
+    files: int
+    bytes: int
+
+
+class Overviews(IndexPart):
+    """The overviews of an open index; they change nothing, and raise the errors of ``Index``.
+
+    Attributes:
+        tables: The tables and views with their sums.
+        partitions: The partitions of a table by the values of its keys.
+    """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
+        self.tables = TableList(database)
+        self.partitions = PartitionCounts(database)
 
     def history_span(self, table: Table) -> tuple[int, int] | None:
         """Return the times of the first and the last kept commit or repair; None for a table without any."""
@@ -199,6 +231,73 @@ class TableHistory:
             made = deque(_commit(row) for row in connection.execute(commits).mappings())
         return _newest(ran, made, place, limit)
 
+    def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
+        """Count the table's files by classes of sizes, in one query.
+
+        Args:
+            table: The table, at the version to read.
+            edges: The lower bounds of the classes in bytes, ascending; the first class begins at 0.
+            every: Read only each ``every``-th partition id: a sample of a table with very many files.
+        """
+        f = files.c
+        number = sa.case(
+            *((f.size < edge, i) for i, edge in enumerate(edges)), else_=sa.literal_column(str(len(edges)))
+        ).label("number")  # fmt: skip
+        rows = (
+            sa.select(number, sa.func.count().label("n"), total(f.size).label("size"))
+            .where(*in_order(files, table))
+            .group_by(number)
+        )  # fmt: skip
+        if every > 1:
+            rows = rows.where(f.partition_id % sa.literal_column(str(every)) == sa.literal_column("0"))
+        found: dict[int, tuple[int, int]] = {}
+        with self._database.reading() as connection:
+            for row in connection.execute(rows):
+                found[int(row.number)] = (row.n, int(row.size))
+        bounds = [0, *edges]
+        return [
+            SizeClass(bounds[i], bounds[i + 1] if i < len(edges) else None, *found.get(i, (0, 0)))
+            for i in range(len(edges) + 1)
+        ]
+
+    def small_file_partitions(self, table: Table, below: int, limit: int) -> list[SmallFiles]:
+        """Return the partitions whose files have on average less than ``below`` bytes, most files first."""
+        p = partitions.c
+        statement = (
+            sa.select(p.name, p.n_files, p.n_bytes)
+            .where(*in_order(partitions, table))
+            .where(p.n_files > 0, p.n_bytes < p.n_files * below)
+            .order_by(p.n_files.desc(), p.partition_id).limit(limit)
+        )  # fmt: skip
+        with self._database.reading() as connection:
+            return [SmallFiles(*row) for row in connection.execute(statement)]
+
+    def compared_since(self, table: Table) -> int:
+        """Return how many partitions were compared with the store one by one since the whole table was compared."""
+        v = verifications.c
+        statement = sa.select(sa.func.count()).where(v.table_id == table.table_id, v.name_hash != "")
+        with self._database.reading() as connection:
+            return int(connection.execute(statement).scalar_one())
+
+    def compared_with_metastore(self, table: Table) -> int | None:
+        """Return the version at which a follower last compared the table with the metastore; None for never."""
+        f = followed_tables.c
+        with self._database.reading() as connection:
+            return connection.execute(sa.select(f.version).where(f.table_id == table.table_id)).scalar()
+
+    def count_deliveries(self, table: Table | None) -> tuple[int, int]:
+        """Return the number of pending outbox messages, and how many of them have failed.
+
+        The messages of a table are those of its name, as ``Outbox.pending`` lists them.
+        """
+        statement = sa.select(sa.func.count(), sa.func.count(outbox.c.last_error))
+        if table is not None:
+            named = table.identifier
+            statement = statement.where(outbox.c.namespace == named.namespace, outbox.c.table_name == named.name)
+        with self._database.reading() as connection:
+            pending, failed = connection.execute(statement).one()
+        return int(pending), int(failed)
+
 
 def _newest(
     ran: deque[tuple[HistoryEvent, int]], made: deque[HistoryEvent], place: GrowthPosition, limit: int
@@ -244,119 +343,3 @@ def _up_to(table: Table) -> tuple[sa.ColumnElement[bool], ...]:
 def _interval(column: sa.ColumnElement[Any], step_ms: int) -> sa.ColumnElement[Any]:
     # A literal, not a parameter: PostgreSQL takes an expression with parameters for another one in GROUP BY.
     return sa.cast(column // sa.literal_column(str(int(step_ms)), sa.BigInteger), sa.BigInteger)
-
-
-@dataclass(frozen=True, slots=True)
-class SizeClass:
-    """Files of one class of the histogram.
-
-    Attributes:
-        least: Bytes that each of them has at least.
-        below: Bytes that each has less than; None for no bound.
-    """
-
-    least: int
-    below: int | None
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class SmallFiles:
-    """A partition whose files are small on average."""
-
-    partition: str
-    files: int
-    bytes: int
-
-
-class FileSizes:
-    """The sizes of a table's files, counted by the database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
-        """Count the table's files by classes of sizes, in one query.
-
-        Args:
-            table: The table, at the version to read.
-            edges: The lower bounds of the classes in bytes, ascending; the first class begins at 0.
-            every: Read only each ``every``-th partition id: a sample of a table with very many files.
-        """
-        f = files.c
-        number = sa.case(
-            *((f.size < edge, i) for i, edge in enumerate(edges)), else_=sa.literal_column(str(len(edges)))
-        ).label("number")  # fmt: skip
-        rows = (
-            sa.select(number, sa.func.count().label("n"), total(f.size).label("size"))
-            .where(*in_order(files, table))
-            .group_by(number)
-        )  # fmt: skip
-        if every > 1:
-            rows = rows.where(f.partition_id % sa.literal_column(str(every)) == sa.literal_column("0"))
-        found: dict[int, tuple[int, int]] = {}
-        with self._database.reading() as connection:
-            for row in connection.execute(rows):
-                found[int(row.number)] = (row.n, int(row.size))
-        bounds = [0, *edges]
-        return [
-            SizeClass(bounds[i], bounds[i + 1] if i < len(edges) else None, *found.get(i, (0, 0)))
-            for i in range(len(edges) + 1)
-        ]
-
-    def small_file_partitions(self, table: Table, below: int, limit: int) -> list[SmallFiles]:
-        """Return the partitions whose files have on average less than ``below`` bytes, most files first."""
-        p = partitions.c
-        statement = (
-            sa.select(p.name, p.n_files, p.n_bytes)
-            .where(*in_order(partitions, table))
-            .where(p.n_files > 0, p.n_bytes < p.n_files * below)
-            .order_by(p.n_files.desc(), p.partition_id).limit(limit)
-        )  # fmt: skip
-        with self._database.reading() as connection:
-            return [SmallFiles(*row) for row in connection.execute(statement)]
-
-
-class Overviews:
-    """The overviews of an open index; they change nothing, and raise the errors of ``Index``.
-
-    Attributes:
-        tables: The tables and views with their sums.
-        partitions: The partitions of a table by the values of its keys.
-        history: The size, the commits and the repairs of a table over time.
-        files: The sizes of a table's files.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.tables = TableList(database)
-        self.partitions = PartitionCounts(database)
-        self.history = TableHistory(database)
-        self.files = FileSizes(database)
-
-    def compared_since(self, table: Table) -> int:
-        """Return how many partitions were compared with the store one by one since the whole table was compared."""
-        v = verifications.c
-        statement = sa.select(sa.func.count()).where(v.table_id == table.table_id, v.name_hash != "")
-        with self._database.reading() as connection:
-            return int(connection.execute(statement).scalar_one())
-
-    def compared_with_metastore(self, table: Table) -> int | None:
-        """Return the version at which a follower last compared the table with the metastore; None for never."""
-        f = followed_tables.c
-        with self._database.reading() as connection:
-            return connection.execute(sa.select(f.version).where(f.table_id == table.table_id)).scalar()
-
-    def count_deliveries(self, table: Table | None) -> tuple[int, int]:
-        """Return the number of pending outbox messages, and how many of them have failed.
-
-        The messages of a table are those of its name, as ``Outbox.pending`` lists them.
-        """
-        statement = sa.select(sa.func.count(), sa.func.count(outbox.c.last_error))
-        if table is not None:
-            named = table.identifier
-            statement = statement.where(outbox.c.namespace == named.namespace, outbox.c.table_name == named.name)
-        with self._database.reading() as connection:
-            pending, failed = connection.execute(statement).one()
-        return int(pending), int(failed)

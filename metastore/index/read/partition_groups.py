@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions, tables
 from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import (
@@ -30,7 +31,6 @@ from catalog_ext.metastore.predicates.tree import TRUE, columns_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.clauses import Condition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
@@ -117,11 +117,8 @@ class WantedGroups(StrEnum):
 _SUMMED = (WantedGroups.VALUES, WantedGroups.ROWS, WantedGroups.PRESENCE)
 
 
-class PartitionGroups:
+class PartitionGroups(IndexPart):
     """Aggregates of partitions by their keys."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def groups(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: WantedGroups

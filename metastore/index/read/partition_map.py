@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import InvalidPredicateError
 from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions
 from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, form_of
@@ -105,11 +106,8 @@ def has_column(key: Key) -> bool:
     return key.position < KEY_COLUMNS
 
 
-class PartitionCounts:
+class PartitionCounts(IndexPart):
     """The partitions of a table by the values of its keys, counted by the database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def key_bounds(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
         """Return the bounds of some keys, by a query of the ends of their indexes, and a second one for endless dates.

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -33,7 +34,6 @@ from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 PARTITION_SCHEMA = pa.schema([
@@ -50,11 +50,8 @@ PARTITION_SCHEMA = pa.schema([
 _NAMES_AT_ONCE = 500
 
 
-class Partitions:
+class Partitions(IndexPart):
     """The partitions of tables, at one version each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def all(
         self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions
 from catalog_ext.metastore.index.read.marked_rows import (
     Check,
@@ -27,7 +28,6 @@ from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -53,11 +53,8 @@ KNOWN_SCHEMA = pa.schema([*PLAN_SCHEMA, pa.field("etag_hash", pa.int64())])
 """``PLAN_SCHEMA`` with the hash of each object's ETag: what a listing is compared with."""
 
 
-class PlannedFiles:
+class PlannedFiles(IndexPart):
     """The files of tables, at one version each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def plan(
         self,
@@ -149,6 +146,7 @@ def plan_statement(
         of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
         source = source.outerjoin(file_statistics, of_file)
     schema = DETAILED_SCHEMA if detailed else KNOWN_SCHEMA if with_etags else with_bounds(bounds)
+    more: list[sa.ColumnElement[Any]]
     more = [_known_of(dialect, table, column).label(f"bounds_{i}") for i, column in enumerate(bounds)]
     if detailed:
         more = [files.c.begin_version, raw(s.statistics)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, outbox, table_versions, tables, verifications
 from catalog_ext.metastore.index.database.sums import total
@@ -16,7 +17,6 @@ from catalog_ext.metastore.messages import SET_ASIDE_AFTER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -82,11 +82,8 @@ class TableListing:
     failed: int
 
 
-class TableList:
+class TableList(IndexPart):
     """The tables and views of an index with their sums."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def find(
         self,

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import ConflictError, PartitionDescriptorError, TableAlreadyExistsError
 from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import partitions, tables, transactions, verifications
 from catalog_ext.metastore.index.tables.dropped import check_location_free
@@ -24,17 +25,13 @@ from catalog_ext.metastore.model.properties import statistics_column
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
-class Alterations:
+class Alterations(IndexPart):
     """Changes the definitions and names of tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def alter(
         self, identifier: TableIdentifier, change: Callable[[TableDefinition], TableDefinition], *,

@@ -12,6 +12,7 @@ from catalog_ext.metastore.commit.plan import DataDeletion
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     dropped_tables,
@@ -26,7 +27,6 @@ from catalog_ext.metastore.runtime.local_paths import both_spellings
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 
@@ -91,11 +91,8 @@ def directories_around(location: str) -> list[str]:
     return [*around, *(f"{a}/" for a in around)]
 
 
-class DroppedTables:
+class DroppedTables(IndexPart):
     """Dropped tables whose directories are not deleted yet."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def undeleted(self, location: str | None = None) -> list[DroppedTable]:
         """Return the dropped tables whose directories are still to be deleted, the oldest first.

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms, now_column, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
     followed_doubts,
     followed_metastore,
@@ -29,7 +30,6 @@ from catalog_ext.metastore.runtime.processes import is_gone
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 PublishedStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
@@ -144,11 +144,8 @@ class Progress:
     mark: str | None = None
 
 
-class FollowedMetastore:
+class FollowedMetastore(IndexPart):
     """The state of following in an open index; errors of the database are as in ``Index``."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def load(self) -> Followed:
         """Return how far the metastore is followed."""

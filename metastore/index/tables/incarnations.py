@@ -14,19 +14,17 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexRestoredError, TableNotFoundError
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import dropped_tables, index_properties, table_versions, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database, IndexGuard
+    from catalog_ext.metastore.index.database.database import IndexGuard
 
 
-class Properties:
+class Properties(IndexPart):
     """The properties of an index."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def load(self) -> dict[str, str]:
         """Return the properties by name."""
@@ -95,11 +93,8 @@ def position_of(recorded: Mapping[str, str]) -> CounterPosition:
     return CounterPosition(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
-class Incarnations:
+class Incarnations(IndexPart):
     """The incarnation of an index, and its counter."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def watch(self, guard: IndexGuard) -> None:
         """Have a guard asked before each change and each deletion of files whether the index was put back."""

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables
 from catalog_ext.metastore.index.write.outbox import enqueue
@@ -19,7 +20,6 @@ from catalog_ext.metastore.messages import AlterNamespace, CreateNamespace, Drop
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Namespace
 
 
@@ -39,11 +39,8 @@ def namespace_number(connection: sa.Connection, name: str, *, locks: bool = Fals
 _OF_NAME = namespaces.c.name == sa.bindparam("name")
 
 
-class Namespaces:
+class Namespaces(IndexPart):
     """The namespaces of an index."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def all(self) -> list[str]:
         """Return the names, sorted."""

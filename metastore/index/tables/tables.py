@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import dropped_tables, namespaces, table_versions, tables
 from catalog_ext.metastore.index.tables.dropped import overlap, overlaps
 from catalog_ext.metastore.index.tables.dropping import drop_within, remove_some
@@ -18,7 +19,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
@@ -39,11 +39,8 @@ class TableVersion:
     summary: Summary
 
 
-class Tables:
+class Tables(IndexPart):
     """The tables of an index."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def all(self, namespace: str, *, of_views: bool = False) -> list[str]:
         """Return the names of the namespace's tables, or of its views, sorted, by one query.

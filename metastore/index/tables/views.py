@@ -16,6 +16,7 @@ from catalog_ext.metastore.errors import (
     ViewNotFoundError,
     ViewPartitionColumnsChangedError,
 )
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources, views
 from catalog_ext.metastore.index.tables import table_rows, view_partitions
@@ -32,7 +33,6 @@ from catalog_ext.metastore.model.views import Source, View, ViewQuery, is_automa
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import AppliedChanges
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.model.views import Dependency, PartitionDependency
@@ -142,11 +142,8 @@ def _taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError 
 _NOT_THERE = -1
 
 
-class IndexedViews:
+class IndexedViews(IndexPart):
     """The views of an open index; errors of the database are as in ``Index``."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def load_relation(self, identifier: TableIdentifier) -> Table | View:
         """Return the table or view of this name: one query for a table, two for a view.
