@@ -223,9 +223,7 @@ def test_events_come_the_newest_first_and_repairs_with_what_they_made(filled: tu
     index, (*_, table) = filled
 
     def counted() -> dict[tuple[int, str], int]:
-        return {
-            (each.at_ms, each.operation): each.commits for each in index.overviews.commit_counts(table, 10**15)
-        }
+        return {(each.at_ms, each.operation): each.commits for each in index.overviews.commit_counts(table, 10**15)}
 
     commits = {(0, "create"): 1, (0, "step 0"): 2, (0, "step 1"): 1}
     assert counted() == commits
