@@ -117,7 +117,7 @@ class MetadataTables:
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
         """
         index = self._context.index
-        by_partition = {"partitions": index.partition_states.rows, "files": index.file_rows.rows}
+        by_partition = {"partitions": index.metadata_rows.partitions, "files": index.metadata_rows.files}
         whole = {
             "history": index.history.rows,
             "transactions": index.history.transactions,

@@ -10,12 +10,10 @@ from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.database import open_database
 from catalog_ext.metastore.index.database.urls import public_url
 from catalog_ext.metastore.index.read import state
-from catalog_ext.metastore.index.read.changes import Changes
-from catalog_ext.metastore.index.read.ended_files import EndedFiles
-from catalog_ext.metastore.index.read.history import History
+from catalog_ext.metastore.index.read.file_lifetime import EndedFiles, NeededFiles
+from catalog_ext.metastore.index.read.history import Changes, History
 from catalog_ext.metastore.index.read.metadata_groups import MetadataGroups
-from catalog_ext.metastore.index.read.metadata_rows import FileRows, PartitionStates
-from catalog_ext.metastore.index.read.needed_files import NeededFiles
+from catalog_ext.metastore.index.read.metadata_rows import MetadataRows
 from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups
 from catalog_ext.metastore.index.read.partitions import Partitions
@@ -73,8 +71,7 @@ class Index:
         self.partitions = Partitions(database)
         self.files = PlannedFiles(database)
         self.partition_groups = PartitionGroups(database)
-        self.partition_states = PartitionStates(database)
-        self.file_rows = FileRows(database)
+        self.metadata_rows = MetadataRows(database)
         self.metadata_groups = MetadataGroups(database)
         self.descriptors = PartitionDescriptors(database)
         self.changes = Changes(database)

@@ -27,7 +27,7 @@ from catalog_ext.metastore.index.read.marked_rows import (
     source_of,
     text,
 )
-from catalog_ext.metastore.index.read.metadata_rows import PartitionStates
+from catalog_ext.metastore.index.read.metadata_rows import MetadataRows
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_exact, sums_by
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ class MetadataGroups(IndexPart):
                 for batch in found:
                     yield from summed.batches(batch, schema)
             waits = (
-                PartitionStates(self._database).waiting_rows(table, predicate, {}, numbers)
-                if name == "partitions"
-                else []
+                MetadataRows(self._database).waiting_rows(table, predicate, {}, numbers) if name == "partitions" else []
             )
             rest = [summed.waiting(row) for row in waits]
             if keys is not None and not keys:

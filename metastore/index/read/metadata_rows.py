@@ -116,41 +116,6 @@ def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
     return schema if columns is None else pa.schema([field for field in schema if field.name in columns])
 
 
-class FileRows(IndexPart):
-    """The metadata table files."""
-
-    def rows(
-        self,
-        table: Table,
-        predicate: Predicate | None = None,
-        columns: Collection[str] | None = None,
-        numbers: NumberPredicate | None = None,
-    ) -> pa.RecordBatchReader:
-        """Yield the files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
-
-        Args:
-            table: The table.
-            predicate: Over the partition columns, None for all.
-            columns: Those that are wanted, None for all.
-            numbers: A condition on the rows, None for all.
-
-        Raises:
-            TableNotFoundError: The table has been dropped.
-        """
-        root = table.definition.location
-        schema = columns_of(FILE_ROWS_SCHEMA, columns)
-        detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
-        rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            with PlannedFiles(self._database).detailed(table, predicate, detailed=detailed, only=only) as found:
-                for batch in found:
-                    for start in range(0, batch.num_rows, rows):
-                        yield _rows(batch.slice(start, rows), root, schema)
-
-        return pa.RecordBatchReader.from_batches(schema, batches())
-
-
 def _rows(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch:
     def column(field: pa.Field) -> pa.Array:
         match field.name:
@@ -194,26 +159,47 @@ COMMITTED = "committed"
 WAITING = "waiting"
 
 
-class PartitionStates(IndexPart):
-    """The metadata table partitions."""
+class MetadataRows(IndexPart):
+    """The rows of the metadata tables ``partitions`` and ``files``, at a table's version and in bounded memory.
 
-    def rows(
+    A bound ``predicate`` over the partition columns limits the partitions, ``numbers`` the rows, and ``columns`` are
+    the names of those that are wanted; None is all, for each.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+    """
+
+    def files(
         self,
         table: Table,
         predicate: Predicate | None = None,
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Yield partitions at the table's version by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
+        """Yield the files (``FILE_ROWS_SCHEMA``)."""
+        root = table.definition.location
+        schema = columns_of(FILE_ROWS_SCHEMA, columns)
+        detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
+        rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
 
-        Args:
-            table: The table.
-            predicate: A bound predicate that limits both; None for all.
-            columns: Those that are wanted, None for all. Without ``partition`` and ``location`` the rows have no order.
-            numbers: A condition on the rows, None for all.
+        def batches() -> Iterator[pa.RecordBatch]:
+            with PlannedFiles(self._database).detailed(table, predicate, detailed=detailed, only=only) as found:
+                for batch in found:
+                    for start in range(0, batch.num_rows, rows):
+                        yield _rows(batch.slice(start, rows), root, schema)
 
-        Raises:
-            TableNotFoundError: The table has been dropped.
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def partitions(
+        self,
+        table: Table,
+        predicate: Predicate | None = None,
+        columns: Collection[str] | None = None,
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """Yield the partitions by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
+
+        Without the columns ``partition`` and ``location`` the rows have no order.
         """
         root = table.definition.location
         has_locations = columns is None or "location" in columns
@@ -243,7 +229,7 @@ class PartitionStates(IndexPart):
         located: Mapping[str, str],
         numbers: NumberPredicate | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the partitions that wait and satisfy both predicates; see ``rows``."""
+        """Return the partitions that wait and satisfy both predicates; see ``partitions``."""
         rows = self._waiting(table.table_id, table.definition.location, located)
         rows = [row for row in rows if numbers is None or numbers.matches(row)]
         if predicate is None:

@@ -14,11 +14,7 @@ from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import (
-    dropped_tables,
-    tables,
-    transactions,
-)
+from catalog_ext.metastore.index.database.schema import dropped_tables, tables, transactions
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, other_spellings, scheme_with_names
 from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS, insert_deletion
 from catalog_ext.metastore.model.batches import batched

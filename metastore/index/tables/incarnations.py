@@ -33,16 +33,13 @@ class Properties(IndexPart):
 
     def add_missing(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the properties after those that were missing have been added: of two that add one, the first wins."""
-
-        def add(connection: sa.Connection, name: str, value: str) -> None:
-            connection.execute(sa.insert(index_properties), {"name": name, "value": value})
-
         there = self.load()
         for name, value in values.items():
             if name in there:
                 continue
+            added = sa.insert(index_properties).values(name=name, value=value)
             try:
-                self._database.write(lambda connection, n=name, v=value: add(connection, n, v))  # type: ignore[misc]
+                self._database.write(lambda connection, row=added: connection.execute(row))  # type: ignore[misc]
             except IndexDatabaseError as error:
                 if not isinstance(error.__cause__, sa.exc.DBAPIError) or not is_duplicate(error.__cause__):
                     raise

@@ -579,7 +579,7 @@ def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> No
     ]  # fmt: skip
     index.commits.apply_changes(table.table_id, changes, operation="test", deliver=False)
     table = index.tables.load(table.identifier)
-    number, read = ("size", index.file_rows.rows) if name == "files" else ("bytes", index.partition_states.rows)
+    number, read = ("size", index.metadata_rows.files) if name == "files" else ("bytes", index.metadata_rows.partitions)
     asked = [
         Aggregate(Function.COUNT, None), Aggregate(Function.SUM, number), Aggregate(Function.SUM, "rows"),
         Aggregate(Function.MIN, "rows"), Aggregate(Function.MAX, number), Aggregate(Function.COUNT, "rows"),

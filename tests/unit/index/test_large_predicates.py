@@ -53,5 +53,7 @@ def test_large_condition_on_numbers_is_answered(filled: Filled) -> None:
     ranges = tuple(
         And((Comparison(Operator.GE, "size", str(n)), Comparison(Operator.LE, "size", str(n)))) for n in range(1100)
     )
-    found = filled.index.file_rows.rows(filled.table, None, ["size"], NumberPredicate("files", Or(ranges))).read_all()
+    found = filled.index.metadata_rows.files(
+        filled.table, None, ["size"], NumberPredicate("files", Or(ranges))
+    ).read_all()
     assert found.num_rows == len(filled.names)
