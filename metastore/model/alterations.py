@@ -80,11 +80,8 @@ def _in_type(data_type: DataType, path: Sequence[str], work: OnLevel, table: str
 def not_found(name: str, table: str, names: Iterable[str], *, shown: str | None = None) -> ColumnNotFoundError:
     """Return the error of a column or field that is not there, which asks for the one that is near.
 
-    Args:
-        name: Its own name, or that of the first part of its path that is not there.
-        table: The table.
-        names: What there is in its place.
-        shown: How it is called in the message.
+    ``name`` is its own, or that of the first part of its path that is not there; ``names`` are there in its place, and
+    the message calls it ``shown``.
     """
     question = did_you_mean(name, names).strip()
     message = f"Table {table} has no column or field {shown or name!r}."

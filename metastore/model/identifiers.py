@@ -18,9 +18,7 @@ _FURTHER = frozenset("- ")
 def validate_identifier(name: str, what: str) -> str:
     """Return the name in lower case, as the Hive Metastore keeps it.
 
-    Args:
-        name: One part of an identifier, without quotes.
-        what: What it names ("table", "namespace"), for the message.
+    ``what`` says in the message what it names (``table``, ``namespace``).
 
     Raises:
         InvalidIdentifierError: It is empty, too long, or has a character other than letters, digits, ``_``, ``-`` and
@@ -85,11 +83,7 @@ class TableIdentifier:
     def parse(cls, text: str, catalog: str | None = None) -> TableIdentifier:
         """Return the identifier that ``namespace.table`` or ``catalog.namespace.table`` names.
 
-        Parts may stand in backticks.
-
-        Args:
-            text: The dotted name.
-            catalog: The catalog's own name, the only one accepted in front; None accepts any.
+        Parts may stand in backticks. ``catalog`` is the only catalog's name accepted in front; None accepts any.
 
         Raises:
             InvalidIdentifierError: Not two or three parts, a bad part, or another catalog's name in front.
@@ -157,8 +151,6 @@ def is_pattern(text: str) -> bool:
 def no_table_matches(text: str, who: str) -> TableNotFoundError:
     """Return the error of a pattern to which there is nothing, which may be misspelled.
 
-    Args:
-        text: The pattern.
-        who: Begins the sentence: ``The index has no table``.
+    ``who`` begins the sentence: ``The index has no table``.
     """
     return TableNotFoundError(f"{who} that matches {text[:120]!r}.", {"pattern": text[:120]})

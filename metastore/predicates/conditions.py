@@ -154,12 +154,7 @@ def key_named(table: Table, name: str) -> Key:
 
 
 class NameFilter:
-    """Evaluates a bound predicate on partition names.
-
-    Args:
-        table: The table, whose partition columns the predicate is over.
-        predicate: The predicate; None chooses everything.
-    """
+    """Evaluates a predicate, bound to a table's partition columns, on partition names; None chooses everything."""
 
     def __init__(self, table: Table, predicate: Predicate | None) -> None:
         self._keys = table.definition.keys

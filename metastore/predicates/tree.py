@@ -175,10 +175,7 @@ def _together(args: tuple[Predicate, ...], *, decisive: bool) -> bool | None:
 def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     """Return the same predicate with columns in the table's spelling and values of the columns' types.
 
-    Args:
-        predicate: A tree whose values are texts, ``Decimal`` (a number in SQL text) or None.
-        keys: The table's partition columns.
-        table: The table's name, for messages.
+    Its values are texts, ``Decimal`` (a number in SQL text) or None.
 
     Raises:
         InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on

@@ -68,11 +68,7 @@ def users_within(
     the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder,
     also by a symbolic link or a mount.
 
-    Args:
-        connection: Of the index.
-        uris: The files.
-        besides: The numbers of partitions that do not count.
-        besides_table: The number of a table whose partitions do not count.
+    Partitions with the numbers ``besides``, and those of the table ``besides_table``, do not count.
     """
     found: dict[str, FileUser] = {}
     if not uris:
@@ -190,10 +186,8 @@ class EndedFiles(IndexPart):
         it stays. Files that an overwrite in place has replaced are not among them: its clean-up has deleted them, and
         a file at such a path was brought back on purpose.
 
-        Args:
-            table: The table.
-            before_version: The oldest version that is kept.
-            named_again: Also yield replaced files that a kept version names, marked so.
+        ``before_version`` is the oldest version that is kept. With ``named_again`` replaced files that a kept version
+        names are yielded too, marked so.
         """
         versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:

@@ -91,13 +91,9 @@ class MetadataGroups(IndexPart):
         A group may come in several rows, whose counts and sums are to be added up, and of whose least and greatest the
         least and greatest are the group's. Without keys there is a row also of no partitions.
 
-        Args:
-            table: The table.
-            name: ``partitions`` or ``files``.
-            predicate: A bound predicate over the partition columns, None for all.
-            keys: The partition columns whose values the groups have; None for each partition by itself.
-            aggregates: What is asked of each group.
-            numbers: A condition on the rows, None for all.
+        The table is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
+        (None for all). ``keys`` are the partition columns whose values the groups have; None is for each partition by
+        itself.
 
         Raises:
             TableNotFoundError: The table has been dropped.

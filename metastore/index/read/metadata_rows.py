@@ -132,9 +132,7 @@ def _rows(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch
 def directories(batch: pa.RecordBatch, root: str) -> pa.Array:
     """Return the absolute locations of the partitions whose names and own locations a batch has.
 
-    Args:
-        batch: With the columns ``partition`` and ``location``.
-        root: The table's location.
+    The batch has the columns ``partition`` and ``location``; ``root`` is the table's location.
     """
     names = batch.column("partition")
     default = pc.if_else(pc.equal(names, ""), root, pc.binary_join_element_wise(pa.scalar(root), names, "/"))

@@ -200,10 +200,7 @@ class Overviews(IndexPart):
 
         The commit of a repair is part of the repair's event.
 
-        Args:
-            table: The table.
-            before: The position after which events are returned; None for the newest.
-            limit: The most events to return.
+        ``before`` is the position after which at most ``limit`` events are returned; None for the newest.
         """
         v, t, r = table_versions.c, transactions.c, repairs.c
         of_repair = sa.exists().where(
@@ -234,10 +231,8 @@ class Overviews(IndexPart):
     def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
         """Count the table's files by classes of sizes, in one query.
 
-        Args:
-            table: The table, at the version to read.
-            edges: The lower bounds of the classes in bytes, ascending; the first class begins at 0.
-            every: Read only each ``every``-th partition id: a sample of a table with very many files.
+        ``edges`` are the lower bounds of the classes in bytes, ascending; the first class begins at 0. With
+        ``every`` only each ``every``-th partition id is read: a sample of a table with very many files.
         """
         f = files.c
         number = sa.case(

@@ -48,14 +48,7 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
     ``n_rows`` (of those partitions whose rows are known), and ``n_uncounted``, how many the others are. Without
     keys it has one row, also of no partitions.
 
-    Args:
-        dialect: ``sqlite``, ``postgresql`` or ``mysql``.
-        table: The table, at the version that is asked for.
-        predicate: A bound predicate over the partition columns, None for all.
-        keys: The partition columns that the sums are by; the index must distinguish their values.
-
-    Returns:
-        None where the index has no such sums.
+    The index must distinguish the values of ``keys``. The answer is None where the index has no such sums.
     """
     all_keys, asked = table.definition.keys, columns_of(predicate or TRUE)
     by_first = bool(keys or asked)

@@ -186,14 +186,14 @@ def has_column(key: Key) -> bool:
 
 
 class PartitionCounts(IndexPart):
-    """The partitions of a table by the values of its keys, counted by the database."""
+    """The partitions of a table by the values of its keys, counted by the database.
+
+    A predicate is bound to the partition columns, and None is all. Each method raises ``InvalidPredicateError`` where
+    the index cannot decide the condition by itself.
+    """
 
     def key_bounds(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
-        """Return the bounds of some keys, by a query of the ends of their indexes, and a second one for endless dates.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the bounds of some keys, by a query of the ends of their indexes, and another one for endless dates."""
         condition = _exact(self._database.dialect, table, predicate)
 
         def end(key: Key, order: _Order, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -214,11 +214,7 @@ class PartitionCounts(IndexPart):
     def key_values(
         self, table: Table, predicate: Predicate | None, key: Key, *, after: str | None, limit: int
     ) -> list[str]:
-        """Return the next encoded values of a key after ``after`` (None: the first ones), in their order.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the next encoded values of a key after ``after`` (None: the first ones), in their order."""
         column = _column(key)
         chosen = _among(sa.select(column), table, _exact(self._database.dialect, table, predicate))
         # An explicit lower bound in both cases, so that the database scans the index of the key.
@@ -227,11 +223,7 @@ class PartitionCounts(IndexPart):
             return list(connection.execute(chosen.distinct().order_by(column).limit(limit)).scalars())
 
     def count_nulls(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
-        """Count the partitions that have NULL for each of some keys, by one query that reads only these.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Count the partitions that have NULL for each of some keys, by one query that reads only these."""
         condition = _exact(self._database.dialect, table, predicate)
         counts = [_among(sa.select(sa.func.count()), table, condition).where(_column(key) == NULL_KEY) for key in keys]
         return list(_one(self._database, [count.scalar_subquery() for count in counts]))
@@ -239,22 +231,14 @@ class PartitionCounts(IndexPart):
     def combinations(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
     ) -> list[tuple[str, ...]]:
-        """Return the distinct combinations of encoded values of some keys, in their order, at most ``limit``.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the distinct combinations of encoded values of some keys, in their order, at most ``limit``."""
         columns = [_column(key) for key in keys]
         chosen = _among(sa.select(*columns), table, _exact(self._database.dialect, table, predicate))
         with self._database.reading() as connection:
             return [tuple(row) for row in connection.execute(chosen.distinct().order_by(*columns).limit(limit))]
 
     def days_of(self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int) -> list[str]:
-        """Return the days of a key whose values are days, in ISO 8601 and their order, at most ``limit``.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the days of a key whose values are days, in ISO 8601 and their order, at most ``limit``."""
         if predicate in (None, TRUE) and _has_sums(table, key):
             s = partition_sums.c
             statement = _sums_of(table).with_only_columns(s.k1).where(s.k1 > "").group_by(s.k1)
@@ -273,14 +257,7 @@ class PartitionCounts(IndexPart):
 
         Dates are in ISO 8601, whatever the form of the key.
 
-        Args:
-            table: The table, at the version to read.
-            predicate: A bound predicate over the partition columns, None for all.
-            axes: One or two.
-            limit: The most places to return.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
+        There are one or two axes.
         """
         condition = _exact(self._database.dialect, table, predicate)
         if len(axes) == 1 and predicate in (None, TRUE) and _has_sums(table, axes[0].key):

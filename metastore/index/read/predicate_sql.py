@@ -78,12 +78,8 @@ def predicate_sql(
 ) -> Condition:
     """Return the condition under which a partition's row satisfies the predicate.
 
-    Args:
-        predicate: A tree bound to the table.
-        keys: The table's partition columns.
-        dialect: ``sqlite``, ``postgresql`` or ``mysql``.
-        scope: Chooses the table's partitions, for subqueries.
-        rows: ``partitions``, or the alias of it that the query reads.
+    ``scope`` chooses the table's partitions in subqueries; ``rows`` is ``partitions``, or the alias of it that the
+    query reads. The predicate is bound, and the dialect ``sqlite``, ``postgresql`` or ``mysql``.
     """
     return _Visitor({key.name: key for key in keys}, dialect, scope).holds(compacted(predicate), rows)
 

@@ -97,13 +97,8 @@ class TableList(IndexPart):
     ) -> TableListing:
         """Return a page of the tables and views, by two queries whatever their number.
 
-        Args:
-            search: A part of the name; with a dot, the end of a namespace's name and the beginning of a table's.
-            pending: The state of their deliveries.
-            order: The sort key; unknown values come last.
-            descending: Whether the greatest comes first.
-            limit: The most tables to return.
-            offset: How many of the first tables are left out.
+        ``search`` is a part of the name; with a dot, the end of a namespace's name and the beginning of a table's.
+        Values of ``order`` that are unknown come last.
         """
         t, o = tables.c, _undelivered()
         where = [_matches(search), *_of_pending(pending, o)]

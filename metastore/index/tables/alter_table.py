@@ -258,10 +258,7 @@ class Alterations(IndexPart):
 
         Older versions cannot be read any more.
 
-        Args:
-            table: The table.
-            types: Canonical types by the columns' names, in the table's spelling.
-            deliver: Whether to enqueue a message for the metastore.
+        ``types`` are canonical, by the columns' names in the table's spelling.
 
         Raises:
             TableNotFoundError: The table is gone.

@@ -53,11 +53,7 @@ if TYPE_CHECKING:
 def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, by: str | None = None) -> None:
     """Return if a table may be dropped; its row, and its namespace's where files go, is locked.
 
-    Args:
-        connection: In a transaction.
-        table: The table.
-        deletes: Whether its directory is deleted.
-        by: The transaction that drops it, as a replacement does.
+    ``deletes`` says that its directory is deleted; ``by`` is the transaction that drops it, as a replacement does.
 
     Raises:
         ConflictError: Files of it are being moved, or a table is being created in its directory.

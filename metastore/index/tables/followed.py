@@ -213,11 +213,8 @@ class FollowedMetastore(IndexPart):
     def note_failure(self, holder: str, error: str, unread: tuple[int, int] | None = None) -> None:
         """Keep why a look failed, unless another process follows now.
 
-        Args:
-            holder: The process that has looked.
-            error: Why it failed.
-            unread: The event after which the log could not be read on, and how often in a row; None where it was
-                something else.
+        ``unread`` is the event after which the log could not be read on, and how often in a row; None for another
+        failure.
         """
         mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
         text = ascii_safe(error)[:_ERROR_LENGTH]

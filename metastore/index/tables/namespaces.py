@@ -59,10 +59,6 @@ class Namespaces(IndexPart):
     def create(self, namespace: Namespace, *, deliver: bool) -> Namespace:
         """Return the namespace, now in the index.
 
-        Args:
-            namespace: What to create.
-            deliver: Whether to enqueue a message for the metastore.
-
         Raises:
             NamespaceAlreadyExistsError: The name is taken.
         """
