@@ -15,7 +15,7 @@ from catalog_ext.cli.options import list_options, where_of, where_options
 from catalog_ext.cli.output import echo_json_rows, note, one_line
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.drift.difference import DriftKind, Side
-from catalog_ext.metastore.model.table_patterns import is_pattern
+from catalog_ext.metastore.model.identifiers import is_pattern
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview.layout import Column
 

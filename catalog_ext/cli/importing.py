@@ -13,7 +13,7 @@ from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import progress_bar, spinner
 from catalog_ext.cli.tables import show_table
 from catalog_ext.metastore.errors import TableAlreadyExistsError, UnsupportedFormatError
-from catalog_ext.metastore.model.table_patterns import is_pattern
+from catalog_ext.metastore.model.identifiers import is_pattern
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview.layout import Column
 from catalog_ext.tables.import_tables import JOBS, REFUSED, TAKEN, THERE, ImportEntry

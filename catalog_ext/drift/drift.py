@@ -19,8 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import from_hive, unrepresent
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.messages import DropTable, DropView, RenameTable
-from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.table_patterns import TablePattern, is_pattern, no_table_matches
+from catalog_ext.metastore.model.identifiers import TableIdentifier, TablePattern, is_pattern, no_table_matches
 from catalog_ext.metastore.model.views import View
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.sync.metastore_differences import view_partitions

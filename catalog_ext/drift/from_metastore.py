@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.drift.difference import Difference
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.model.tables import Table, TableDefinition
-    from catalog_ext.metastore.predicates.name_filter import NameFilter
+    from catalog_ext.metastore.predicates.conditions import NameFilter
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.alter import TableAlterations
 

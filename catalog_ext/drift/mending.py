@@ -9,8 +9,7 @@ from catalog_ext.drift.from_metastore import MendFromMetastore
 from catalog_ext.drift.planned import DROP, Mended, left_alone
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore.predicates.conditions import bound_where
-from catalog_ext.metastore.predicates.name_filter import NameFilter
+from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.sync.publishing import IN_STEP, LEFT_OUT, REFUSED
 

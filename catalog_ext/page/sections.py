@@ -116,12 +116,12 @@ class Growth:
 
 def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | None:
     """Return how the table has grown since its oldest version that is kept; None where it has none."""
-    span = overviews.history.history_span(table)
+    span = overviews.history_span(table)
     if span is None:
         return None
     step = _step(span[1] - span[0])
-    sizes = overviews.history.growth(table, step)
-    counts = overviews.history.commit_counts(table, step)
+    sizes = overviews.growth(table, step)
+    counts = overviews.commit_counts(table, step)
     pictures = []
     if sizes:
         ends = [*sizes, sizes[-1]]
@@ -237,14 +237,14 @@ def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str
     if not table.totals.files:
         return None
     every = _stride(table.totals.files)
-    classes = overviews.files.count_sizes(table, _EDGES, every)
+    classes = overviews.count_sizes(table, _EDGES, every)
     named = [(_class_name(each), each.files, each.bytes, _is_small(each, below)) for each in classes]
     columns = [
         charts.Column(name, files, _class_said(name, files, size), "small" if small else "")
         for name, files, size, small in named
     ]  # fmt: skip
     small = [each for each in classes if _is_small(each, below)]
-    worst = tuple(overviews.files.small_file_partitions(table, below, _WORST))
+    worst = tuple(overviews.small_file_partitions(table, below, _WORST))
     return FileSizes(
         charts.columns("Files by size", columns), tuple(named), below, sum(each.files for each in small),
         sum(each.bytes for each in small), sum(each.files for each in classes), every,
@@ -298,7 +298,7 @@ def read_events(
     overviews: Overviews, table: Table, before: GrowthPosition | None, now_ms: int
 ) -> tuple[list[EventRow], str | None]:  # fmt: skip
     """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
-    shown, rest = overviews.history.recent_events(table, before=before, limit=_EVENTS)
+    shown, rest = overviews.recent_events(table, before=before, limit=_EVENTS)
     return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
 
 

@@ -22,8 +22,7 @@ from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.conditions import bound_to
-from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.metastore.predicates.conditions import NO_CLAUSES, PartitionClauses, bound_to
 from catalog_ext.metastore.predicates.partition_specs import (
     ANY_SESSION,
     Session,

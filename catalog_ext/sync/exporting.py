@@ -21,8 +21,8 @@ from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris
+from catalog_ext.metastore.model.identifiers import TablePattern, no_table_matches
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
-from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore_sync.client import connect
 from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements

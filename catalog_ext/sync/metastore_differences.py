@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.messages import PublishedPartition
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.predicates.name_filter import NameFilter
+    from catalog_ext.metastore.predicates.conditions import NameFilter
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from catalog_ext.metastore.index.write.publishing import Publication
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.conditions import bound_where
-from catalog_ext.metastore.predicates.name_filter import NameFilter
+from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where
 from catalog_ext.metastore_sync.home import replace_embedded
 from catalog_ext.sync.metastore_differences import compared_pages, view_partitions
 from catalog_ext.sync.tables import find_table, relations, table_of

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidInputError, NamespaceNotFoundError, NotFoundError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.locations import same_location
-from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.table_patterns import TablePattern
+from catalog_ext.metastore.model.identifiers import TableIdentifier, TablePattern
 from catalog_ext.metastore.model.views import View
 
 if TYPE_CHECKING:

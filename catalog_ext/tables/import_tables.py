@@ -15,8 +15,7 @@ from catalog_ext.metastore.errors import (
     NamespaceNotFoundError,
     TableAlreadyExistsError,
 )
-from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
+from catalog_ext.metastore.model.identifiers import TableIdentifier, TablePattern, no_table_matches
 from catalog_ext.metastore.storage.locations import locations_equal
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Strin
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.predicates.partition_clauses import PartitionClauses
+    from catalog_ext.metastore.predicates.conditions import PartitionClauses
     from catalog_ext.metastore.predicates.tree import Predicate
 
 

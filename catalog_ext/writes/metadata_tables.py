@@ -9,15 +9,12 @@ import pyarrow as pa
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
-from catalog_ext.metastore.index.read.file_rows import FILE_ROWS_SCHEMA
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
-from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_SCHEMA
+from catalog_ext.metastore.index.read.metadata_rows import FILE_ROWS_SCHEMA, PARTITION_STATES_SCHEMA, NumberPredicate
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA, SKIPPED_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
-from catalog_ext.metastore.predicates.among import key_named
-from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.conditions import bound_to, key_named
 from catalog_ext.metastore.predicates.tree import columns_of
 from catalog_ext.tables.declared_names import declared_batches
 
@@ -120,7 +117,7 @@ class MetadataTables:
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
         """
         index = self._context.index
-        by_partition = {"partitions": index.partition_states.rows, "files": index.file_rows.rows}
+        by_partition = {"partitions": index.metadata_rows.partitions, "files": index.metadata_rows.files}
         whole = {
             "history": index.history.rows,
             "transactions": index.history.transactions,

@@ -17,8 +17,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.index.write.transaction_queries import replaced_meanwhile
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.conditions import bound_to
-from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.metastore.predicates.conditions import NO_CLAUSES, PartitionClauses, bound_to
 from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches

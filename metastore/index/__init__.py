@@ -8,15 +8,29 @@ from catalog_ext.metastore.runtime.lazy_names import lazily
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.index import Index
-    from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
-    from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, DateForm, Unit, form_of
-    from catalog_ext.metastore.index.read.ended_files import EndedFile
-    from catalog_ext.metastore.index.read.file_sizes import SizeClass, SmallFiles
-    from catalog_ext.metastore.index.read.growth import CommitCount, GrowthPosition, HistoryEvent, Size
-    from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
-    from catalog_ext.metastore.index.read.overviews import Overviews
+    from catalog_ext.metastore.index.read.file_lifetime import EndedFile
+    from catalog_ext.metastore.index.read.history import CHANGES_SCHEMA, HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+    from catalog_ext.metastore.index.read.overviews import (
+        CommitCount,
+        GrowthPosition,
+        HistoryEvent,
+        Overviews,
+        Size,
+        SizeClass,
+        SmallFiles,
+    )
     from catalog_ext.metastore.index.read.partition_groups import WantedGroups
-    from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, has_column
+    from catalog_ext.metastore.index.read.partition_map import (
+        FOR_EVER,
+        ISO,
+        Axis,
+        Bounds,
+        Cell,
+        DateForm,
+        Unit,
+        form_of,
+        has_column,
+    )
     from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
     from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
     from catalog_ext.metastore.index.read.table_list import Pending, TableListing, TableOrder, TableSummary
@@ -63,10 +77,10 @@ __all__ = [
 
 # Names are resolved at their first use: an import of one module does not load all, and pyarrow with them.
 _HOMES = {
-    "CHANGES_SCHEMA": "read.changes",
-    "FOR_EVER": "read.dates",
+    "CHANGES_SCHEMA": "read.history",
+    "FOR_EVER": "read.partition_map",
     "HISTORY_SCHEMA": "read.history",
-    "ISO": "read.dates",
+    "ISO": "read.partition_map",
     "PARTITION_SCHEMA": "read.partitions",
     "PLAN_SCHEMA": "read.planned_files",
     "TRANSACTIONS_SCHEMA": "read.history",
@@ -74,27 +88,27 @@ _HOMES = {
     "Axis": "read.partition_map",
     "Bounds": "read.partition_map",
     "Cell": "read.partition_map",
-    "CommitCount": "read.growth",
-    "DateForm": "read.dates",
-    "EndedFile": "read.ended_files",
-    "HistoryEvent": "read.growth",
+    "CommitCount": "read.overviews",
+    "DateForm": "read.partition_map",
+    "EndedFile": "read.file_lifetime",
+    "HistoryEvent": "read.overviews",
     "Index": "index",
     "Overviews": "read.overviews",
     "Pending": "read.table_list",
-    "GrowthPosition": "read.growth",
-    "Size": "read.growth",
-    "SizeClass": "read.file_sizes",
-    "SmallFiles": "read.file_sizes",
+    "GrowthPosition": "read.overviews",
+    "Size": "read.overviews",
+    "SizeClass": "read.overviews",
+    "SmallFiles": "read.overviews",
     "TableListing": "read.table_list",
     "TableOrder": "read.table_list",
     "TableSummary": "read.table_list",
     "TableVersion": "tables.tables",
-    "Unit": "read.dates",
+    "Unit": "read.partition_map",
     "Verifications": "write.repairs",
     "Verified": "write.repairs",
     "WaitingFiles": "write.waiting_files",
     "WantedGroups": "read.partition_groups",
-    "form_of": "read.dates",
+    "form_of": "read.partition_map",
     "has_column": "read.partition_map",
 }
 __getattr__ = lazily(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

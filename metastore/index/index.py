@@ -10,26 +10,22 @@ from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.database import open_database
 from catalog_ext.metastore.index.database.urls import public_url
 from catalog_ext.metastore.index.read import state
-from catalog_ext.metastore.index.read.changes import Changes
-from catalog_ext.metastore.index.read.ended_files import EndedFiles
-from catalog_ext.metastore.index.read.file_rows import FileRows
-from catalog_ext.metastore.index.read.history import History
+from catalog_ext.metastore.index.read.file_lifetime import EndedFiles, NeededFiles
+from catalog_ext.metastore.index.read.history import Changes, History
 from catalog_ext.metastore.index.read.metadata_groups import MetadataGroups
-from catalog_ext.metastore.index.read.needed_files import NeededFiles
+from catalog_ext.metastore.index.read.metadata_rows import MetadataRows
 from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups
-from catalog_ext.metastore.index.read.partition_states import PartitionStates
 from catalog_ext.metastore.index.read.partitions import Partitions
 from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
 from catalog_ext.metastore.index.tables.alter_table import Alterations
 from catalog_ext.metastore.index.tables.dropped import DroppedTables
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
-from catalog_ext.metastore.index.tables.incarnations import Incarnations
-from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
+from catalog_ext.metastore.index.tables.incarnations import Incarnations, Properties
 from catalog_ext.metastore.index.tables.namespaces import Namespaces
-from catalog_ext.metastore.index.tables.properties import Properties
 from catalog_ext.metastore.index.tables.tables import Tables
+from catalog_ext.metastore.index.tables.views import IndexedViews
 from catalog_ext.metastore.index.write.commits import Commits
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_claims import Deletions
@@ -75,8 +71,7 @@ class Index:
         self.partitions = Partitions(database)
         self.files = PlannedFiles(database)
         self.partition_groups = PartitionGroups(database)
-        self.partition_states = PartitionStates(database)
-        self.file_rows = FileRows(database)
+        self.metadata_rows = MetadataRows(database)
         self.metadata_groups = MetadataGroups(database)
         self.descriptors = PartitionDescriptors(database)
         self.changes = Changes(database)

@@ -1,12 +1,13 @@
-"""Names of namespaces and tables."""
+"""Names of namespaces and tables, and patterns of them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from catalog_ext.metastore.errors import InvalidIdentifierError
+from catalog_ext.metastore.errors import InvalidIdentifierError, InvalidInputError, TableNotFoundError
 
 MAX_IDENTIFIER_LENGTH = 128
 """The Hive Metastore keeps names of at most 128 characters (``TBLS.TBL_NAME`` of its schema 2.3 to 4)."""
@@ -17,9 +18,7 @@ _FURTHER = frozenset("- ")
 def validate_identifier(name: str, what: str) -> str:
     """Return the name in lower case, as the Hive Metastore keeps it.
 
-    Args:
-        name: One part of an identifier, without quotes.
-        what: What it names ("table", "namespace"), for the message.
+    ``what`` says in the message what it names (``table``, ``namespace``).
 
     Raises:
         InvalidIdentifierError: It is empty, too long, or has a character other than letters, digits, ``_``, ``-`` and
@@ -84,11 +83,7 @@ class TableIdentifier:
     def parse(cls, text: str, catalog: str | None = None) -> TableIdentifier:
         """Return the identifier that ``namespace.table`` or ``catalog.namespace.table`` names.
 
-        Parts may stand in backticks.
-
-        Args:
-            text: The dotted name.
-            catalog: The catalog's own name, the only one accepted in front; None accepts any.
+        Parts may stand in backticks. ``catalog`` is the only catalog's name accepted in front; None accepts any.
 
         Raises:
             InvalidIdentifierError: Not two or three parts, a bad part, or another catalog's name in front.
@@ -104,3 +99,58 @@ class TableIdentifier:
             expected = "namespace.table" + (f" or {catalog}.namespace.table" if catalog else "")
             raise InvalidIdentifierError(f"{shown!r} does not name a table. Write {expected}.", {"table": shown})
         return cls.of(parts[0], parts[1])
+
+
+@dataclass(frozen=True, slots=True)
+class TablePattern:
+    """Names with ``*`` (any characters) and ``?`` (one), without regard to case.
+
+    Attributes:
+        namespaces: Matches databases.
+        tables: Matches tables in them.
+    """
+
+    namespaces: str = "*"
+    tables: str = "*"
+
+    @classmethod
+    def parse(cls, text: str, catalog: str) -> TablePattern:
+        """Return the pattern: ``sales`` (all of its tables), ``sales.fact_*``, with or without the catalog in front.
+
+        Raises:
+            InvalidInputError: It is none.
+        """
+        parts = text.strip().lower().split(".")
+        if len(parts) == 3 and parts[0] == catalog.lower():
+            parts = parts[1:]
+        if not all(parts) or len(parts) > 2:
+            raise InvalidInputError(
+                f"{text[:120]!r} is no pattern of tables. Give a database (sales), or tables of one with * and ? "
+                "(sales.fact_*)."
+            )
+        return cls(*parts)
+
+    def has_namespace(self, name: str) -> bool:
+        """Return whether tables of a database may match."""
+        return fnmatchcase(name.lower(), self.namespaces)
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a table matches, in a database that does."""
+        return fnmatchcase(name.lower(), self.tables)
+
+    def matches(self, namespace: str, name: str) -> bool:
+        """Return whether a table of a database matches."""
+        return self.has_namespace(namespace) and self.has_table(name)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether the text is meant for more than one table: a database, or a name with ``*`` or ``?``."""
+    return "." not in text or any(c in text for c in "*?")
+
+
+def no_table_matches(text: str, who: str) -> TableNotFoundError:
+    """Return the error of a pattern to which there is nothing, which may be misspelled.
+
+    ``who`` begins the sentence: ``The index has no table``.
+    """
+    return TableNotFoundError(f"{who} that matches {text[:120]!r}.", {"pattern": text[:120]})

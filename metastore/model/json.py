@@ -24,10 +24,10 @@ def to_json(value: object) -> str:
 
 def columns_to_list(columns: Sequence[Column]) -> list[JsonObject]:
     """Return the columns as the service contract writes them."""
-    return [column_to_dict(c) for c in columns]
+    return [_column_to_dict(c) for c in columns]
 
 
-def column_to_dict(column: Column) -> JsonObject:
+def _column_to_dict(column: Column) -> JsonObject:
     """Return the column as the service contract writes it; what it need not have is left out where there is none."""
     more = {
         "default": column.default,
@@ -42,18 +42,7 @@ def column_to_dict(column: Column) -> JsonObject:
 
 def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
     """Return the columns that ``columns_to_list`` wrote."""
-    return tuple(
-        Column(
-            i["name"],
-            i["type"],
-            i["nullable"],
-            i["comment"],
-            i.get("default"),
-            i.get("existing_default"),
-            i.get("statistics_after"),
-        )
-        for i in items
-    )
+    return tuple(Column(**item) for item in items)
 
 
 def definition_to_dict(definition: TableDefinition) -> JsonObject:

@@ -203,9 +203,7 @@ _CASTS: dict[str, Callable[[str, DataType], Value]] = {
 def value_text(value: Scalar, data_type: DataType | None = None) -> str:
     """Return the canonical text of a value, as Spark casts it to STRING.
 
-    Args:
-        value: The value.
-        data_type: Its type; only FLOAT has another text than a Python float of unknown type, which is taken for DOUBLE.
+    Only FLOAT has another text than a Python float of unknown type, which is taken for DOUBLE.
     """
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -68,12 +68,7 @@ _AND = {(a, b): _conjunction(Outcome(a), Outcome(b)) for a in range(8) for b in 
 
 
 class Evaluator:
-    """Evaluates one bound predicate over the typed values of partitions.
-
-    Args:
-        predicate: A bound tree.
-        keys: The table's partition columns, whose positions index the values.
-    """
+    """Evaluates one bound predicate over the typed values of partitions, in the positions of the keys."""
 
     def __init__(self, predicate: Predicate, keys: Sequence[Key]) -> None:
         self._predicate = compacted(predicate)

@@ -42,9 +42,7 @@ class Literal:
 def literal_of(value: Scalar, data_type: DataType) -> Literal:
     """Return where a literal lies among the values of a type.
 
-    Args:
-        value: A text, or a number of SQL text.
-        data_type: The column's.
+    The value is a text, or a number of SQL text.
 
     Raises:
         InvalidValueError: It is of another kind, such as a word for a DATE.

@@ -21,7 +21,7 @@ from catalog_ext.metastore.predicates.literals import Literal, least_value, lite
 from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.model.values import Key
 
@@ -175,10 +175,7 @@ def _together(args: tuple[Predicate, ...], *, decisive: bool) -> bool | None:
 def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     """Return the same predicate with columns in the table's spelling and values of the columns' types.
 
-    Args:
-        predicate: A tree whose values are texts, ``Decimal`` (a number in SQL text) or None.
-        keys: The table's partition columns.
-        table: The table's name, for messages.
+    Its values are texts, ``Decimal`` (a number in SQL text) or None.
 
     Raises:
         InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on
@@ -223,6 +220,16 @@ def _for_each_value(key: Key) -> Predicate:
     return Comparison(Operator.GE, key.name, least_value(key.type))
 
 
+def no_such_key(column: str, keys: Iterable[Key], table: str) -> InvalidPredicateError:
+    """Return the error that a table has no partition column of that name, which asks for the one that is near."""
+    names = [key.name for key in keys]
+    return InvalidPredicateError(
+        f"{column[:120]!r} is not a partition column of table {table}. "
+        f"{did_you_mean(column[:120], names)}Its partition columns are: {', '.join(names) or 'none'}.",
+        {"table": table, "column": column[:120]},
+    )
+
+
 class _Binder:
     def __init__(self, keys: Mapping[str, Key], table: str) -> None:
         self._keys = keys
@@ -263,12 +270,7 @@ class _Binder:
     def _key(self, column: str) -> Key:
         key = self._keys.get(column.lower())
         if key is None:
-            names = [k.name for k in self._keys.values()]
-            raise InvalidPredicateError(
-                f"{column[:120]!r} is not a partition column of table {self._table}. "
-                f"{did_you_mean(column[:120], names)}Its partition columns are: {', '.join(names) or 'none'}.",
-                {"table": self._table, "column": column[:120]},
-            )
+            raise no_such_key(column, self._keys.values(), self._table)
         return key
 
     def _comparison(self, key: Key, op: Operator, value: Value) -> Predicate:

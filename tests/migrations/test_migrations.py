@@ -263,7 +263,7 @@ def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: s
         index.migrate("0016")
         index.migrate()
         now = index.tables.load(table.identifier)
-        found = index.file_rows.rows(now, None).read_all().to_pylist()
+        found = index.metadata_rows.files(now, None).read_all().to_pylist()
         known = {file["path"].rpartition("/")[2]: json.loads(file["statistics"] or "{}") for file in found}
         assert {path: columns for path, columns in known.items() if columns} == {
             f"{name}.orc": statistics_to_dict({"y": some}),

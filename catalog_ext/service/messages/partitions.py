@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.predicates.partition_clauses import PartitionClauses
+from catalog_ext.metastore.predicates.conditions import PartitionClauses
 from catalog_ext.metastore.predicates.partition_specs import ANY_VALUE, KeyComparison, Session
 
 if TYPE_CHECKING:

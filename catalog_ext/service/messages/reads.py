@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
-from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, Values
+from catalog_ext.metastore.predicates.conditions import EVERYWHERE, Among, Values
 from catalog_ext.tables.freshness import Staleness
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.hive.mapping.clauses import hive_clauses
-from catalog_ext.metastore.index.read.changes import Removals
+from catalog_ext.metastore.index.read.history import Removals
 from catalog_ext.metastore.model.alterations import (
     AddColumn,
     ChangeComment,

@@ -97,10 +97,7 @@ def some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
 def in_groups(join: Callable[..., _Clause], nothing: _Clause, clauses: Iterable[_Clause]) -> _Clause:
     """Return clauses joined by ``sa.and_`` or ``sa.or_``, many of them in groups of groups.
 
-    Args:
-        join: The function of SQLAlchemy.
-        nothing: What no clauses are: true or false.
-        clauses: Any number.
+    ``join`` is the function, and ``nothing`` what no clauses are: true or false.
     """
     joined = list(clauses)
     while len(joined) > _IN_GROUP:

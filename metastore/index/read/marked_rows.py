@@ -15,11 +15,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.schema import (
-    partition_ids,
-    partitions,
-    tables,
-)
+from catalog_ext.metastore.index.database.schema import partition_ids, partitions, tables
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
 MARK = -1
 ZERO = sa.literal(0)
-OLDEST = tables.c.oldest_version
 
 
 def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
@@ -77,12 +72,6 @@ def source_of(condition: Condition) -> sa.FromClause:
     return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
 
 
-def marked(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Return the query of the mark, with the columns that follow its partition id."""
-    named = (column.label(name) for name, column in columns.items())
-    return sa.select(sa.literal(MARK).label("partition_id"), *named).where(tables.c.table_id == table.table_id)
-
-
 def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Return the column as the driver gives it: text is decoded a batch at a time."""
     return sa.type_coerce(column, sa.types.NullType())
@@ -91,6 +80,20 @@ def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 def text(value: str) -> sa.ColumnElement[Any]:
     """Return a literal of the kind of text columns."""
     return raw(sa.literal(value, ExactText()))
+
+
+def marked(table: Table, schema: pa.Schema, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Return the query of the mark, for rows of a schema whose fifth column is a number.
+
+    ``Check`` reads the oldest version in the fifth column. ``columns`` replace others by name, or follow them.
+    """
+    mark: dict[str, sa.ColumnElement[Any]] = {
+        field.name: sa.null() if field.nullable else text("") if pa.types.is_string(field.type) else ZERO
+        for field in schema
+    }
+    mark |= {schema.names[0]: sa.literal(MARK), schema.names[4]: tables.c.oldest_version, **columns}
+    named = (column.label(name) for name, column in mark.items())
+    return sa.select(*named).where(tables.c.table_id == table.table_id)
 
 
 def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:

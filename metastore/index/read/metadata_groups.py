@@ -15,18 +15,26 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.schema import files, partitions, tables
-from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
-from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_exact
-from catalog_ext.metastore.index.read.partition_states import PartitionStates
-from catalog_ext.metastore.index.read.partition_sums import sums_by
+from catalog_ext.metastore.index.database.part import IndexPart
+from catalog_ext.metastore.index.database.schema import files, partitions
+from catalog_ext.metastore.index.read.marked_rows import (
+    ZERO,
+    Check,
+    at_version,
+    condition_of,
+    marked,
+    raw,
+    source_of,
+    text,
+)
+from catalog_ext.metastore.index.read.metadata_rows import MetadataRows
+from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_exact, sums_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.clauses import Condition
-    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+    from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -66,11 +74,8 @@ def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
     return pa.schema([pa.field("partition", pa.string(), nullable=False), *values])
 
 
-class MetadataGroups:
+class MetadataGroups(IndexPart):
     """Counts and groups of metadata tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def groups(
         self,
@@ -86,13 +91,9 @@ class MetadataGroups:
         A group may come in several rows, whose counts and sums are to be added up, and of whose least and greatest the
         least and greatest are the group's. Without keys there is a row also of no partitions.
 
-        Args:
-            table: The table.
-            name: ``partitions`` or ``files``.
-            predicate: A bound predicate over the partition columns, None for all.
-            keys: The partition columns whose values the groups have; None for each partition by itself.
-            aggregates: What is asked of each group.
-            numbers: A condition on the rows, None for all.
+        The table is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
+        (None for all). ``keys`` are the partition columns whose values the groups have; None is for each partition by
+        itself.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -106,9 +107,7 @@ class MetadataGroups:
                 for batch in found:
                     yield from summed.batches(batch, schema)
             waits = (
-                PartitionStates(self._database).waiting_rows(table, predicate, {}, numbers)
-                if name == "partitions"
-                else []
+                MetadataRows(self._database).waiting_rows(table, predicate, {}, numbers) if name == "partitions" else []
             )
             rest = [summed.waiting(row) for row in waits]
             if keys is not None and not keys:
@@ -164,17 +163,16 @@ class MetadataGroups:
 def _statement(
     dialect: str, table: Table, condition: Condition, by: Sequence[_Column], summed: _Sums
 ) -> arrow_rows.Query:
-    p, f, nothing = partitions.c, files.c, sa.literal(0)
+    p, f = partitions.c, files.c
     source, where = source_of(condition), [*at_version(partitions, table), condition.clause, *summed.where]
     if summed.of_files:
         # SQLite must start from the partitions: as in `plan_statement`.
         source = source.join(files, f.partition_id == (p.partition_id + 0 if dialect == "sqlite" else p.partition_id))
         where += [f.begin_version <= table.version, f.end_version > table.version]
-    empty = sa.literal("", p.name.type)
     rows = (
         sa.select(
-            sa.func.coalesce(sa.func.min(p.partition_id), 0), raw(sa.func.coalesce(sa.func.min(p.name), empty)),
-            nothing, nothing, nothing, *summed.columns,
+            sa.func.coalesce(sa.func.min(p.partition_id), 0), sa.func.coalesce(raw(sa.func.min(p.name)), text("")),
+            ZERO, ZERO, ZERO, *summed.columns,
         )
         .select_from(source)
         .where(*where)
@@ -182,27 +180,16 @@ def _statement(
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    return sa.union_all(_mark(table, len(summed.columns)), rows)
+    return sa.union_all(marked(table, _read_schema(len(summed.columns))), rows)
 
 
 def _statement_of_sums(table: Table, sums: sa.Subquery, summed: _Sums) -> arrow_rows.Query:
     """Return ``_statement`` where sums of the partitions are there already."""
-    nothing = sa.literal(0)
     values = summed.of_sums(sums)
-    rows = sa.select(nothing, sums.c.name, nothing, nothing, nothing, *values).where(
+    rows = sa.select(ZERO, sums.c.name, ZERO, ZERO, ZERO, *values).where(
         (sums.c.n_files if summed.needs_files else sums.c.n_partitions) > 0
     )
-    return sa.union_all(_mark(table, len(values)), rows)
-
-
-def _mark(table: Table, values: int) -> sa.Select[Any]:
-    # The check looks for the oldest version in the fifth column of the mark.
-    nothing = sa.literal(0)
-    nulls = {f"value_{i}": sa.null() for i in range(values)}
-    return marked(
-        table, name=raw(sa.literal("", partitions.c.name.type)), a=nothing, b=nothing,
-        oldest=tables.c.oldest_version, **nulls,
-    )  # fmt: skip
+    return sa.union_all(marked(table, _read_schema(len(values))), rows)
 
 
 _ROWS_AT_ONCE = 2**20
@@ -210,8 +197,8 @@ _ROWS_AT_ONCE = 2**20
 
 
 def _read_schema(values: int) -> pa.Schema:
-    fixed = [pa.field("partition_id", pa.int64()), pa.field("partition", pa.string())]
-    unused = [pa.field(name, pa.int64()) for name in ("a", "b", "oldest")]
+    fixed = [pa.field("partition_id", pa.int64(), nullable=False), pa.field("partition", pa.string(), nullable=False)]
+    unused = [pa.field(name, pa.int64(), nullable=False) for name in ("a", "b", "oldest")]
     return pa.schema([*fixed, *unused, *(pa.field(f"value_{i}", pa.int64()) for i in range(values))])
 
 

@@ -1,38 +1,271 @@
-"""Overviews of the index for people: sums, maps and the newest events, in queries whose answers are bounded."""
+"""Overviews of the index for people: sums, sizes, growth and the newest events, in queries with bounded answers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.schema import followed_tables, outbox, verifications
-from catalog_ext.metastore.index.read.file_sizes import FileSizes
-from catalog_ext.metastore.index.read.growth import TableHistory
+from catalog_ext.metastore.index.database.part import IndexPart
+from catalog_ext.metastore.index.database.schema import (
+    files,
+    followed_tables,
+    outbox,
+    partition_sums,
+    partitions,
+    repairs,
+    table_versions,
+    transactions,
+    verifications,
+)
+from catalog_ext.metastore.index.database.sums import total
+from catalog_ext.metastore.index.read.marked_rows import in_order
+from catalog_ext.metastore.index.read.partition_groups import SUMS
 from catalog_ext.metastore.index.read.partition_map import PartitionCounts
 from catalog_ext.metastore.index.read.table_list import TableList
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 
-class Overviews:
+IDLE_REPAIR = "repair that changed nothing"
+"""What the counts of commits call repairs that have made none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a table had at the end of an interval.
+
+    Attributes:
+        at_ms: The interval's beginning, milliseconds since the epoch, UTC.
+        rows: None while the rows of one partition are unknown.
+    """
+
+    at_ms: int
+    partitions: int
+    files: int
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCount:
+    """How many commits of one kind an interval has.
+
+    Attributes:
+        at_ms: The interval's beginning, milliseconds since the epoch, UTC.
+        operation: As the history has it.
+    """
+
+    at_ms: int
+    operation: str
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """A commit, or a repair.
+
+    Attributes:
+        at_ms: When it ended, milliseconds since the epoch, UTC.
+        kind: ``commit`` or ``repair``.
+        operation: As the history has it; of a repair its mode.
+        who: The user as far as he is known, and the process.
+        version: What it made; None for a repair that changed nothing.
+        summary: Of a commit its summary, of a repair ``added``, ``dropped``, ``changed``, ``skipped`` and ``where``.
+        duration_ms: How long it took, where that is known.
+        error: Why it stopped, or None.
+    """
+
+    at_ms: int
+    kind: str
+    operation: str
+    who: str | None
+    version: int | None
+    summary: Mapping[str, Any]
+    duration_ms: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthPosition:
+    """A place among the commits and repairs of a table.
+
+    Attributes:
+        version: Of the commit that they come after, the newest first; None for the first of them.
+        repair: When the repair ended that they come after, and its number; None for the first of them.
+    """
+
+    version: int | None
+    repair: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClass:
+    """Files of one class of the histogram.
+
+    Attributes:
+        least: Bytes that each of them has at least.
+        below: Bytes that each has less than; None for no bound.
+    """
+
+    least: int
+    below: int | None
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFiles:
+    """A partition whose files are small on average."""
+
+    partition: str
+    files: int
+    bytes: int
+
+
+class Overviews(IndexPart):
     """The overviews of an open index; they change nothing, and raise the errors of ``Index``.
 
     Attributes:
         tables: The tables and views with their sums.
         partitions: The partitions of a table by the values of its keys.
-        history: The size, the commits and the repairs of a table over time.
-        files: The sizes of a table's files.
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.tables = TableList(database)
         self.partitions = PartitionCounts(database)
-        self.history = TableHistory(database)
-        self.files = FileSizes(database)
+
+    def history_span(self, table: Table) -> tuple[int, int] | None:
+        """Return the times of the first and the last kept commit or repair; None for a table without any."""
+        v, r = table_versions.c, repairs.c
+        commits = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
+        # A table without writes may be repaired every night: the last repair can be years after the last commit.
+        ran = sa.select(sa.func.min(r.ended_at_ms), sa.func.max(r.ended_at_ms)).where(r.table_id == table.table_id)
+        with self._database.reading() as connection:
+            times = [at for each in (commits, ran) for at in connection.execute(each).one() if at is not None]
+        return (min(times), max(times)) if times else None
+
+    def growth(self, table: Table, step_ms: int) -> list[Size]:
+        """Return the table's size at the end of each interval of ``step_ms`` in which it changed."""
+        v, s = table_versions.c, partition_sums.c
+        at = _interval(v.committed_at_ms, step_ms).label("at")
+        sums = [total(s[name]) for name in SUMS]
+        statement = (
+            sa.select(at, *sums)
+            .select_from(
+                partition_sums.join(table_versions, sa.and_(v.table_id == s.table_id, v.version == s.version))
+            )
+            .where(s.table_id == table.table_id, s.depth == 0, s.version <= table.version)
+            .group_by(at).order_by(at)
+        )  # fmt: skip
+        sizes: list[Size] = []
+        totals = [0] * len(SUMS)
+        with self._database.reading() as connection:
+            for row in connection.execute(statement):
+                totals = [before + int(change) for before, change in zip(totals, row[1:], strict=True)]
+                n_partitions, n_files, n_bytes, n_rows, n_uncounted = totals
+                sizes.append(
+                    Size(int(row.at) * step_ms, n_partitions, n_files, n_bytes, None if n_uncounted else n_rows)
+                )
+        return sizes
+
+    def commit_counts(self, table: Table, step_ms: int) -> list[CommitCount]:
+        """Count the commits of each kind, and the repairs without a commit, by intervals of ``step_ms``.
+
+        Intervals without any are left out.
+        """
+        v, r = table_versions.c, repairs.c
+        at, ran_at = _interval(v.committed_at_ms, step_ms).label("at"), _interval(r.ended_at_ms, step_ms).label("at")
+        commits = sa.select(at, v.operation, sa.func.count()).where(*_up_to(table)).group_by(at, v.operation)
+        idle = sa.select(ran_at, sa.func.count()).where(
+            r.table_id == table.table_id, r.version_after == r.version_before
+        ).group_by(ran_at)  # fmt: skip
+        with self._database.reading() as connection:
+            found = [CommitCount(int(row[0]) * step_ms, row[1], row[2]) for row in connection.execute(commits)]
+            found += [CommitCount(int(row[0]) * step_ms, IDLE_REPAIR, row[1]) for row in connection.execute(idle)]
+        return sorted(found, key=lambda each: (each.at_ms, each.operation))
+
+    def recent_events(
+        self, table: Table, *, before: GrowthPosition | None, limit: int
+    ) -> tuple[list[HistoryEvent], GrowthPosition | None]:
+        """Return commits and repairs, newest first, and the position of the next ones.
+
+        The commit of a repair is part of the repair's event.
+
+        ``before`` is the position after which at most ``limit`` events are returned; None for the newest.
+        """
+        v, t, r = table_versions.c, transactions.c, repairs.c
+        of_repair = sa.exists().where(
+            r.table_id == table.table_id, r.version_before < v.version, r.version_after >= v.version
+        )
+        commits = (
+            sa.select(v.version, v.operation, v.committed_at_ms, v.summary, t.owner, t.began_at_ms)
+            .select_from(table_versions.outerjoin(transactions, t.transaction_id == v.transaction_id))
+            .where(*_up_to(table), sa.or_(v.operation != "repair", ~of_repair))
+            .order_by(v.version.desc()).limit(limit + 1)
+        )  # fmt: skip
+        repaired = (
+            sa.select(repairs).where(r.table_id == table.table_id)
+            .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit + 1)
+        )  # fmt: skip
+        place = before or GrowthPosition(None, None)
+        if place.version is not None:
+            commits = commits.where(v.version < place.version)
+        if place.repair is not None:
+            ended_at_ms, repair_id = place.repair
+            at_once = sa.and_(r.ended_at_ms == ended_at_ms, r.repair_id < repair_id)
+            repaired = repaired.where(r.ended_at_ms <= ended_at_ms, sa.or_(r.ended_at_ms < ended_at_ms, at_once))
+        with self._database.reading() as connection:
+            ran = deque((_repair(row), row["repair_id"]) for row in connection.execute(repaired).mappings())
+            made = deque(_commit(row) for row in connection.execute(commits).mappings())
+        return _newest(ran, made, place, limit)
+
+    def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
+        """Count the table's files by classes of sizes, in one query.
+
+        ``edges`` are the lower bounds of the classes in bytes, ascending; the first class begins at 0. With
+        ``every`` only each ``every``-th partition id is read: a sample of a table with very many files.
+        """
+        f = files.c
+        number = sa.case(
+            *((f.size < edge, i) for i, edge in enumerate(edges)), else_=sa.literal_column(str(len(edges)))
+        ).label("number")  # fmt: skip
+        rows = (
+            sa.select(number, sa.func.count().label("n"), total(f.size).label("size"))
+            .where(*in_order(files, table))
+            .group_by(number)
+        )  # fmt: skip
+        if every > 1:
+            rows = rows.where(f.partition_id % sa.literal_column(str(every)) == sa.literal_column("0"))
+        found: dict[int, tuple[int, int]] = {}
+        with self._database.reading() as connection:
+            for row in connection.execute(rows):
+                found[int(row.number)] = (row.n, int(row.size))
+        bounds = [0, *edges]
+        return [
+            SizeClass(bounds[i], bounds[i + 1] if i < len(edges) else None, *found.get(i, (0, 0)))
+            for i in range(len(edges) + 1)
+        ]
+
+    def small_file_partitions(self, table: Table, below: int, limit: int) -> list[SmallFiles]:
+        """Return the partitions whose files have on average less than ``below`` bytes, most files first."""
+        p = partitions.c
+        statement = (
+            sa.select(p.name, p.n_files, p.n_bytes)
+            .where(*in_order(partitions, table))
+            .where(p.n_files > 0, p.n_bytes < p.n_files * below)
+            .order_by(p.n_files.desc(), p.partition_id).limit(limit)
+        )  # fmt: skip
+        with self._database.reading() as connection:
+            return [SmallFiles(*row) for row in connection.execute(statement)]
 
     def compared_since(self, table: Table) -> int:
         """Return how many partitions were compared with the store one by one since the whole table was compared."""
@@ -59,3 +292,49 @@ class Overviews:
         with self._database.reading() as connection:
             pending, failed = connection.execute(statement).one()
         return int(pending), int(failed)
+
+
+def _newest(
+    ran: deque[tuple[HistoryEvent, int]], made: deque[HistoryEvent], place: GrowthPosition, limit: int
+) -> tuple[list[HistoryEvent], GrowthPosition | None]:
+    """Merge repairs (with their numbers) and commits, newest first, and return the position of the next ones."""
+    events: list[HistoryEvent] = []
+    # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.
+    while len(events) < limit and (ran or made):
+        if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
+            event, repair_id = ran.popleft()
+            place = replace(place, repair=(event.at_ms, repair_id))
+        else:
+            event = made.popleft()
+            place = replace(place, version=event.version)
+        events.append(event)
+    return events, place if ran or made else None
+
+
+def _commit(row: sa.RowMapping) -> HistoryEvent:
+    summary: dict[str, Any] = json.loads(row["summary"])
+    began, at_ms = row["began_at_ms"], row["committed_at_ms"]
+    who = row["owner"] or summary.get("user")
+    duration = None if began is None else max(at_ms - began, 0)
+    return HistoryEvent(at_ms, "commit", row["operation"], who, row["version"], summary, duration)
+
+
+def _repair(row: sa.RowMapping) -> HistoryEvent:
+    summary = {name: row[name] for name in ("added", "dropped", "changed", "skipped")}
+    if row["limited_to"] is not None:
+        summary["where"] = row["limited_to"]
+    version = row["version_after"] if row["version_after"] > row["version_before"] else None
+    return HistoryEvent(
+        row["ended_at_ms"], "repair", row["mode"], row["owner"], version, summary,
+        row["ended_at_ms"] - row["began_at_ms"], row["error"],
+    )  # fmt: skip
+
+
+def _up_to(table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    v = table_versions.c
+    return v.table_id == table.table_id, v.version <= table.version
+
+
+def _interval(column: sa.ColumnElement[Any], step_ms: int) -> sa.ColumnElement[Any]:
+    # A literal, not a parameter: PostgreSQL takes an expression with parameters for another one in GROUP BY.
+    return sa.cast(column // sa.literal_column(str(int(step_ms)), sa.BigInteger), sa.BigInteger)

@@ -1,4 +1,4 @@
-"""Partitions together that have equal values of some keys: what answers a query without its files.
+"""Sums of partitions, and partitions together that have equal values of some keys: answers without files.
 
 A group is given by the name of one of its partitions: the caller parses the values out of it as out of any other.
 """
@@ -12,20 +12,65 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions, tables
+from catalog_ext.metastore.index.database.part import IndexPart
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions, tables
 from catalog_ext.metastore.index.database.sums import total
-from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
-from catalog_ext.metastore.index.read.partition_sums import sums_by
-from catalog_ext.metastore.predicates.tree import TRUE
+from catalog_ext.metastore.index.read.marked_rows import (
+    ZERO,
+    Check,
+    at_version,
+    condition_of,
+    marked,
+    raw,
+    source_of,
+    text,
+)
+from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.predicates.tree import TRUE, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.clauses import Condition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
+
+
+SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
+"""The columns that are summed."""
+
+
+def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> sa.Subquery | None:
+    """Return the query of the sums of the partitions that satisfy a predicate, by the values of some keys.
+
+    Its columns are ``name``, that of one of the group's partitions, ``n_partitions``, ``n_files``, ``n_bytes``,
+    ``n_rows`` (of those partitions whose rows are known), and ``n_uncounted``, how many the others are. Without
+    keys it has one row, also of no partitions.
+
+    The index must distinguish the values of ``keys``. The answer is None where the index has no such sums.
+    """
+    all_keys, asked = table.definition.keys, columns_of(predicate or TRUE)
+    by_first = bool(keys or asked)
+    if by_first and (len(all_keys) < 2 or not {key.name for key in keys} | set(asked) <= {all_keys[0].name}):
+        return None
+    s = partition_sums.c
+    condition = predicate_sql(
+        predicate or TRUE, all_keys, dialect, lambda rows: at_version(rows, table), partition_sums
+    )
+    if not condition.exact or condition.ids is not None:
+        return None
+    named = condition_of(dialect, table, predicate)
+    totals = [total(s[name]).label(name) for name in SUMS]
+    where = (s.table_id == table.table_id, s.depth == int(by_first), s.version <= table.version, condition.clause)
+    if not keys:
+        one = sa.select(partitions.c.name).where(*at_version(partitions, table), named.clause).limit(1)
+        named_one = sa.func.coalesce(one.scalar_subquery(), sa.literal("", partitions.c.name.type))
+        return sa.select(raw(named_one).label("name"), *totals).where(*where).subquery()
+    groups = sa.select(s.k1, *totals).where(*where).group_by(s.k1).having(sa.func.sum(s.n_partitions) > 0).subquery()
+    name = sa.select(partitions.c.name).where(*at_version(partitions, table), partitions.c.k1 == groups.c.k1).limit(1)
+    return sa.select(raw(name.scalar_subquery()).label("name"), *(groups.c[name] for name in SUMS)).subquery()
+
 
 GROUP_SCHEMA = pa.schema([
     pa.field("partition_id", pa.int64(), nullable=False),
@@ -65,11 +110,8 @@ class WantedGroups(StrEnum):
 _SUMMED = (WantedGroups.VALUES, WantedGroups.ROWS, WantedGroups.PRESENCE)
 
 
-class PartitionGroups:
+class PartitionGroups(IndexPart):
     """Aggregates of partitions by their keys."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def groups(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: WantedGroups
@@ -125,22 +167,12 @@ def groups_statement(
         rows = _distinct(table, keys[0], wanted)
     else:
         rows = _grouped(table, condition, keys, wanted)
-    oldest = tables.c.oldest_version
-    mark = marked(table, name=_text(), partitions=_zero(), files=_zero(), bytes=oldest, rows=sa.null())
-    return sa.union_all(mark, rows), condition.exact
+    return sa.union_all(marked(table, GROUP_SCHEMA), rows), condition.exact
 
 
 def is_exact(key: Key) -> bool:
     """Return whether the index distinguishes the values of a key just where Spark does, but for long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
-
-
-def _zero() -> _Column:
-    return sa.literal(0)
-
-
-def _text() -> _Column:
-    return raw(sa.literal("", partitions.c.name.type))
 
 
 def _column(rows: sa.FromClause, key: Key) -> _Column:
@@ -174,7 +206,7 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     return (
         sa.select(
             sa.func.coalesce(sa.func.min(p.partition_id), 0),
-            sa.func.coalesce(raw(sa.func.min(p.name)), _text()),
+            sa.func.coalesce(raw(sa.func.min(p.name)), text("")),
             count, total(p.n_files), total(p.n_bytes), rows,
         )
         .select_from(source_of(condition))
@@ -191,20 +223,15 @@ def _of_sums(sums: sa.Subquery, wanted: WantedGroups) -> sa.Select[Any]:
         WantedGroups.VALUES: sa.null(),
         WantedGroups.PRESENCE: sa.case((s.n_rows > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
-    return sa.select(_zero(), s.name, s.n_partitions, s.n_files, s.n_bytes, rows)
+    return sa.select(ZERO, s.name, s.n_partitions, s.n_files, s.n_bytes, rows)
 
 
 def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) -> sa.Select[Any]:
     p, column, rows = partitions.c, _column(partitions, key), _rows_of(partitions)
     found = (
         sa.select(
-            p.partition_id,
-            raw(p.name),
-            sa.literal(1).label("partitions"),
-            p.n_files,
-            p.n_bytes,
-            rows.label("rows"),
-            column.label("value"),
+            p.partition_id, raw(p.name), sa.literal(1).label("partitions"), p.n_files, p.n_bytes,
+            rows.label("rows"), column.label("value"),
         )
         .select_from(source_of(condition))
         .where(*at_version(partitions, table), condition.clause, column > "")
@@ -212,7 +239,7 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
         .order_by(column.desc() if greatest else column)
         .limit(1)
         .subquery()
-    )
+    )  # fmt: skip
     # Another partition with the value may be known to have rows, and one is enough.
     filled = (
         sa.select(sa.literal(1))
@@ -253,7 +280,7 @@ def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
         known, unknown = found(rows > 0, 1), found(rows.is_(None), _UNKNOWN)
         presence = sa.func.nullif(sa.func.coalesce(known, unknown, 0), _UNKNOWN)
     name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())
-    return sa.select(_zero(), name, sa.literal(1), _zero(), _zero(), presence).where(values.c.value.is_not(None))
+    return sa.select(ZERO, name, sa.literal(1), ZERO, ZERO, presence).where(values.c.value.is_not(None))
 
 
 def _next(table: Table, rows: Any, key: Key, beyond: sa.ColumnElement[bool]) -> _Column:  # noqa: ANN401

@@ -1,24 +1,27 @@
 """A table's partitions on a map over one or two of its keys; the database counts each place.
 
-A map truncates dates to day, month or year and shows a range of them. Of another key it shows the next values after a
-position. So a map has a bounded number of places, and its query reads only the partitions that it shows.
+A map truncates dates to day, month or year, by their text alone, and shows a range of them. Of another key it shows the
+next values after a position. So a map has a bounded number of places, and its query reads only the partitions that it
+shows.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPredicateError
 from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions
 from catalog_ext.metastore.index.database.sums import total
-from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, form_of
 from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.marked_rows import at_version, condition_of, source_of
-from catalog_ext.metastore.index.read.partition_sums import SUMS
+from catalog_ext.metastore.index.read.partition_groups import SUMS
 from catalog_ext.metastore.model.key_encoding import NULL_KEY
 from catalog_ext.metastore.predicates.tree import TRUE
 
@@ -28,12 +31,89 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.clauses import Condition
-    from catalog_ext.metastore.index.read.dates import DateForm, Unit
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
 
     _Order: TypeAlias = Callable[[sa.ColumnElement[Any]], sa.ColumnElement[Any]]
+
+
+FOR_EVER = "9999"
+"""The year that stands for what has no end: a map begins before it, and what is missing up to it is no hole."""
+
+
+class Unit(StrEnum):
+    """What a date is cut to."""
+
+    DAY = "day"
+    MONTH = "month"
+    YEAR = "year"
+
+    @property
+    def length(self) -> int:
+        """Characters of a date that name the unit: ``2025-01`` of a month."""
+        return {"day": 10, "month": 7, "year": 4}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class DateForm:
+    """How a key has its dates.
+
+    Attributes:
+        before: What stands before the date in the key's encoding.
+        dash: What stands between year, month and day.
+    """
+
+    before: str
+    dash: str
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the date is a number of eight digits."""
+        return self.before != ""
+
+    def text(self, date: str) -> str:
+        """Return a date, or a month or year, as a partition of the key has it."""
+        return date.replace("-", self.dash)
+
+    def encoded(self, date: str) -> str:
+        """Return the least encoded value that the key has of a date, or of a month or year."""
+        return self.before + self.text(date)
+
+    def length(self, unit: Unit) -> int:
+        """Return how many characters of an encoded value name the unit."""
+        return len(self.encoded("0000-00-00"[: unit.length]))
+
+    def decoded(self, encoded: str) -> str:
+        """Return the date, month or year with which an encoded value begins, as ISO 8601 has it."""
+        digits = encoded[len(self.before) : self.length(Unit.DAY)].replace("-", "")
+        return "-".join(part for part in (digits[:4], digits[4:6], digits[6:]) if part)
+
+
+ISO, DIGITS, NUMBER = DateForm("", "-"), DateForm("", ""), DateForm("p08", "")
+"""A DATE or a text like ``2025-01-31``, a text like ``20250131``, and a whole number like that."""
+
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+# Eight digits may be anything: those of our time are taken for dates.
+_DIGITS = f"(?:(?:19|20|21)[0-9]{{2}}|{FOR_EVER}){_MONTH}{_DAY}"
+_PATTERNS = {
+    ISO: re.compile(f"(?!0000)[0-9]{{4}}-{_MONTH}-{_DAY}"),
+    DIGITS: re.compile(_DIGITS),
+    NUMBER: re.compile(f"{NUMBER.before}{_DIGITS}"),
+}
+_OF_TYPES = {
+    "date": (ISO,), "string": (ISO, DIGITS), "varchar": (ISO, DIGITS), "char": (ISO, DIGITS), "int": (NUMBER,),
+    "bigint": (NUMBER,),
+}  # fmt: skip
+
+
+def form_of(type_name: str, least: str | None, greatest: str | None) -> DateForm | None:
+    """Return how a key has its dates, by its least and its greatest value; None where these are none."""
+    if least is None or greatest is None:
+        return None
+    return next(
+        (form for form in _OF_TYPES.get(type_name, ()) if all(map(_PATTERNS[form].fullmatch, (least, greatest)))), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +185,15 @@ def has_column(key: Key) -> bool:
     return key.position < KEY_COLUMNS
 
 
-class PartitionCounts:
-    """The partitions of a table by the values of its keys, counted by the database."""
+class PartitionCounts(IndexPart):
+    """The partitions of a table by the values of its keys, counted by the database.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    A predicate is bound to the partition columns, and None is all. Each method raises ``InvalidPredicateError`` where
+    the index cannot decide the condition by itself.
+    """
 
     def key_bounds(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
-        """Return the bounds of some keys, by a query of the ends of their indexes, and a second one for endless dates.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the bounds of some keys, by a query of the ends of their indexes; endless dates take another."""
         condition = _exact(self._database.dialect, table, predicate)
 
         def end(key: Key, order: _Order, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -137,11 +214,7 @@ class PartitionCounts:
     def key_values(
         self, table: Table, predicate: Predicate | None, key: Key, *, after: str | None, limit: int
     ) -> list[str]:
-        """Return the next encoded values of a key after ``after`` (None: the first ones), in their order.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the next encoded values of a key after ``after`` (None: the first ones), in their order."""
         column = _column(key)
         chosen = _among(sa.select(column), table, _exact(self._database.dialect, table, predicate))
         # An explicit lower bound in both cases, so that the database scans the index of the key.
@@ -150,11 +223,7 @@ class PartitionCounts:
             return list(connection.execute(chosen.distinct().order_by(column).limit(limit)).scalars())
 
     def count_nulls(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
-        """Count the partitions that have NULL for each of some keys, by one query that reads only these.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Count the partitions that have NULL for each of some keys, by one query that reads only these."""
         condition = _exact(self._database.dialect, table, predicate)
         counts = [_among(sa.select(sa.func.count()), table, condition).where(_column(key) == NULL_KEY) for key in keys]
         return list(_one(self._database, [count.scalar_subquery() for count in counts]))
@@ -162,22 +231,14 @@ class PartitionCounts:
     def combinations(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
     ) -> list[tuple[str, ...]]:
-        """Return the distinct combinations of encoded values of some keys, in their order, at most ``limit``.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the distinct combinations of encoded values of some keys, in their order, at most ``limit``."""
         columns = [_column(key) for key in keys]
         chosen = _among(sa.select(*columns), table, _exact(self._database.dialect, table, predicate))
         with self._database.reading() as connection:
             return [tuple(row) for row in connection.execute(chosen.distinct().order_by(*columns).limit(limit))]
 
     def days_of(self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int) -> list[str]:
-        """Return the days of a key whose values are days, in ISO 8601 and their order, at most ``limit``.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
-        """
+        """Return the days of a key whose values are days, in ISO 8601 and their order, at most ``limit``."""
         if predicate in (None, TRUE) and _has_sums(table, key):
             s = partition_sums.c
             statement = _sums_of(table).with_only_columns(s.k1).where(s.k1 > "").group_by(s.k1)
@@ -196,14 +257,7 @@ class PartitionCounts:
 
         Dates are in ISO 8601, whatever the form of the key.
 
-        Args:
-            table: The table, at the version to read.
-            predicate: A bound predicate over the partition columns, None for all.
-            axes: One or two.
-            limit: The most places to return.
-
-        Raises:
-            InvalidPredicateError: The index cannot decide the condition by itself.
+        There are one or two axes.
         """
         condition = _exact(self._database.dialect, table, predicate)
         if len(axes) == 1 and predicate in (None, TRUE) and _has_sums(table, axes[0].key):

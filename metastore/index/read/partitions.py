@@ -10,16 +10,11 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    KEY_COLUMNS,
-    partitions,
-    tables,
-)
+from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.marked_rows import (
-    OLDEST,
     ZERO,
     Check,
     at_version,
@@ -39,7 +34,6 @@ from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 PARTITION_SCHEMA = pa.schema([
@@ -56,11 +50,8 @@ PARTITION_SCHEMA = pa.schema([
 _NAMES_AT_ONCE = 500
 
 
-class Partitions:
+class Partitions(IndexPart):
     """The partitions of tables, at one version each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def all(
         self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
@@ -89,7 +80,7 @@ class Partitions:
         """Return what ``all`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
         condition = condition_of(self._database.dialect, table, predicate)
         p = partitions.c
-        # The check looks for the oldest version in the fifth column of the mark, and for names in the second.
+        # The check looks for names in the second column.
         every = {
             "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
             "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
@@ -102,11 +93,8 @@ class Partitions:
             .where(*(at_version if is_bounded(predicate or TRUE) else in_order)(partitions, table), condition.clause)
             .where(sa.true() if only is None else only)
         )
-        mark = marked(
-            table, name=text(""), at=sa.null(), n_files=ZERO, n_bytes=OLDEST, n_rows=sa.null(), created_at_ms=ZERO
-        )
         check = Check(table, None if condition.exact else predicate)
-        statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+        statement: sa.CompoundSelect[Any] = sa.union_all(marked(table, PARTITION_SCHEMA), rows)
         return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, spills=True)
 
     def existing(self, table: Table, names: Sequence[str]) -> set[str]:
@@ -143,14 +131,9 @@ class Partitions:
             hashes = [name_hash(name) for name in some]
             yield from self.all(table, None, partitions.c.name_hash.in_(hashes))
 
-    def located(self, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
-        """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version.
-
-        Args:
-            table: The table.
-            predicate: A bound predicate that limits them, or None.
-        """
-        return dict(self.located_for_write(table, predicate, None).locations)
+    def located(self, table: Table) -> dict[str, str]:
+        """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version."""
+        return dict(self.located_for_write(table, None, None).locations)
 
     def locations_ever(self, table: Table, since: int = 0) -> set[str]:
         """Return the locations of their own that partitions have in the versions from ``since`` on."""
@@ -226,12 +209,9 @@ def partitions_statement(
     long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
     # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
     # its halves in the order of the index, in constant memory.
-    mark = marked(
-        table, name=text(""), at=sa.null(), n_files=long_keys, n_bytes=OLDEST, n_rows=sa.null(), created_at_ms=ZERO,
-        **dict.fromkeys(names, sa.null()),
-    )  # fmt: skip
+    mark = marked(table, PARTITION_SCHEMA, files=long_keys, **dict.fromkeys(names, sa.null()))
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
-    order = [union.selected_columns[name] for name in (*names, "name")]
+    order = [union.selected_columns[name] for name in (*names, "partition")]
     return union.order_by(*((c.nulls_first() for c in order) if dialect == "postgresql" else order)), condition.exact
 
 
@@ -251,7 +231,7 @@ class LocatedPartitions:
 
 
 def partitions_at_within(connection: sa.Connection, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
-    """As ``partitions_at``, within a transaction."""
+    """Return the names of the table's partitions that lie in one of the directories, by its URI in this spelling."""
     location = table.definition.location
     root = f"{location}/"
     found: dict[str, set[str]] = {}

@@ -11,15 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.schema import (
-    file_statistics,
-    files,
-    partitions,
-)
-from catalog_ext.metastore.index.read.enough_files import enough_files
+from catalog_ext.metastore.index.database.part import IndexPart
+from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions
 from catalog_ext.metastore.index.read.marked_rows import (
-    OLDEST,
-    ZERO,
     Check,
     at_version,
     condition_of,
@@ -27,16 +21,15 @@ from catalog_ext.metastore.index.read.marked_rows import (
     marked,
     raw,
     source_of,
-    text,
 )
 from catalog_ext.metastore.index.read.predicate_sql import is_bounded
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
+
 
 PLAN_SCHEMA = pa.schema([
     pa.field("partition_id", pa.int64(), nullable=False),
@@ -60,11 +53,8 @@ KNOWN_SCHEMA = pa.schema([*PLAN_SCHEMA, pa.field("etag_hash", pa.int64())])
 """``PLAN_SCHEMA`` with the hash of each object's ETag: what a listing is compared with."""
 
 
-class PlannedFiles:
+class PlannedFiles(IndexPart):
     """The files of tables, at one version each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def plan(
         self,
@@ -155,7 +145,13 @@ def plan_statement(
     if detailed or bounds or unmeasured:
         of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
         source = source.outerjoin(file_statistics, of_file)
-    more, unmarked = _more_columns(dialect, table, bounds, detailed=detailed, with_etags=with_etags)
+    schema = DETAILED_SCHEMA if detailed else KNOWN_SCHEMA if with_etags else with_bounds(bounds)
+    more: list[sa.ColumnElement[Any]]
+    more = [_known_of(dialect, table, column).label(f"bounds_{i}") for i, column in enumerate(bounds)]
+    if detailed:
+        more = [files.c.begin_version, raw(s.statistics)]
+    elif with_etags:
+        more = [files.c.etag_hash]
     chosen = at_version if ids is None and is_bounded(predicate or TRUE) else in_order
     rows = (
         sa.select(
@@ -170,31 +166,9 @@ def plan_statement(
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = marked(
-        table, name=text(""), at=sa.null(), path=text(""), size=OLDEST, modified_ms=ZERO, n_rows=sa.null(),
-        **unmarked,
-    )  # fmt: skip
-    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    union: sa.CompoundSelect[Any] = sa.union_all(marked(table, schema), rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
-
-
-def _more_columns(
-    dialect: str, table: Table, bounds: Sequence[str], *, detailed: bool, with_etags: bool
-) -> tuple[list[sa.ColumnElement[Any]], dict[str, sa.ColumnElement[Any]]]:
-    """Return the columns of a file after those of ``PLAN_SCHEMA``, and what the mark has in their place."""
-    more: list[sa.ColumnElement[Any]] = []
-    unmarked: dict[str, sa.ColumnElement[Any]] = {}
-    if detailed:
-        more += [files.c.begin_version, raw(file_statistics.c.statistics)]
-        unmarked = {"begin_version": ZERO, "statistics": sa.null()}
-    if with_etags:
-        more.append(files.c.etag_hash)
-        unmarked["etag_hash"] = sa.null()
-    for i, column in enumerate(bounds):
-        more.append(_known_of(dialect, table, column).label(f"bounds_{i}"))
-        unmarked[f"bounds_{i}"] = sa.null()
-    return more, unmarked
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:
@@ -232,3 +206,21 @@ def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.
         # Not every database's paths can name them.
         return sa.null()
     return raw(sa.func.json_extract(statistics, f"$.{json.dumps(column, ensure_ascii=False)}"))
+
+
+def enough_files(plan: pa.RecordBatchReader, rows: int) -> pa.RecordBatchReader:
+    """Return the first files of a plan that hold so many rows; those whose rows are unknown count for none."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        wanted = rows
+        with plan:
+            for batch in plan:
+                held = pc.cumulative_sum(pc.fill_null(batch.column("rows"), 0))
+                enough = pc.index(pc.greater_equal(held, wanted), value=True).as_py()
+                if enough >= 0:
+                    yield batch.slice(0, enough + 1)
+                    return
+                wanted -= held[-1].as_py() if len(held) else 0
+                yield batch
+
+    return pa.RecordBatchReader.from_batches(plan.schema, batches())

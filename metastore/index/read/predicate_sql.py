@@ -78,12 +78,8 @@ def predicate_sql(
 ) -> Condition:
     """Return the condition under which a partition's row satisfies the predicate.
 
-    Args:
-        predicate: A tree bound to the table.
-        keys: The table's partition columns.
-        dialect: ``sqlite``, ``postgresql`` or ``mysql``.
-        scope: Chooses the table's partitions, for subqueries.
-        rows: ``partitions``, or the alias of it that the query reads.
+    ``scope`` chooses the table's partitions in subqueries; ``rows`` is ``partitions``, or the alias of it that the
+    query reads. The predicate is bound, and the dialect ``sqlite``, ``postgresql`` or ``mysql``.
     """
     return _Visitor({key.name: key for key in keys}, dialect, scope).holds(compacted(predicate), rows)
 
@@ -94,33 +90,21 @@ class _Visitor:
         self._dialect = dialect
         self._scope = scope
 
-    def holds(self, predicate: Predicate, rows: sa.FromClause) -> Condition:
-        """Return when the predicate is true."""
+    def holds(self, predicate: Predicate, rows: sa.FromClause, *, negated: bool = False) -> Condition:
+        """Return when the predicate is true; ``negated``: when it is false, and not NULL."""
         match predicate:
             case Constant(value):
-                return _TRUE if value else _FALSE
-            case And(args):
-                return every([self.holds(a, rows) for a in args], rows)
-            case Or(args):
-                return self._any(args, rows)
-            case Not(arg):
-                return self.fails(arg, rows)
-            case IsNull(column) | Comparison(column=column) | In(column=column) | StringMatch(column=column):
-                return self._leaf(predicate, column, rows, negated=False)
-
-    def fails(self, predicate: Predicate, rows: sa.FromClause) -> Condition:
-        """Return when the predicate is false (and not NULL)."""
-        match predicate:
-            case Constant(value):
-                return _FALSE if value else _TRUE
-            case And(args):
+                return _TRUE if value is not negated else _FALSE
+            case And(args) if negated:
                 return self._any(tuple(Not(a) for a in args), rows)
-            case Or(args):
-                return every([self.fails(a, rows) for a in args], rows)
+            case Or(args) if not negated:
+                return self._any(args, rows)
+            case And(args) | Or(args):
+                return every([self.holds(a, rows, negated=negated) for a in args], rows)
             case Not(arg):
-                return self.holds(arg, rows)
+                return self.holds(arg, rows, negated=not negated)
             case IsNull(column) | Comparison(column=column) | In(column=column) | StringMatch(column=column):
-                return self._leaf(predicate, column, rows, negated=True)
+                return self._leaf(predicate, column, rows, negated=negated)
 
     def _any(self, args: Sequence[Predicate], rows: sa.FromClause) -> Condition:
         combined, rest = self._combinations(args)

@@ -43,11 +43,7 @@ _PLACES = Prepared(_known_places())
 def scheme_with_names(location: str) -> str | None:
     """Return the beginning of a location by which its store is known, where directories there may have several names.
 
-    Args:
-        location: Canonical.
-
-    Returns:
-        ``file://`` or ``hdfs://``; None of other stores.
+    The location is canonical. The answer is ``file://`` or ``hdfs://``; None for other stores.
     """
     return next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
 
@@ -60,9 +56,7 @@ def other_spellings(connection: sa.Connection, directories: Collection[str]) -> 
 def by_name(directories: Collection[str], others: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     """Return each name of some directories, with those of the directories that it names.
 
-    Args:
-        directories: Canonical URIs.
-        others: Their other names, as `Spellings.of` returns them.
+    The directories are canonical URIs, and ``others`` their other names, as `Spellings.of` returns them.
     """
     named = {directory: {directory} for directory in directories}
     for directory, spelled in others.items():
@@ -75,9 +69,6 @@ class Spellings:
     """The names under which tables of an index know directories; the index is asked once, the file systems as needed.
 
     Symbolic links inside of a table's directory are not looked for: each partition would have to be.
-
-    Args:
-        connection: Of the index.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -85,11 +76,7 @@ class Spellings:
         self._known: dict[str, _KnownPlaces] = {}
 
     def of(self, directories: Collection[str]) -> dict[str, set[str]]:
-        """Return the names of some directories besides the given ones.
-
-        Args:
-            directories: Canonical URIs.
-        """
+        """Return the names of some directories, given by canonical URIs, besides the given ones."""
         found: dict[str, set[str]] = {}
         for scheme in _SCHEMES:
             asked = [directory for directory in directories if directory.startswith(scheme)]

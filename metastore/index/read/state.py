@@ -65,17 +65,12 @@ def load(database: Database) -> IndexState:
         row = connection.execute(sa.select(now, revision_column().label("revision"), *_columns(now))).mappings().one()
     require_same(row["revision"])
     in_flight = {state: int(row[f"t_{state}"] or 0) for state in IN_FLIGHT}
+    counts = ("pending", "failing", "abandoned", "tables", "partitions", "files", "bytes")
     return IndexState(
-        pending=int(row["pending"]),
-        failing=int(row["failing"] or 0),
+        **{name: int(row[name] or 0) for name in counts},
         oldest_pending_s=_age_s(row, "oldest_pending"),
         transactions=MappingProxyType(in_flight),
-        abandoned=int(row["abandoned"] or 0),
         oldest_transaction_s=_age_s(row, "oldest_transaction"),
-        tables=int(row["n_tables"]),
-        partitions=int(row["n_partitions"] or 0),
-        files=int(row["n_files"] or 0),
-        bytes=int(row["n_bytes"] or 0),
         followed_s=None if row["followed"] is None else _age_s(row, "followed"),
     )
 
@@ -95,10 +90,10 @@ def _columns(now: sa.ColumnElement[int]) -> list[sa.ColumnElement[Any]]:
         *(of(count, t.state == str(state)).label(f"t_{state}") for state in IN_FLIGHT),
         of(count, living, t.expires_at_ms < now).label("abandoned"),
         of(sa.func.min(t.began_at_ms), living).label("oldest_transaction"),
-        of(count, is_table).label("n_tables"),
-        of(sa.func.sum(tables.c.total_partitions), is_table).label("n_partitions"),
-        of(sa.func.sum(tables.c.total_files), is_table).label("n_files"),
-        of(sa.func.sum(tables.c.total_bytes), is_table).label("n_bytes"),
+        of(count, is_table).label("tables"),
+        of(sa.func.sum(tables.c.total_partitions), is_table).label("partitions"),
+        of(sa.func.sum(tables.c.total_files), is_table).label("files"),
+        of(sa.func.sum(tables.c.total_bytes), is_table).label("bytes"),
         of(sa.func.max(followed_metastore.c.looked_at_ms)).label("followed"),
     ]
 

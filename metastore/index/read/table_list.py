@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, outbox, table_versions, tables, verifications
 from catalog_ext.metastore.index.database.sums import total
@@ -16,7 +17,6 @@ from catalog_ext.metastore.messages import SET_ASIDE_AFTER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -82,11 +82,8 @@ class TableListing:
     failed: int
 
 
-class TableList:
+class TableList(IndexPart):
     """The tables and views of an index with their sums."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def find(
         self,
@@ -100,13 +97,8 @@ class TableList:
     ) -> TableListing:
         """Return a page of the tables and views, by two queries whatever their number.
 
-        Args:
-            search: A part of the name; with a dot, the end of a namespace's name and the beginning of a table's.
-            pending: The state of their deliveries.
-            order: The sort key; unknown values come last.
-            descending: Whether the greatest comes first.
-            limit: The most tables to return.
-            offset: How many of the first tables are left out.
+        ``search`` is a part of the name; with a dot, the end of a namespace's name and the beginning of a table's.
+        Values of ``order`` that are unknown come last.
         """
         t, o = tables.c, _undelivered()
         where = [_matches(search), *_of_pending(pending, o)]

@@ -1,42 +1,185 @@
-"""Alterations of tables in the index: their properties, columns, location and name. No file is touched."""
+"""Alterations of tables in the index: properties, columns, location, name and key types. No file is touched."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import ConflictError, PartitionDescriptorError, TableAlreadyExistsError
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    InvalidValueError,
+    PartitionDescriptorError,
+    TableAlreadyExistsError,
+)
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import definition_to_row
-from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions, verifications
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    partitions,
+    tables,
+    transaction_claims,
+    transactions,
+    verifications,
+    waiting_files,
+)
+from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.tables.dropped import check_location_free
-from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
-from catalog_ext.metastore.index.tables.retyping import Retyping
-from catalog_ext.metastore.index.tables.table_rows import load
+from catalog_ext.metastore.index.tables.table_rows import load, lock, rename_within
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
+from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.index.write.partition_sums import sum_anew
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
 from catalog_ext.metastore.model.conversions import conversion_problem, widening_problem
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.properties import statistics_column
+from catalog_ext.metastore.model.typed_values import checked_values
+from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.values import Key, Value
 
 
-class Alterations:
+_AT_ONCE = 2000
+_SHOWN = 5
+
+
+class Retyping:
+    """Gives partition columns other types, within a transaction of the database."""
+
+    def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._row = lock_table(connection, table.table_id, str(table.identifier))
+        self._before = self._row.table
+        self._definition = _retyped(self._before.definition, types)
+
+    def run(self, *, deliver: bool) -> Table:
+        """Return the table, at a new version; see ``Alterations.change_key_types``."""
+        if self._definition == self._before.definition:
+            return self._before
+        self._require_quiet()
+        long_keys = self._encode(self._definition.keys)
+        table_id, version = self._before.table_id, self._before.version + 1
+        self._connection.execute(
+            sa.update(tables)
+            .where(tables.c.table_id == table_id)
+            .values(
+                **definition_to_row(self._definition), version=version, oldest_version=version, claims_from=version,
+                has_long_keys=int(long_keys),
+            )
+        )  # fmt: skip
+        sum_anew(self._connection, table_id, version, len(self._definition.keys))
+        # Claims are hashes of typed values.
+        self._connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.table_id == table_id))
+        described = {column.name: column.type for column in self._definition.partition_columns}
+        row = {
+            "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
+            "summary": to_json({"types": described, "user": current_user()}),
+            "transaction_id": None, "first_file_id": self._row.next_file,
+        }  # fmt: skip
+        insert_version(self._connection, row)
+        if deliver:
+            enqueue(self._connection, AlterTable(self._definition, retype=True), table_id)
+        return replace(self._before, definition=self._definition, version=version)
+
+    def _require_quiet(self) -> None:
+        t = transactions.c
+        reserved = sa.select(t.transaction_id).where(
+            t.table_id == self._before.table_id, t.state == str(State.RESERVED)
+        )
+        found = self._connection.execute(reserved.limit(1)).scalar()
+        if found is not None:
+            raise ConflictError(
+                f"The partition columns of table {self._before.identifier} cannot change while the transaction {found} "
+                "writes to it. Try again later; CALL <catalog>.system.recover finishes what dead writers left.",
+                {"table": str(self._before.identifier), "transaction": found},
+            )
+
+    def _encode(self, keys: Sequence[Key]) -> bool:
+        """Encode the keys of every living partition anew; return whether one of them is long."""
+        p = partitions.c
+        columns = [f"k{i}" for i in range(1, KEY_COLUMNS + 1)]
+        statement = (
+            sa.update(partitions)
+            .where(p.partition_id == sa.bindparam("p"), p.begin_version == sa.bindparam("b"))
+            .values({name: sa.bindparam(f"new_{name}") for name in columns})
+        )
+        shown = str(self._before.identifier)
+        unfit: list[str] = []
+        count, long_keys = 0, False
+
+        def values_of(name: str) -> tuple[Value, ...] | None:
+            nonlocal count
+            try:
+                return checked_values(name, keys, shown)
+            except InvalidValueError:
+                count += 1
+                unfit.extend([name] if len(unfit) < _SHOWN else [])
+                return None
+
+        # Files of streams that wait make partitions of their own when they are due.
+        for name in self._connection.execute(self._waiting()).scalars():
+            values_of(name)
+        for page in self._pages():
+            rows: list[dict[str, Any]] = []
+            for partition_id, begin, name in page:
+                values = values_of(name)
+                if values is None:
+                    continue
+                long_keys = long_keys or has_long_key(values, keys)
+                encoded = {f"new_{c}": k for c, k in zip(columns, key_row(values, keys), strict=True)}
+                rows.append({"p": partition_id, "b": begin, **encoded})
+            if rows and not count:
+                self._connection.execute(statement, rows)
+        if count:
+            described = ", ".join(f"{key.name} {str(key.type).upper()}" for key in keys)
+            raise InvalidValueError(
+                f"The partition columns of table {shown} cannot become {described}: {count} of its partitions have "
+                f"values that do not fit, such as {', '.join(repr(name[:200]) for name in unfit)}. Nothing was "
+                "changed; drop or rename these first (what a stream keeps waiting: let it end).",
+                {"table": shown, "partitions": str(count)},
+            )
+        return long_keys
+
+    def _waiting(self) -> sa.Select[Any]:
+        w = waiting_files.c
+        return sa.select(w.name).where(w.table_id == self._before.table_id).distinct()
+
+    def _pages(self) -> Iterator[Sequence[Any]]:
+        p = partitions.c
+        after = -1
+        statement = sa.select(p.partition_id, p.begin_version, p.name).where(
+            p.table_id == self._before.table_id, p.end_version == ALIVE
+        )
+        while True:
+            page = self._connection.execute(
+                statement.where(p.partition_id > after).order_by(p.partition_id).limit(_AT_ONCE)
+            ).all()
+            if not page:
+                return
+            yield page
+            after = page[-1].partition_id
+
+
+def _retyped(definition: TableDefinition, types: Mapping[str, str]) -> TableDefinition:
+    columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in definition.partition_columns)
+    return replace(definition, partition_columns=columns)
+
+
+class Alterations(IndexPart):
     """Changes the definitions and names of tables."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def alter(
         self, identifier: TableIdentifier, change: Callable[[TableDefinition], TableDefinition], *,
@@ -97,24 +240,11 @@ class Alterations:
 
         def work(connection: sa.Connection) -> Table:
             table = _locked(connection, identifier)
-            found = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == to.namespace)
-            namespace_id = connection.execute(found).scalar()
-            if namespace_id is None:
-                raise namespace_not_found(to.namespace)
-            try:
-                connection.execute(
-                    sa.update(tables)
-                    .where(tables.c.table_id == table.table_id)
-                    .values(namespace_id=namespace_id, name=to.name)
-                )
-            except sa.exc.IntegrityError as error:
-                if not is_duplicate(error):
-                    raise
-                raise TableAlreadyExistsError(
-                    f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
-                    {"table": str(to)},
-                ) from error
-            renamed = replace(table, definition=replace(table.definition, identifier=to))
+            taken = TableAlreadyExistsError(
+                f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
+                {"table": str(to)},
+            )
+            renamed = rename_within(connection, table, to, taken)
             if deliver:
                 enqueue(connection, RenameTable(renamed.definition, identifier), table.table_id)
             else:
@@ -128,10 +258,7 @@ class Alterations:
 
         Older versions cannot be read any more.
 
-        Args:
-            table: The table.
-            types: Canonical types by the columns' names, in the table's spelling.
-            deliver: Whether to enqueue a message for the metastore.
+        ``types`` are canonical, by the columns' names in the table's spelling.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -200,9 +327,7 @@ def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefin
 
 def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     """Return the table, its row locked until the end of the transaction."""
-    table_id = load(connection, identifier).table_id
-    # Takes the row's lock before reading what is to be changed.
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    lock(connection, load(connection, identifier).table_id)
     return load(connection, identifier)
 
 

@@ -12,12 +12,9 @@ from catalog_ext.metastore.commit.plan import DataDeletion
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import (
-    dropped_tables,
-    tables,
-    transactions,
-)
+from catalog_ext.metastore.index.database.schema import dropped_tables, tables, transactions
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, other_spellings, scheme_with_names
 from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS, insert_deletion
 from catalog_ext.metastore.model.batches import batched
@@ -26,7 +23,6 @@ from catalog_ext.metastore.runtime.local_paths import both_spellings
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 
@@ -56,9 +52,7 @@ class DroppedTable:
 def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
     """Return the condition that a location is one of the given ones (or of their links), lies in one or around one.
 
-    Args:
-        column: Has the location.
-        asked: What ``overlap`` has returned for the given ones, or for others with as many keys.
+    ``asked`` is what ``overlap`` has returned for the given ones, or for others with as many keys.
     """
     return sa.or_(*inside(column, asked))
 
@@ -91,17 +85,13 @@ def directories_around(location: str) -> list[str]:
     return [*around, *(f"{a}/" for a in around)]
 
 
-class DroppedTables:
+class DroppedTables(IndexPart):
     """Dropped tables whose directories are not deleted yet."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def undeleted(self, location: str | None = None) -> list[DroppedTable]:
         """Return the dropped tables whose directories are still to be deleted, the oldest first.
 
-        Args:
-            location: Only those that lie there, in it or around it.
+        With a location only those that lie there, in it or around it.
         """
         with self._database.reading() as connection:
             return _undeleted(connection, location)
@@ -109,9 +99,7 @@ class DroppedTables:
     def while_undeleted(self, table_id: int, work: Callable[[], bool]) -> bool | None:
         """Return what ``work`` returns, under the lock of the dropped table's row; None, and nothing done, without one.
 
-        Args:
-            table_id: The table's number.
-            work: Is short, and may be called again.
+        ``work`` is short, and may be called again.
         """
         d = dropped_tables.c
         held = sa.select(d.table_id).where(d.table_id == table_id, d.location.is_not(None)).with_for_update()
@@ -126,10 +114,6 @@ class DroppedTables:
 
         A finished transaction stays for registrations that listed files of the directory before. Those of tables that
         were dropped more than 30 days ago are removed, at most 500 at a time.
-
-        Args:
-            dropped: The table.
-            owner: Names the process, for people.
         """
         d = dropped_tables.c
         mine = (d.table_id == dropped.table_id, d.location.is_not(None))
@@ -209,11 +193,8 @@ def check_location_free(
 ) -> None:
     """Return if no directory of a dropped table that is still to be deleted is the given one, or lies in or around it.
 
-    Args:
-        connection: Of the index.
-        identifier: The table that is to lie there.
-        location: The directory.
-        partition: The partition of the table, where it is that which is to lie there, after ``hold_tables_around``.
+    ``partition`` names the partition of the table that is to lie there, after ``hold_tables_around``; None for the
+    table.
 
     Raises:
         ConflictError: One is.

@@ -1,13 +1,16 @@
-"""The end of tables and views: their names are free at once, and their rows are removed in batches."""
+"""The end of tables and views: the checks before a drop, the drop, and the removal of the rows in batches."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
     PARTITION_NUMBER_BITS,
     applications,
     dropped_tables,
@@ -15,6 +18,7 @@ from catalog_ext.metastore.index.database.schema import (
     files,
     followed_tables,
     forgotten_transactions,
+    namespaces,
     partition_descriptors,
     partition_sums,
     partitions,
@@ -24,24 +28,166 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
     transaction_claims,
+    transactions,
     verifications,
     view_partition_dependencies,
     view_sources,
     views,
     waiting_files,
 )
-from catalog_ext.metastore.index.tables.drop_checks import check_droppable, check_nothing_waits
-from catalog_ext.metastore.index.tables.dropped import overlap, overlaps
-from catalog_ext.metastore.index.tables.namespaces import lock_namespace
+from catalog_ext.metastore.index.read.spellings import PlaceKeys, scheme_with_names
+from catalog_ext.metastore.index.tables.dropped import contains, directories_around, lies_inside, overlap, overlaps
+from catalog_ext.metastore.index.tables.namespaces import namespace_number
 from catalog_ext.metastore.index.tables.table_rows import load, not_found
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
+from catalog_ext.metastore.index.write.transaction_rows import from_row
 from catalog_ext.metastore.messages import DropTable
-from catalog_ext.metastore.runtime.local_paths import directory_identity
+from catalog_ext.metastore.runtime.local_paths import both_spellings, directory_identity
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
+
+
+def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, by: str | None = None) -> None:
+    """Return if a table may be dropped; its row, and its namespace's where files go, is locked.
+
+    ``deletes`` says that its directory is deleted; ``by`` is the transaction that drops it, as a replacement does.
+
+    Raises:
+        ConflictError: Files of it are being moved, or a table is being created in its directory.
+        TableLayoutError: Another table lies in its directory, or a partition of one, and would lose its files.
+    """
+    t = transactions.c
+    busy = sa.select(transactions).where(
+        t.state.in_([str(State.RESERVED), str(State.ABORTING)]), t.transaction_id != (by or "")
+    )
+    for row in connection.execute(busy).mappings():
+        one = from_row(dict(row))
+        if one.plan.moves and table.table_id in (one.table_id, one.plan.source_id):
+            raise _busy(table, one.transaction_id, f"the {one.operation} of table {one.table} is moving its files")
+        creates = deletes and one.plan.definition is not None
+        if creates and lies_inside(one.plan.location, table.definition.location):
+            raise _busy(table, one.transaction_id, f"table {one.table} is being created at {one.plan.location}")
+    if deletes:
+        _check_alone(connection, table)
+        _check_no_partition_inside(connection, table)
+
+
+def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
+    """Return if no stream keeps rows of the table back; its row is locked.
+
+    Raises:
+        ConflictError: One does: without the table no process would find them any more.
+    """
+    w = waiting_files.c
+    name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
+    if name is not None:
+        raise ConflictError(
+            f"Rows of a stream into table {table.identifier} wait for their partitions to be due, such as "
+            f"{name[:200]!r}: the files that stay would be without them. Nothing was done. Let the "
+            f"query end, or commit them: `catalog-ext release-waiting {table.identifier}`, or CALL "
+            f"<catalog>.system.release_waiting(table => '{table.identifier}').",
+            {"table": str(table.identifier), "partition": name[:200]},
+        )
+
+
+def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:
+    return ConflictError(
+        f"Table {table.identifier} cannot be dropped yet: {why} (transaction {transaction_id}). Nothing was done. Try "
+        "again; if its process is gone, `catalog-ext recover --older-than 0s` finishes or undoes it.",
+        {"table": str(table.identifier), "transaction": transaction_id},
+    )
+
+
+def _check_alone(connection: sa.Connection, table: Table) -> None:
+    location = table.definition.location
+    others = (
+        sa.select(namespaces.c.name.label("namespace"), tables.c.name, tables.c.location)
+        .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
+        .where(tables.c.table_id != table.table_id)
+    )
+    other = _first_inside(connection, others, tables.c.location, location)
+    if other is not None:
+        shown = f"{other.namespace}.{other.name}"
+        raise TableLayoutError(
+            f"Table {table.identifier} cannot be dropped: table {shown} lies at {other.location}, in the "
+            f"directory {location} that would be deleted. Drop or unregister that one before, or unregister this one, "
+            "which keeps all files.",
+            {"table": str(table.identifier), "location": location, "other": shown},
+        )
+
+
+_LIVING: sa.Select[Any] = (
+    sa.select(
+        namespaces.c.name.label("namespace"), tables.c.name.label("other"), partitions.c.name, partitions.c.location
+    )
+    .select_from(partitions)
+    .join(tables, tables.c.table_id == partitions.c.table_id)
+    .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+    .where(partitions.c.end_version == ALIVE)
+)
+"""Living partitions with the names of their tables."""
+
+
+def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
+    """Return if no partition of another table lies in the directory.
+
+    One may have got its location there, as by ADD PARTITION … LOCATION, or have it by its name in a table around.
+    """
+    location, p = table.definition.location, partitions.c
+    located = _LIVING.where(p.location.is_not(None), p.table_id != table.table_id)
+    found = _first_inside(connection, located, p.location, location) or _first_below(connection, table)
+    if found is not None:
+        other = f"{found.namespace}.{found.other}"
+        place = found.location or location
+        raise TableLayoutError(
+            f"Table {table.identifier} cannot be dropped: the partition {found.name[:200]!r} of table {other} lies at "
+            f"{place}, in the directory {location} that would be deleted. Drop that partition (of an external "
+            "table its files stay), or unregister this table, which keeps all files.",
+            {"table": str(table.identifier), "location": location, "other": other, "partition": found.name[:200]},
+        )
+
+
+def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
+    """Return a partition of a table around that lies in the directory of a table by its name."""
+    location, p = table.definition.location, partitions.c
+    places = sorted({place for spelled in both_spellings(location) for place in directories_around(spelled)})
+    around = sa.select(tables.c.table_id, tables.c.location).where(
+        tables.c.location.in_(places), tables.c.table_id != table.table_id
+    )
+    for outer in connection.execute(around).all():
+        root = f"{outer.location.rstrip('/')}/"
+        names = [place.removeprefix(root) for place in both_spellings(location) if place.startswith(root)]
+        # "0" is the character after "/".
+        inside_of = (sa.or_(p.name == name, sa.and_(p.name > f"{name}/", p.name < f"{name}0")) for name in names)
+        by_name = _LIVING.where(p.table_id == outer.table_id, p.location.is_(None), sa.or_(*inside_of))
+        found = connection.execute(by_name.limit(1)).first()
+        if found is not None:
+            return found
+    return None
+
+
+def _first_inside(
+    connection: sa.Connection, statement: sa.Select[Any], column: sa.ColumnElement[Any], location: str
+) -> sa.Row[Any] | None:
+    """Return a row whose ``location`` is the given one or lies in it, by any name of the directory."""
+    found = connection.execute(statement.where(_lies_in(column, location)).limit(1)).first()
+    scheme = scheme_with_names(location)
+    if found is not None or scheme is None:
+        return found
+    keys = PlaceKeys()
+    root = keys.of(location)
+    there = connection.execute(statement.where(_lies_in(column, scheme)))
+    return next((row for row in there if contains(root, keys.of(row.location))), None)
+
+
+def _lies_in(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a location is the given one or lies in it."""
+    location = location.rstrip("/")
+    # "0" is the character after "/".
+    return sa.or_(column == location, sa.and_(column >= f"{location}/", column < f"{location}0"))
 
 
 _ROWS_AT_ONCE = 5000
@@ -59,7 +205,7 @@ def drop_within(
     """
     if deletes:
         # A creation in the directory comes before this, or finds that the directory is being deleted.
-        lock_namespace(connection, identifier.namespace)
+        namespace_number(connection, identifier.namespace, locks=True)
     table = load(connection, identifier)
     # A reservation that moves files of the table comes before this, or finds the table gone.
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())

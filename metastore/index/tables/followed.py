@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms, now_column, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
     followed_doubts,
     followed_metastore,
@@ -18,7 +19,7 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.tables import properties
+from catalog_ext.metastore.index.tables import incarnations as properties
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.partition_rows import by_values
 from catalog_ext.metastore.model.batches import batched
@@ -29,7 +30,6 @@ from catalog_ext.metastore.runtime.processes import is_gone
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 PublishedStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
@@ -144,11 +144,8 @@ class Progress:
     mark: str | None = None
 
 
-class FollowedMetastore:
+class FollowedMetastore(IndexPart):
     """The state of following in an open index; errors of the database are as in ``Index``."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def load(self) -> Followed:
         """Return how far the metastore is followed."""
@@ -216,11 +213,8 @@ class FollowedMetastore:
     def note_failure(self, holder: str, error: str, unread: tuple[int, int] | None = None) -> None:
         """Keep why a look failed, unless another process follows now.
 
-        Args:
-            holder: The process that has looked.
-            error: Why it failed.
-            unread: The event after which the log could not be read on, and how often in a row; None where it was
-                something else.
+        ``unread`` is the event after which the log could not be read on, and how often in a row; None for another
+        failure.
         """
         mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
         text = ascii_safe(error)[:_ERROR_LENGTH]
@@ -270,8 +264,31 @@ class FollowedMetastore:
         self._database.write(lambda connection: connection.execute(sa.delete(followed_tables)))
 
     def published_statistics(self, table: Table, names: Sequence[str]) -> PublishedStatistics:
-        """Return the statistics of partitions that were published (``published_statistics``)."""
-        return published_statistics(self._database, table, names)
+        """Return the files, bytes and time in seconds that were published of partitions, at each of their changes.
+
+        ``names`` are the partitions, in any spelling; the answer is by their values, without versions that have
+        expired. Versions that were taken from the metastore are left out: they were not delivered, and an event of
+        Hive in the same second may carry the statistics of before, as that of a LOAD DATA of release 4 does.
+        """
+        v = table_versions.c
+        dates: dict[int, int] = {}
+        with self._database.reading() as connection:
+            states = list(by_values(connection, table, names, sa.true()))
+            for some in batched(sorted({state.begin_version for state in states}), _AT_ONCE):
+                made = sa.select(v.version, v.committed_at_ms, v.operation, v.summary).where(
+                    v.table_id == table.table_id, v.version.in_(some)
+                )
+                dates |= {
+                    row.version: row.committed_at_ms // 1000
+                    for row in connection.execute(made)
+                    if row.operation != "import" and json.loads(row.summary).get("source") != FROM_METASTORE
+                }
+        found: PublishedStatistics = {}
+        for state in states:
+            if state.begin_version in dates:
+                of_state = (state.files, state.bytes, dates[state.begin_version])
+                found.setdefault(partition_values(state.name), set()).add(of_state)
+        return found
 
     def oldest_version_s(self, table: Table) -> int:
         """Return when the oldest version of a table that is kept was made, in seconds; 0 where none is."""
@@ -311,37 +328,3 @@ class FollowedMetastore:
         ]  # fmt: skip
         if rows:
             connection.execute(sa.insert(followed_doubts), rows)
-
-
-def published_statistics(database: Database, table: Table, names: Sequence[str]) -> PublishedStatistics:
-    """Return the statistics that were published of partitions at each change: files, bytes, and the time in seconds.
-
-    Versions that were taken from the metastore are left out: they were not delivered, and an event of Hive in the same
-    second may carry the statistics of before, as that of a LOAD DATA of release 4 does.
-
-    Args:
-        database: The index.
-        table: The table.
-        names: Names of the partitions, in any spelling; the answer is by their values. Versions that have expired are
-            not in it.
-    """
-    v = table_versions.c
-    states: list[tuple[str, int, int, int]] = []
-    dates: dict[int, int] = {}
-    with database.reading() as connection:
-        for partition in by_values(connection, table, names, sa.true()):
-            states.append((partition.name, partition.begin_version, partition.files, partition.bytes))
-        for some in batched(sorted({version for _, version, _, _ in states}), _AT_ONCE):
-            made = sa.select(v.version, v.committed_at_ms, v.operation, v.summary).where(
-                v.table_id == table.table_id, v.version.in_(some)
-            )
-            dates |= {
-                row.version: row.committed_at_ms // 1000
-                for row in connection.execute(made)
-                if row.operation != "import" and json.loads(row.summary).get("source") != FROM_METASTORE
-            }
-    found: dict[tuple[str | None, ...], set[tuple[int, int, int]]] = {}
-    for name, version, files, size in states:
-        if version in dates:
-            found.setdefault(partition_values(name), set()).add((files, size, dates[version]))
-    return found

@@ -1,4 +1,4 @@
-"""Incarnations of an index: after it was put back to an earlier time, it gives no number a second time.
+"""The properties of an index, and its incarnation: after it was put back to an earlier time, it gives no number again.
 
 The counter rises before files are deleted, and now and then. It is kept on the store, too (``IndexGuard``), where a
 backup of the index does not take it back. An incarnation begins with ``catalog-ext restored``.
@@ -12,14 +12,52 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import IndexRestoredError, TableNotFoundError
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexRestoredError, TableNotFoundError
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import dropped_tables, index_properties, table_versions, tables
-from catalog_ext.metastore.index.tables.properties import Properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database, IndexGuard
+    from catalog_ext.metastore.index.database.database import IndexGuard
+
+
+class Properties(IndexPart):
+    """The properties of an index."""
+
+    def load(self) -> dict[str, str]:
+        """Return the properties by name."""
+        with self._database.reading() as connection:
+            return {row.name: row.value for row in connection.execute(sa.select(index_properties))}
+
+    def add_missing(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the properties after those that were missing have been added: of two that add one, the first wins."""
+        there = self.load()
+        for name, value in values.items():
+            if name in there:
+                continue
+            added = sa.insert(index_properties).values(name=name, value=value)
+            try:
+                self._database.write(lambda connection, row=added: connection.execute(row))  # type: ignore[misc]
+            except IndexDatabaseError as error:
+                if not isinstance(error.__cause__, sa.exc.DBAPIError) or not is_duplicate(error.__cause__):
+                    raise
+        return self.load()
+
+    def replace(self, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+        """Set properties and remove others, in one transaction."""
+        self._database.write(lambda connection: replace_in(connection, values, removed))
+
+
+def replace_in(connection: sa.Connection, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+    """Set properties and remove others in a transaction that has begun."""
+    names = {*values, *removed}
+    connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
+    rows = [{"name": name, "value": value} for name, value in values.items()]
+    if rows:
+        connection.execute(sa.insert(index_properties), rows)
+
 
 INCARNATION = "index.incarnation"
 COUNTER = "index.counter"
@@ -52,11 +90,8 @@ def position_of(recorded: Mapping[str, str]) -> CounterPosition:
     return CounterPosition(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
-class Incarnations:
+class Incarnations(IndexPart):
     """The incarnation of an index, and its counter."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def watch(self, guard: IndexGuard) -> None:
         """Have a guard asked before each change and each deletion of files whether the index was put back."""

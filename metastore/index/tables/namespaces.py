@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables
 from catalog_ext.metastore.index.write.outbox import enqueue
@@ -19,31 +20,27 @@ from catalog_ext.metastore.messages import AlterNamespace, CreateNamespace, Drop
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Namespace
 
 
-def lock_namespace(connection: sa.Connection, namespace: str) -> int:
-    """Return the number of the namespace, locked: no other transaction makes or drops a managed table in it meanwhile.
+def namespace_number(connection: sa.Connection, name: str, *, locks: bool = False) -> int:
+    """Return the number of the namespace; locked, no other transaction makes or drops a managed table in it meanwhile.
 
     Raises:
         NamespaceNotFoundError: There is none.
     """
-    number = sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update()
-    found = connection.execute(number, {"name": namespace}).scalar()
+    number = sa.select(namespaces.c.namespace_id).where(_OF_NAME)
+    found = connection.execute(number.with_for_update() if locks else number, {"name": name}).scalar()
     if found is None:
-        raise namespace_not_found(namespace)
+        raise namespace_not_found(name)
     return int(found)
 
 
 _OF_NAME = namespaces.c.name == sa.bindparam("name")
 
 
-class Namespaces:
+class Namespaces(IndexPart):
     """The namespaces of an index."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def all(self) -> list[str]:
         """Return the names, sorted."""
@@ -61,10 +58,6 @@ class Namespaces:
 
     def create(self, namespace: Namespace, *, deliver: bool) -> Namespace:
         """Return the namespace, now in the index.
-
-        Args:
-            namespace: What to create.
-            deliver: Whether to enqueue a message for the metastore.
 
         Raises:
             NamespaceAlreadyExistsError: The name is taken.

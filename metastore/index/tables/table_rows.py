@@ -14,15 +14,10 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row, table_row_of
-from catalog_ext.metastore.index.database.schema import (
-    namespaces,
-    tables,
-)
+from catalog_ext.metastore.index.database.schema import namespaces, tables
 from catalog_ext.metastore.index.database.version_rows import insert_version
-from catalog_ext.metastore.index.tables.dropped import (
-    check_location_free,
-)
-from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.dropped import check_location_free
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found, namespace_number
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.messages import CreateTable
 from catalog_ext.metastore.model.json import to_json
@@ -30,6 +25,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
+    from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table, TableDefinition
@@ -66,6 +62,28 @@ def find_relation(connection: sa.Connection, identifier: TableIdentifier) -> Tab
     """Return the table, or the table of the view, of this name; None where there is neither."""
     row = BY_NAME.row(connection, {"in_namespace": identifier.namespace, "named": identifier.name})
     return None if row is None else table_from_row(row)
+
+
+def lock(connection: sa.Connection, table_id: int) -> None:
+    """Take the row's lock until the end of the transaction, before anything is read that is to be changed."""
+    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+
+
+def rename_within(connection: sa.Connection, table: Table, to: TableIdentifier, taken: CatalogExtError) -> Table:
+    """Return a table, or the table of a view, under its new name, which may be in another namespace.
+
+    Raises:
+        NamespaceNotFoundError: The new name's namespace is not there.
+        CatalogExtError: The new name is taken: ``taken``.
+    """
+    place = {"namespace_id": namespace_number(connection, to.namespace), "name": to.name}
+    try:
+        connection.execute(sa.update(tables).where(tables.c.table_id == table.table_id).values(place))
+    except sa.exc.IntegrityError as error:
+        if not is_duplicate(error):
+            raise
+        raise taken from error
+    return replace(table, definition=replace(table.definition, identifier=to))
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> TableRow:

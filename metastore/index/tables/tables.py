@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index.database.schema import (
-    dropped_tables,
-    namespaces,
-    table_versions,
-    tables,
-)
-from catalog_ext.metastore.index.tables.dropped import (
-    overlap,
-    overlaps,
-)
+from catalog_ext.metastore.index.database.part import IndexPart
+from catalog_ext.metastore.index.database.schema import dropped_tables, namespaces, table_versions, tables
+from catalog_ext.metastore.index.tables.dropped import overlap, overlaps
 from catalog_ext.metastore.index.tables.dropping import drop_within, remove_some
-from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found, namespace_number
 from catalog_ext.metastore.index.tables.table_rows import create_within, load, load_row_by_id
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
@@ -49,21 +39,10 @@ class TableVersion:
     summary: Summary
 
 
-class Tables:
+class Tables(IndexPart):
     """The tables of an index."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def all(self, namespace: str) -> list[str]:
-        """Return the names of the namespace's tables, sorted.
-
-        Raises:
-            NamespaceNotFoundError: There is no such namespace.
-        """
-        return self.names(namespace, of_views=False)
-
-    def names(self, namespace: str, *, of_views: bool) -> list[str]:
+    def all(self, namespace: str, *, of_views: bool = False) -> list[str]:
         """Return the names of the namespace's tables, or of its views, sorted, by one query.
 
         Raises:
@@ -119,7 +98,7 @@ class Tables:
         identifier = definition.identifier
 
         def work(connection: sa.Connection) -> Table:
-            namespace_id = lock_namespace(connection, identifier.namespace)
+            namespace_id = namespace_number(connection, identifier.namespace, locks=True)
             return create_within(connection, definition, namespace_id, deliver=deliver)
 
         return self._database.write(work)
@@ -163,8 +142,13 @@ class Tables:
     def overlapping(self, location: str) -> list[TableIdentifier]:
         """Return the tables whose location is this one, in it or around it, sorted; links to this one are followed."""
         asked = overlap(location)
+        statement = (
+            sa.select(namespaces.c.name.label("namespace"), tables.c.name)
+            .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
+            .where(overlaps(tables.c.location, asked))
+        )
         with self._database.reading() as connection:
-            rows = connection.execute(_overlapping(asked), asked).all()
+            rows = connection.execute(statement, asked).all()
         return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
 
     def locations(self) -> list[tuple[int, str]]:
@@ -194,11 +178,3 @@ class Tables:
                 .order_by(v.version.desc())
             ).all()
         return [TableVersion(version, operation, at, json.loads(summary)) for version, operation, at, summary in rows]
-
-
-def _overlapping(asked: Mapping[str, object]) -> sa.Select[str, str]:
-    return (
-        sa.select(namespaces.c.name.label("namespace"), tables.c.name)
-        .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(overlaps(tables.c.location, asked))
-    )

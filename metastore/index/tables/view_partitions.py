@@ -14,7 +14,6 @@ from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
     partitions,
-    tables,
     view_partition_dependencies,
 )
 from catalog_ext.metastore.index.tables import table_rows
@@ -54,7 +53,7 @@ class ViewCommit:
 
     def __init__(self, connection: sa.Connection, table_id: int) -> None:
         self._connection = connection
-        connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+        table_rows.lock(connection, table_id)
         row = table_rows.load_row_by_id(connection, table_id)
         self._version = row.table.version
         self.name = str(row.table.identifier)

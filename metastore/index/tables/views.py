@@ -1,42 +1,41 @@
-"""Rows of views: those of ``tables`` with the type VIEW, and what only views have in tables of their own."""
+"""Views in the index: rows of ``tables`` with the type VIEW, and what only views have in tables of their own."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import (
     InvalidInputError,
+    PartitionAlreadyExistsError,
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
     ViewNotFoundError,
     ViewPartitionColumnsChangedError,
 )
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import definition_to_row
-from catalog_ext.metastore.index.database.schema import tables, view_sources, views
-from catalog_ext.metastore.index.tables import table_rows
+from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources, views
+from catalog_ext.metastore.index.tables import table_rows, view_partitions
+from catalog_ext.metastore.index.tables.dropping import forget_within
+from catalog_ext.metastore.index.tables.namespaces import namespace_number
+from catalog_ext.metastore.index.tables.tables import Tables
+from catalog_ext.metastore.index.write.outbox import enqueue, enqueue_changes
+from catalog_ext.metastore.messages import DropView, PutView
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import Source, View, ViewQuery, is_automatic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.changes import AppliedChanges
     from catalog_ext.metastore.model.tables import Table, TableDefinition
-
-
-def load_any(connection: sa.Connection, identifier: TableIdentifier) -> Table | View:
-    """Return the table or view of this name.
-
-    Raises:
-        TableNotFoundError: There is neither.
-    """
-    table = table_rows.load_relation(connection, identifier)
-    return _view(connection, table) if table.definition.table_type is TableType.VIEW else table
+    from catalog_ext.metastore.model.views import Dependency, PartitionDependency
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> View:
@@ -61,15 +60,10 @@ def _view(connection: sa.Connection, table: Table) -> View:
     return View(table, ViewQuery(row["query_text"], **details))
 
 
-def lock(connection: sa.Connection, table_id: int) -> None:
-    """Take the row's lock before anything is read that is to be changed."""
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
-
-
-def lock_unchanged(connection: sa.Connection, view: View) -> bool:
+def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
     """Take the lock of a view's row, and return whether the view is there as it is given."""
     table_id = view.table.table_id
-    lock(connection, table_id)
+    table_rows.lock(connection, table_id)
     row = connection.execute(sa.select(views.c.table_id).where(views.c.table_id == table_id)).scalar()
     if row is None:
         return False
@@ -77,7 +71,7 @@ def lock_unchanged(connection: sa.Connection, view: View) -> bool:
     return (now.definition, now.query) == (view.definition, view.query)
 
 
-def check_partition_columns(old: View, definition: TableDefinition) -> None:
+def _check_partition_columns(old: View, definition: TableDefinition) -> None:
     """Return if the view may have another definition.
 
     Raises:
@@ -93,7 +87,7 @@ def check_partition_columns(old: View, definition: TableDefinition) -> None:
         )
 
 
-def insert(
+def _insert(
     connection: sa.Connection, table_id: int, definition: TableDefinition, query: ViewQuery,
     sources: Sequence[TableIdentifier],
 ) -> None:  # fmt: skip
@@ -106,18 +100,7 @@ def insert(
         "automatic": int(is_automatic(definition.properties)),
     }
     connection.execute(sa.insert(views), row)
-    write_sources(connection, table_id, [Source(identifier) for identifier in sources])
-
-
-def update(
-    connection: sa.Connection, table_id: int, definition: TableDefinition, query: ViewQuery,
-    sources: Sequence[TableIdentifier],
-) -> None:  # fmt: skip
-    """Write down another definition in place of a view's."""
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(**definition_to_row(definition)))
-    connection.execute(sa.delete(views).where(views.c.table_id == table_id))
-    connection.execute(sa.delete(view_sources).where(view_sources.c.table_id == table_id))
-    insert(connection, table_id, definition, query, sources)
+    _write_sources(connection, table_id, [Source(identifier) for identifier in sources])
 
 
 def _storable(text: str, definition: TableDefinition) -> str:
@@ -129,7 +112,7 @@ def _storable(text: str, definition: TableDefinition) -> str:
     return text
 
 
-def write_sources(connection: sa.Connection, table_id: int, sources: Sequence[Source]) -> None:
+def _write_sources(connection: sa.Connection, table_id: int, sources: Sequence[Source]) -> None:
     """Write down which tables a view's partitions follow, in place of what is there."""
     connection.execute(sa.delete(view_sources).where(view_sources.c.table_id == table_id))
     rows = [
@@ -143,7 +126,7 @@ def write_sources(connection: sa.Connection, table_id: int, sources: Sequence[So
         connection.execute(sa.insert(view_sources), rows)
 
 
-def taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError | TableAlreadyExistsError:
+def _taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError | TableAlreadyExistsError:
     """Return the error that a name is a view's or a table's already."""
     if there.definition.table_type is TableType.VIEW:
         return ViewAlreadyExistsError(
@@ -153,4 +136,218 @@ def taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError |
     return TableAlreadyExistsError(
         f"{identifier} is a table, which a view does not replace. Drop it first, or choose another name.",
         {"table": str(identifier)},
+    )
+
+
+_NOT_THERE = -1
+
+
+class IndexedViews(IndexPart):
+    """The views of an open index; errors of the database are as in ``Index``."""
+
+    def load_relation(self, identifier: TableIdentifier) -> Table | View:
+        """Return the table or view of this name: one query for a table, two for a view.
+
+        Raises:
+            TableNotFoundError: There is neither.
+        """
+        with self._database.reading() as connection:
+            table = table_rows.load_relation(connection, identifier)
+            return _view(connection, table) if table.definition.table_type is TableType.VIEW else table
+
+    def load(self, identifier: TableIdentifier) -> View:
+        """Return the view of this name.
+
+        Raises:
+            ViewNotFoundError: There is none; a table may be.
+        """
+        with self._database.reading() as connection:
+            return load(connection, identifier)
+
+    def list_names(self, namespace: str) -> list[str]:
+        """Return the names of the namespace's views, sorted.
+
+        Raises:
+            NamespaceNotFoundError: There is no such namespace.
+        """
+        return Tables(self._database).all(namespace, of_views=True)
+
+    def create(
+        self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
+    ) -> View:
+        """Return the view, now in the index.
+
+        Raises:
+            NamespaceNotFoundError: Its namespace does not exist.
+            ViewAlreadyExistsError, TableAlreadyExistsError: The name is a view's or a table's.
+        """
+        identifier = definition.identifier
+
+        def work(connection: sa.Connection) -> View:
+            there = table_rows.find_relation(connection, identifier)
+            if there is not None:
+                raise _taken(identifier, there)
+            number = namespace_number(connection, identifier.namespace)
+            table = table_rows.create_within(connection, definition, number, deliver=False)
+            _insert(connection, table.table_id, definition, query, sources)
+            if deliver:
+                enqueue(connection, PutView(definition, query), table.table_id)
+            return View(table, query)
+
+        return self._database.write(work)
+
+    def replace(
+        self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
+    ) -> View:
+        """Return the view with another definition; it keeps its partitions.
+
+        Raises:
+            ViewNotFoundError: There is none of this name.
+            ViewPartitionColumnsChangedError: It has partitions, and its partition columns would be others.
+        """
+
+        def work(connection: sa.Connection) -> View:
+            table_id = load(connection, definition.identifier).table.table_id
+            table_rows.lock(connection, table_id)
+            old = load(connection, definition.identifier)
+            _check_partition_columns(old, definition)
+            changed = sa.update(tables).where(tables.c.table_id == table_id)
+            connection.execute(changed.values(**definition_to_row(definition)))
+            connection.execute(sa.delete(views).where(views.c.table_id == table_id))
+            _insert(connection, table_id, definition, query, sources)
+            if deliver:
+                enqueue(connection, PutView(definition, query), table_id)
+            return View(replace(old.table, definition=definition), query)
+
+        return self._database.write(work)
+
+    def drop(self, identifier: TableIdentifier, *, deliver: bool) -> View:
+        """Return the view as it was; its name is free again, and its partitions are gone.
+
+        Raises:
+            ViewNotFoundError: There is none of this name.
+        """
+
+        def work(connection: sa.Connection) -> View:
+            view = load(connection, identifier)
+            forget_within(connection, view.table)
+            if deliver:
+                enqueue(connection, DropView(identifier), view.table.table_id)
+            return view
+
+        dropped = self._database.write(work)
+        Tables(self._database).remove_dropped_rows()
+        return dropped
+
+    def rename(self, identifier: TableIdentifier, new: TableIdentifier, *, deliver: bool) -> View:
+        """Return the view under another name; to the metastore it is a new one, with the same partitions.
+
+        Raises:
+            ViewNotFoundError: There is none of this name.
+            NamespaceNotFoundError: The new name's namespace does not exist.
+            ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
+        """
+
+        def work(connection: sa.Connection) -> View:
+            view = load(connection, identifier)
+            there = table_rows.find_relation(connection, new)
+            if there is not None:
+                raise _taken(new, there)
+            table = table_rows.rename_within(connection, view.table, new, _taken(new, view.table))
+            renamed = replace(view, table=table)
+            if deliver:
+                table_id = view.table.table_id
+                enqueue(connection, DropView(identifier), table_id)
+                enqueue(connection, PutView(renamed.definition, renamed.query), table_id)
+                added = view_partitions.all_as_added(connection, table_id)
+                enqueue_changes(connection, renamed.table, added, at_ms=None)
+            return renamed
+
+        return self._database.write(work)
+
+    def add_partitions(
+        self, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, if_not_exists: bool, deliver: bool
+    ) -> AppliedChanges:
+        """Add partitions to a view, all or none, with what each depends on.
+
+        Raises:
+            PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not said.
+            ViewNotFoundError: The view is gone.
+        """
+
+        def work(connection: sa.Connection) -> AppliedChanges:
+            commit = view_partitions.ViewCommit(connection, table_id)
+            there = sorted(commit.applier.alive(list(wanted)))
+            if there and not if_not_exists:
+                raise PartitionAlreadyExistsError(
+                    f"The partition {there[0][:200]!r} of the view {commit.name} exists already. Nothing was added; "
+                    "say IF NOT EXISTS to add the others.",
+                    {"view": commit.name, "partition": there[0][:200]},
+                )
+            new = {name: dependencies for name, dependencies in wanted.items() if name not in there}
+            return commit.make(new, [], "ADD PARTITION", deliver=deliver)
+
+        return self._database.write(work)
+
+    def drop_partitions(self, table_id: int, names: Collection[str], *, deliver: bool) -> AppliedChanges:
+        """Drop partitions of a view; those that are gone already are no error.
+
+        Raises:
+            ViewNotFoundError: The view is gone.
+        """
+
+        def work(connection: sa.Connection) -> AppliedChanges:
+            commit = view_partitions.ViewCommit(connection, table_id)
+            return commit.make({}, list(commit.applier.alive(list(names)).values()), "DROP PARTITION", deliver=deliver)
+
+        return self._database.write(work)
+
+    def dependencies(self, table_id: int) -> list[PartitionDependency]:
+        """Return what each partition of a view depends on, in the order in which the partitions were added."""
+        with self._database.reading() as connection:
+            return view_partitions.list_dependencies(connection, table_id)
+
+    def stale(self) -> list[TableIdentifier]:
+        """Return the automatic views one of whose tables is no longer as it was when it was last looked at."""
+        with self._database.reading() as connection:
+            rows = connection.execute(_stale_views()).all()
+        return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
+
+    def refresh(
+        self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
+    ) -> AppliedChanges | None:
+        """Give an automatic view exactly these partitions, and write down what they were found from.
+
+        Return None, and change nothing, when the view is no longer the one given.
+        """
+
+        def work(connection: sa.Connection) -> AppliedChanges | None:
+            if not _lock_unchanged(connection, view):
+                return None
+            table_id = view.table.table_id
+            commit = view_partitions.set_partitions(connection, table_id, wanted, deliver=deliver)
+            _write_sources(connection, table_id, sources)
+            return commit
+
+        return self._database.write(work)
+
+
+def _stale_views() -> sa.Select[str, str]:
+    """Return the query for the views whose sources have changed since they were last looked at."""
+    s, n, t = view_sources.c, namespaces.c, tables.c
+    own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
+    base = tables.join(namespaces, t.namespace_id == n.namespace_id)
+    changed = sa.or_(
+        sa.func.coalesce(t.table_id, _NOT_THERE) != s.seen_table_id,
+        sa.func.coalesce(t.version, _NOT_THERE) != s.seen_version,
+    )
+    return (
+        sa.select(own_namespace.c.name.label("namespace"), own_name.c.name)
+        .distinct()
+        .select_from(
+            view_sources.join(own_name, own_name.c.table_id == s.table_id)
+            .join(own_namespace, own_namespace.c.namespace_id == own_name.c.namespace_id)
+            .outerjoin(base, sa.and_(n.name == s.namespace, t.name == s.name))
+        )
+        .where(changed)
     )

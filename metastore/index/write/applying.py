@@ -38,10 +38,10 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.read.file_lifetime import users_within
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropping import drop_within
-from catalog_ext.metastore.index.tables.namespaces import lock_namespace
+from catalog_ext.metastore.index.tables.namespaces import namespace_number
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applier import Applier
@@ -172,7 +172,8 @@ class Applying:
             self._named = {**dict.fromkeys(names), **{there.name: there for there in named_partitions(alive)}}
             return 0, locked, None
         if self._plan.definition is not None:
-            namespace_id = lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
+            namespace = TableIdentifier.parse(self._transaction.table).namespace
+            namespace_id = namespace_number(self._connection, namespace, locks=True)
             self._row = rows.load_row(self._connection, self._id, lock=True)
             return namespace_id, None, None
         locked, source = lock_tables(self._connection, self._transaction)

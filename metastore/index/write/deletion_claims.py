@@ -20,7 +20,7 @@ from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import transaction_files, transactions
-from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.read.file_lifetime import users_within
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.removals import RecordedDeletions
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.index.read.needed_files import FileUser
+    from catalog_ext.metastore.index.read.file_lifetime import FileUser
     from catalog_ext.metastore.model.tables import Table
 
 

@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows,
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transaction_claims, transactions
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
-from catalog_ext.metastore.index.tables.namespaces import lock_namespace
+from catalog_ext.metastore.index.tables.namespaces import namespace_number
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITHOUT_WRITE, ClaimChecks, PlaceClaims
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
@@ -142,7 +142,7 @@ class Reservation:
 
     def _reserve_name(self, asked: Creation) -> Transaction:
         identifier = TableIdentifier.parse(self._transaction.table)
-        lock_namespace(self._connection, identifier.namespace)
+        namespace_number(self._connection, identifier.namespace, locks=True)
         self._row = rows.load_row(self._connection, self._id, lock=True)
         if self._is_reserved():
             return rows.with_locations(self._connection, rows.from_row(self._row))

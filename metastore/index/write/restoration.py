@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_locations,
     transactions,
 )
-from catalog_ext.metastore.index.tables import properties
+from catalog_ext.metastore.index.tables import incarnations as properties
 from catalog_ext.metastore.index.tables.incarnations import (
     COUNTER,
     COUNTER_MARK,

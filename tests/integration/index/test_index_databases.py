@@ -25,7 +25,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import adbc
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Namespace
@@ -579,7 +579,7 @@ def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> No
     ]  # fmt: skip
     index.commits.apply_changes(table.table_id, changes, operation="test", deliver=False)
     table = index.tables.load(table.identifier)
-    number, read = ("size", index.file_rows.rows) if name == "files" else ("bytes", index.partition_states.rows)
+    number, read = ("size", index.metadata_rows.files) if name == "files" else ("bytes", index.metadata_rows.partitions)
     asked = [
         Aggregate(Function.COUNT, None), Aggregate(Function.SUM, number), Aggregate(Function.SUM, "rows"),
         Aggregate(Function.MIN, "rows"), Aggregate(Function.MAX, number), Aggregate(Function.COUNT, "rows"),

@@ -15,7 +15,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.database import Database
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions
 from catalog_ext.metastore.index.database.urls import parse_url
-from catalog_ext.metastore.index.read.changes import changes_statement
+from catalog_ext.metastore.index.read.history import changes_statement
 from catalog_ext.metastore.index.read.partitions import located_statement, partitions_statement
 from catalog_ext.metastore.index.read.planned_files import plan_statement
 from catalog_ext.metastore.index.write.partition_rows import by_values_statement

@@ -207,15 +207,15 @@ def test_what_the_index_cannot_decide_is_refused(filled: tuple[Index, list[Table
 def test_a_table_grows_with_its_versions(filled: tuple[Index, list[Table]]) -> None:
     index, versions = filled
     for table in versions:
-        (*_, last) = index.overviews.history.growth(table, 1)
+        (*_, last) = index.overviews.growth(table, 1)
         totals = table.totals
         expected = (totals.partitions, totals.files, totals.bytes, totals.rows)
         assert (last.partitions, last.files, last.bytes, last.rows) == expected
     table, history = versions[-1], index.tables.history(versions[-1].identifier)
-    events, _ = index.overviews.history.recent_events(table, before=None, limit=100)
+    events, _ = index.overviews.recent_events(table, before=None, limit=100)
     assert len(events) >= len(history)
-    assert index.overviews.history.history_span(table) == (events[-1].at_ms, events[0].at_ms)
-    sizes = {size.at_ms: size.partitions for size in index.overviews.history.growth(table, 1)}
+    assert index.overviews.history_span(table) == (events[-1].at_ms, events[0].at_ms)
+    sizes = {size.at_ms: size.partitions for size in index.overviews.growth(table, 1)}
     assert sizes == {v.committed_at_ms: t.totals.partitions for v, t in zip(history[-2::-1], versions, strict=True)}
 
 
@@ -223,23 +223,21 @@ def test_events_come_the_newest_first_and_repairs_with_what_they_made(filled: tu
     index, (*_, table) = filled
 
     def counted() -> dict[tuple[int, str], int]:
-        return {
-            (each.at_ms, each.operation): each.commits for each in index.overviews.history.commit_counts(table, 10**15)
-        }
+        return {(each.at_ms, each.operation): each.commits for each in index.overviews.commit_counts(table, 10**15)}
 
     commits = {(0, "create"): 1, (0, "step 0"): 2, (0, "step 1"): 1}
     assert counted() == commits
     record = RepairRecord(table.table_id, 40, "sync", "n = 1", 0, "ada@host:1", 0, 0, 0, 2, 3, 3, "denied")
     index.repairs.add(record)
-    events, rest = index.overviews.history.recent_events(table, before=None, limit=10)
+    events, rest = index.overviews.recent_events(table, before=None, limit=10)
     assert rest is None
     assert [(e.kind, e.operation, e.version, e.who) for e in events[:3]] == [
         ("repair", "sync", None, "ada@host:1"), ("commit", "step 0", 3, "ada"), ("commit", "step 1", 2, "ada"),
     ]  # fmt: skip
     assert (events[0].error, events[0].summary["where"], events[0].duration_ms) == ("denied", "n = 1", 40)
-    told, place = index.overviews.history.recent_events(table, before=None, limit=1)
+    told, place = index.overviews.recent_events(table, before=None, limit=1)
     while place is not None:
-        more, place = index.overviews.history.recent_events(table, before=place, limit=1)
+        more, place = index.overviews.recent_events(table, before=place, limit=1)
         told += more
     assert told == events
     assert counted() == {**commits, (0, "repair that changed nothing"): 1}
@@ -250,7 +248,7 @@ def test_files_are_counted_by_their_size(filled: tuple[Index, list[Table]]) -> N
     edges = (2**10, 2**24, 2**26)
     for table in versions:
         sizes = index.files.plan(table, None).read_all()["size"].to_pylist()
-        found = index.overviews.files.count_sizes(table, edges)
+        found = index.overviews.count_sizes(table, edges)
         assert [(each.least, each.below) for each in found] == [
             (0, 2**10),
             (2**10, 2**24),
@@ -260,9 +258,9 @@ def test_files_are_counted_by_their_size(filled: tuple[Index, list[Table]]) -> N
         for each in found:
             mine = [s for s in sizes if s >= each.least and (each.below is None or s < each.below)]
             assert (each.files, each.bytes) == (len(mine), sum(mine))
-        partly = index.overviews.files.count_sizes(table, edges, every=3)
+        partly = index.overviews.count_sizes(table, edges, every=3)
         assert 0 < sum(each.files for each in partly) < len(sizes)
-        small = index.overviews.files.small_file_partitions(table, 2**25, 1000)
+        small = index.overviews.small_file_partitions(table, 2**25, 1000)
         expected = {r["partition"] for r in _rows(index, table, None) if r["files"] and r["bytes"] < r["files"] * 2**25}
         assert {each.partition for each in small} == expected
         assert [each.files for each in small] == sorted((each.files for each in small), reverse=True)

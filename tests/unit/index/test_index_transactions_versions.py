@@ -16,7 +16,7 @@ from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, repairs, table_versions, tables
-from catalog_ext.metastore.index.read.changes import Removals
+from catalog_ext.metastore.index.read.history import Removals
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.index.write import claim_checks, expire_versions
 from catalog_ext.metastore.index.write.repairs import RepairRecord

@@ -8,7 +8,7 @@ import pytest
 
 from catalog_ext.metastore.index.read import clauses
 from catalog_ext.metastore.index.read.marked_rows import condition_of
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Operator, Or
 from tests.index_cases import Filled, listed_names, local_index
 from tests.large_predicates import LARGE
@@ -53,5 +53,7 @@ def test_large_condition_on_numbers_is_answered(filled: Filled) -> None:
     ranges = tuple(
         And((Comparison(Operator.GE, "size", str(n)), Comparison(Operator.LE, "size", str(n)))) for n in range(1100)
     )
-    found = filled.index.file_rows.rows(filled.table, None, ["size"], NumberPredicate("files", Or(ranges))).read_all()
+    found = filled.index.metadata_rows.files(
+        filled.table, None, ["size"], NumberPredicate("files", Or(ranges))
+    ).read_all()
     assert found.num_rows == len(filled.names)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate, Function
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import DataFile
@@ -62,7 +62,7 @@ def short(filled: tuple[Index, Table]) -> tuple[Index, Table]:
 
 
 def rows_of(index: Index, table: Table, name: str, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-    return (index.partition_states.rows if name == "partitions" else index.file_rows.rows)(table, predicate)
+    return (index.metadata_rows.partitions if name == "partitions" else index.metadata_rows.files)(table, predicate)
 
 
 def group_of(table: Table, keys: Sequence[str] | None, partition: str) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def test_conditions_on_numbers_are_those_of_sql(short: tuple[Index, Table], name
         st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
     ), max_leaves=6))  # fmt: skip
     numbers, some = NumberPredicate(name, tree), data.draw(st.sampled_from((None, ["rows"], ["partition", "rows"])))
-    read = index.partition_states.rows if name == "partitions" else index.file_rows.rows
+    read = index.metadata_rows.partitions if name == "partitions" else index.metadata_rows.files
     rows = [row for row in read(table).read_all().to_pylist() if numbers.matches(row)]
     found = read(table, None, some, numbers).read_all().to_pylist()
     shown = [{column: row[column] for column in some or row} for row in rows]
@@ -183,7 +183,7 @@ def test_conditions_on_numbers_are_those_of_sql(short: tuple[Index, Table], name
 @pytest.mark.parametrize("name", AGGREGATED)
 def test_some_columns_are_those_of_all(filled: tuple[Index, Table], name: str) -> None:
     index, table = filled
-    read = index.partition_states.rows if name == "partitions" else index.file_rows.rows
+    read = index.metadata_rows.partitions if name == "partitions" else index.metadata_rows.files
     whole = read(table).read_all()
     for column in whole.schema.names:
         some = read(table, None, [column]).read_all()

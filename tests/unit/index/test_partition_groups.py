@@ -18,7 +18,7 @@ from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import Key
-from catalog_ext.metastore.predicates.among import Among, Values
+from catalog_ext.metastore.predicates.conditions import Among, Values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, In, IsNull, Match, Operator, StringMatch
 from tests.contract.golden import KEY_TYPES

@@ -21,7 +21,7 @@ from catalog_ext.metastore.hive.embedded.folder_identity import ID_FILE
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.tables.properties import Properties
+from catalog_ext.metastore.index.tables.incarnations import Properties
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore_sync.home import take_on
 from tests.fakes_metastore import FakeMetastore

@@ -13,7 +13,7 @@ from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.database.schema import verifications
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.predicates.among import Among
+from catalog_ext.metastore.predicates.conditions import Among
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.tables.freshness import Staleness

@@ -154,7 +154,9 @@ def test_statistics_that_cannot_be_true_are_unknown(catalog: Catalog, client: Cl
     }
     (file, *_) = counted(catalog)
     put(client, [{**file, "statistics": {**CONTRADICTORY, **possible}}])
-    (known, *_) = catalog.index.file_rows.rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    (known, *_) = (
+        catalog.index.metadata_rows.files(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    )
     assert json.loads(known) == possible
     assert not ColumnStatistics(nulls=4).contradicts(None), "how many rows there are is unknown"
 
@@ -174,7 +176,7 @@ def test_a_file_is_measured_once(catalog: Catalog, client: Client) -> None:
     put(client, [files["a.csv"], {**files["b.csv"], "statistics": {"x": {"min": "1", "max": "1", "nulls": 0}}}])
     assert unmeasured() == ["c.csv"]
     put(client, [files["b.csv"]])
-    known = catalog.index.file_rows.rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    known = catalog.index.metadata_rows.files(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
     assert sorted(map(str, known)) == ["None", "{}", "{}"], "what was known before is unknown now"
 
 

@@ -26,7 +26,8 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import TableLayoutError
-from catalog_ext.metastore.index.read import ended_files, needed_files
+from catalog_ext.metastore.index.read import file_lifetime as ended_files
+from catalog_ext.metastore.index.read import file_lifetime as needed_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage

@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
     WaitingFilesMissingError,
 )
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
-from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -236,7 +236,7 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
     stream = Stream(stand)
     stream.epoch(10, {"h=8": "a\n", "h=12": "b\n"})
     stream.epoch(10, {"h=12": "c\n\n"})
-    found = stand.index.partition_states.rows(stand.table()).read_all().to_pylist()
+    found = stand.index.metadata_rows.partitions(stand.table()).read_all().to_pylist()
     assert [row.pop("created_at") is None for row in found] == [False, True]
     root = f"file://{tmp_path}/t"
     assert found == [
@@ -248,7 +248,7 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
     groups = stand.index.metadata_groups.groups(table, "partitions", None, table.definition.keys, asked).read_all()
     assert [tuple(row.values()) for row in groups.to_pylist()] == [("h=8", 1, 2, 1), ("h=12", 1, 5, 3)]
     assert stand.index.metadata_groups.count(table, "partitions", None).read_all().num_rows == 2
-    assert stand.index.partition_states.rows(table, None, ["state"], more).read_all().to_pylist() == [
+    assert stand.index.metadata_rows.partitions(table, None, ["state"], more).read_all().to_pylist() == [
         {"state": "waiting"}
     ]
 

@@ -27,7 +27,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.partition_clauses import PartitionClauses
+from catalog_ext.metastore.predicates.conditions import PartitionClauses
 from catalog_ext.metastore.predicates.partition_specs import KeyComparison
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Not, Operator
 from catalog_ext.metastore.runtime.processes import this_host

@@ -1,4 +1,4 @@
-"""The files that relocating overwrites have replaced, by the last fact that a table's versions record of each path."""
+"""The files that living partitions of any table need, and those that relocating overwrites have replaced."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, transactions
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    files,
+    namespaces,
+    partition_ids,
+    partitions,
+    tables,
+    transactions,
+)
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.model.batches import batched
 
@@ -18,6 +28,115 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
+
+
+_AT_ONCE = 500
+_MOST_LOCATIONS = 10_000
+"""Parameters that every database takes in one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileUser:
+    """A living partition that has a file.
+
+    Attributes:
+        table: ``namespace.name`` of its table.
+        partition: Its name; empty for an unpartitioned table.
+        version: The version of the table that gave it the file.
+    """
+
+    table: str
+    partition: str
+    version: int
+
+
+class NeededFiles(IndexPart):
+    """The files that living partitions have."""
+
+    def users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
+        """As ``users_within``, by a query of its own."""
+        with self._database.reading() as connection:
+            return users_within(connection, uris, besides)
+
+
+def users_within(
+    connection: sa.Connection, uris: Collection[str], besides: Collection[int] = (), *, besides_table: int | None = None
+) -> dict[str, FileUser]:
+    """Return those of the files that the current version of some table names, with a partition that has each.
+
+    A partition has the files of its directory: its own location, or the table's location and its name. All tables of
+    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder,
+    also by a symbolic link or a mount.
+
+    Partitions with the numbers ``besides``, and those of the table ``besides_table``, do not count.
+    """
+    found: dict[str, FileUser] = {}
+    if not uris:
+        return found
+    places = {uri.rpartition("/")[0] for uri in uris}
+    wanted = by_name(places, other_spellings(connection, places))
+    named = {row.table_id: row for row in connection.execute(_TABLES) if row.table_id != besides_table}
+    roots = {number: row.location for number, row in named.items()}
+    there = (each for each in _partitions_at(connection, wanted, roots) if each[0] not in besides)
+    for some in batched(there, _AT_ONCE):
+        for directory, path, number, partition, version in _files(connection, dict(some)):
+            for uri in (f"{place}/{path}" for place in wanted[directory]):
+                if uri in uris and number in named:
+                    table = named[number]
+                    found[uri] = FileUser(f"{table.namespace}.{table.name}", partition, version)
+    return found
+
+
+_TABLES = sa.select(
+    tables.c.table_id, tables.c.name, tables.c.location, namespaces.c.name.label("namespace")
+).join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)  # fmt: skip
+
+
+def _partitions_at(
+    connection: sa.Connection, directories: Collection[str], roots: Mapping[int, str]
+) -> Iterator[tuple[int, str]]:
+    """Yield the living partitions that lie in the directories: their numbers and directories."""
+    p = partitions.c
+    of_root: dict[str, list[int]] = {}
+    for number, root in roots.items():
+        of_root.setdefault(root, []).append(number)
+    own = sa.select(p.partition_id, p.location).where(p.location.is_not(None), p.end_version == ALIVE)
+    if len(directories) <= _MOST_LOCATIONS:
+        own = own.where(p.location.in_(sorted(directories)))
+    yield from [(row.partition_id, row.location) for row in connection.execute(own) if row.location in directories]
+    for number, names in _default_names(directories, of_root).items():
+        for chunk in batched(sorted(names), _AT_ONCE):
+            usual = sa.select(p.partition_id, p.name).where(
+                p.table_id == number, p.location.is_(None), p.end_version == ALIVE,
+                p.name_hash.in_([name_hash(name) for name in chunk]),
+            )  # fmt: skip
+            for row in connection.execute(usual).all():
+                if row.name in names:
+                    yield row.partition_id, names[row.name]
+
+
+def _default_names(directories: Collection[str], of_root: Mapping[str, Collection[int]]) -> dict[int, dict[str, str]]:
+    """Return the names that partitions at default places have in the directories, with these, by the table's number."""
+    names: dict[int, dict[str, str]] = {}
+    for directory in directories:
+        above = directory
+        while above:
+            for number in of_root.get(above, ()):
+                names.setdefault(number, {})[directory[len(above) + 1 :]] = directory
+            above = above.rpartition("/")[0]
+    return names
+
+
+def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterator[tuple[str, str, int, str, int]]:
+    """Yield the living files of partitions: directory, path in it, table's number, partition's name, and version."""
+    p, f = partitions.c, files.c
+    statement = (
+        sa.select(p.partition_id, p.table_id, p.name, f.path, f.begin_version)
+        .join(files, f.partition_id == p.partition_id)
+        .where(p.partition_id.in_(list(directories)), p.end_version == ALIVE, f.end_version == ALIVE)
+    )
+    for row in connection.execute(statement).all():
+        yield directories[row.partition_id], row.path, row.table_id, row.name, row.begin_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +175,8 @@ _PAGE = 5000
 _NAMES_AT_ONCE = 500
 
 
-class EndedFiles:
+class EndedFiles(IndexPart):
     """Files that relocating overwrites have replaced."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def pages(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
         """Yield, in pages, the files that relocating overwrites up to ``before_version`` have replaced.
@@ -70,10 +186,8 @@ class EndedFiles:
         it stays. Files that an overwrite in place has replaced are not among them: its clean-up has deleted them, and
         a file at such a path was brought back on purpose.
 
-        Args:
-            table: The table.
-            before_version: The oldest version that is kept.
-            named_again: Also yield replaced files that a kept version names, marked so.
+        ``before_version`` is the oldest version that is kept. With ``named_again`` replaced files that a kept version
+        names are yielded too, marked so.
         """
         versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:
