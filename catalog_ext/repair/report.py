@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.display import Picture
-    from catalog_ext.metastore.index import Bounds, Unit
+    from catalog_ext.metastore.index.read.dates import Unit
+    from catalog_ext.metastore.index.read.partition_map import Bounds
     from catalog_ext.repair.changes_by_value import ChangesByValue
     from catalog_ext.scan.scratch import Scratch
 

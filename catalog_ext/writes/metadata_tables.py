@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.file_rows import FILE_ROWS_SCHEMA
+from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
 from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_SCHEMA
