@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import storable_field
@@ -170,12 +170,10 @@ def locked_row(connection: sa.Connection, table_id: int) -> TableRow | None:
     return None if row is None else table_row_of(row)
 
 
-def _lock_statement(dialect: str) -> sa.Select[Any]:
-    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
-    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
-    columns = sa.select(tables, namespace.label("namespace"), now)
-    return columns.where(tables.c.table_id == sa.bindparam("table_id")).with_for_update(of=tables)
-
-
-LOCK = Prepared(_lock_statement)
+_NAMESPACE = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
+LOCK = Prepared(
+    sa.select(tables, _NAMESPACE.label("namespace"), NOW_MS.label("now_ms"))
+    .where(tables.c.table_id == sa.bindparam("table_id"))
+    .with_for_update(of=tables)
+)
 """The query of ``locked_row``."""

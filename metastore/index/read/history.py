@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.clock import correct_future_dates
 from catalog_ext.metastore.index.database.schema import ALIVE, table_versions, transaction_files, transactions
-from catalog_ext.metastore.index.database.version_rows import correct_future_dates
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
+from catalog_ext.metastore.index.database.clock import insert_version
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import (
@@ -20,7 +21,6 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
-from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.partition_sums import sum_anew
@@ -67,12 +67,10 @@ class Retyping:
         # Claims are hashes of typed values.
         self._connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.table_id == table_id))
         described = {column.name: column.type for column in self._definition.partition_columns}
-        row = {
-            "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
-            "summary": to_json({"types": described, "user": current_user()}),
-            "transaction_id": None, "first_file_id": self._row.next_file,
-        }  # fmt: skip
-        insert_version(self._connection, row)
+        summary = to_json({"types": described, "user": current_user()})
+        insert_version(
+            self._connection, table_id, version, "SET PARTITION COLUMNS", summary, first_file_id=self._row.next_file
+        )
         if deliver:
             enqueue(self._connection, AlterTable(self._definition, retype=True), table_id)
         return replace(self._before, definition=self._definition, version=version)

@@ -11,7 +11,7 @@ from catalog_ext.metastore.commit.claims import Claims, chosen_places, claimed_p
 from catalog_ext.metastore.commit.json import plan_from_dict
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidPartitionNameError, InvalidValueError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -193,8 +193,7 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
     The caller holds the lock of the table's row.
     """
     v, t = table_versions.c, transactions.c
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < now - CLAIMS_KEPT_MS)
+    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < NOW_MS - CLAIMS_KEPT_MS)
     version = connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
     live = sa.select(sa.func.min(t.base_version)).where(
         t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     file_statistics,
@@ -211,11 +211,10 @@ class ForgottenTransactions:
         The time is in milliseconds since the epoch, UTC, by the database's clock.
         """
         f = forgotten_transactions.c
-        now = database_now_ms(self._database.dialect).scalar_subquery()
         statements: list[sa.Delete | sa.Update] = [
             sa.update(forgotten_transactions)
             .where(f.table_id == table_id, f.transaction_id.in_(some))
-            .values(forgotten_at_ms=now)
+            .values(forgotten_at_ms=NOW_MS)
             for some in batched(sorted(kept), _AT_ONCE)
         ]
         statements.append(
@@ -232,11 +231,10 @@ class ForgottenTransactions:
 def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Keep the ids of transactions whose rows are to go, and return which rows those are; the table's row is locked."""
     t, f = transactions.c, forgotten_transactions.c
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    old = sa.delete(forgotten_transactions).where(f.table_id == table_id, f.forgotten_at_ms < now - FORGOTTEN_KEPT_MS)
-    connection.execute(old)
+    old = (f.table_id == table_id, f.forgotten_at_ms < NOW_MS - FORGOTTEN_KEPT_MS)
+    connection.execute(sa.delete(forgotten_transactions).where(*old))
     kept = sa.exists().where(f.transaction_id == t.transaction_id)
-    ids = sa.select(t.transaction_id, t.table_id, now.label("now")).where(which, ~kept)
+    ids = sa.select(t.transaction_id, t.table_id, NOW_MS.label("now")).where(which, ~kept)
     names = ["transaction_id", "table_id", "forgotten_at_ms"]
     connection.execute(sa.insert(forgotten_transactions).from_select(names, ids))
     # One that finishes between the two statements is for the next time.

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_column
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import (
@@ -314,7 +314,7 @@ def living_page(connection: sa.Connection, table: Table, after: int, size: int) 
     """Return the living partitions that follow a number, and the database's time, in milliseconds."""
     p = partitions.c
     statement = (
-        sa.select(*PARTITION, now_column(connection))
+        sa.select(*PARTITION, NOW_MS.label("now_ms"))
         .where(p.table_id == table.table_id, living(partitions, table.table_id), p.partition_id > after)
         .order_by(p.partition_id)
         .limit(size)

@@ -7,13 +7,12 @@ row, whatever it has found; a comparison of single partitions leaves one for eac
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.rows import locked_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -263,10 +262,9 @@ class Repairs:
             skipped: The paths that it skipped, of which the first ``MOST_SKIPPED`` replace those of the repair before;
                 None leaves those.
         """
-        statement = _add_statement(self._database.dialect)
 
         def write(connection: sa.Connection) -> None:
-            connection.execute(statement, asdict(record))
+            connection.execute(_ADD, asdict(record))
             if skipped is not None:
                 _replace_skipped(connection, record.table_id, skipped[:MOST_SKIPPED])
 
@@ -328,11 +326,8 @@ def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence
     connection.execute(sa.insert(skipped_paths), rows)
 
 
-@cache
-def _add_statement(dialect: str) -> sa.Insert:
-    now = database_now_ms(dialect).scalar_subquery()
-    began = now - sa.bindparam("duration_ms", type_=sa.BigInteger())
-    return sa.insert(repairs).values(began_at_ms=began, ended_at_ms=now)
+_BEGAN = NOW_MS - sa.bindparam("duration_ms", type_=sa.BigInteger())
+_ADD = sa.insert(repairs).values(began_at_ms=_BEGAN, ended_at_ms=NOW_MS)
 
 
 def _row(kept: dict[str, object]) -> dict[str, object]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.schema import (
     namespaces,
@@ -21,40 +21,33 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
-from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT, MOVES, row_statement
+from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT, MOVES, ROW
 
 OF_TABLE = "of_table_"
 
 
-@cache
-def with_table(dialect: str) -> sa.Select[Any]:
-    """Return the query of a transaction's row with that of its table, whose columns begin with ``OF_TABLE``."""
-    row = row_statement(dialect, lock=False)
-    of_table = [column.label(f"{OF_TABLE}{column.name}") for column in tables.c]
-    of_table.append(namespaces.c.name.label(f"{OF_TABLE}namespace"))
-    joined = transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id)
-    joined = joined.outerjoin(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-    return row.add_columns(*of_table).select_from(joined)
+_OF_TABLE = {**tables.c, "namespace": namespaces.c.name}
+WITH_TABLE = ROW.add_columns(*(column.label(f"{OF_TABLE}{name}") for name, column in _OF_TABLE.items())).select_from(
+    transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id).outerjoin(
+        namespaces, namespaces.c.namespace_id == tables.c.namespace_id
+    )
+)
+"""The query of a transaction's row with that of its table, whose columns begin with ``OF_TABLE``."""
 
 
 @cache
 def move_query(*, ends: bool, fails: bool) -> Prepared:
     """Return the statement of ``IndexedTransactions.move``."""
-    return Prepared(partial(_move_statement, ends=ends, fails=fails))
-
-
-def _move_statement(dialect: str, *, ends: bool, fails: bool) -> sa.Update:
     t = transactions.c
     values: dict[str, Any] = {"state": sa.bindparam("to")}
     if ends:
-        now = database_now_ms(dialect).scalar_subquery()
-        values["ended_at_ms"] = now
+        values["ended_at_ms"] = NOW_MS
         # Registrations look for ended transactions by the index of the lease, which has to end after them.
-        values["expires_at_ms"] = sa.case((t.expires_at_ms < now, now), else_=t.expires_at_ms)
+        values["expires_at_ms"] = sa.case((t.expires_at_ms < NOW_MS, NOW_MS), else_=t.expires_at_ms)
     if fails:
         values["error"] = sa.bindparam("why")
     from_ = t.state.in_(sa.bindparam("from", expanding=True))
-    return sa.update(transactions).where(t.transaction_id == sa.bindparam("id"), from_).values(**values)
+    return Prepared(sa.update(transactions).where(t.transaction_id == sa.bindparam("id"), from_).values(**values))
 
 
 def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
@@ -192,18 +185,13 @@ def check_table(
     return int(row["now_ms"])
 
 
-def _table_statement(dialect: str, *, looks: bool) -> sa.Select[Any]:
-    now = database_now_ms(dialect).scalar_subquery()
-    t = tables.c
-    columns = sa.select(t.location, t.format, t.options, now.label("now_ms"))
-    columns = columns.where(t.table_id == sa.bindparam("table_id"))
-    if looks:
-        of = transactions.c
-        over = sa.select(of.transaction_id).where(of.state.in_([str(s) for s in IN_FLIGHT]), of.expires_at_ms < now)
-        columns = columns.add_columns(over.limit(1).scalar_subquery().label("dead"))
-    return columns.with_for_update(read=True, of=tables)
-
-
-_TABLE = Prepared(partial(_table_statement, looks=False))
-
-_TABLE_AND_DEAD = Prepared(partial(_table_statement, looks=True))
+_TABLE_ROW = (
+    sa.select(tables.c.location, tables.c.format, tables.c.options, NOW_MS.label("now_ms"))
+    .where(tables.c.table_id == sa.bindparam("table_id"))
+    .with_for_update(read=True, of=tables)
+)
+_DEAD = sa.select(transactions.c.transaction_id).where(
+    transactions.c.state.in_([str(state) for state in IN_FLIGHT]), transactions.c.expires_at_ms < NOW_MS
+)
+_TABLE = Prepared(_TABLE_ROW)
+_TABLE_AND_DEAD = Prepared(_TABLE_ROW.add_columns(_DEAD.limit(1).scalar_subquery().label("dead")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
 from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
 from catalog_ext.metastore.commit.transaction import State, Transaction, new_transaction_id
 from catalog_ext.metastore.errors import TransactionNotFoundError, TransactionStateError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
@@ -212,17 +211,11 @@ def find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
     return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
 
-def row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
-    """Return the query of a transaction's row."""
-    now = database_now_ms(dialect).scalar_subquery()
-    mine = transactions.c.transaction_id == sa.bindparam("id")
-    statement = sa.select(transactions, now.label("now_ms"), revision_column().label("revision")).where(mine)
-    return statement.with_for_update() if lock else statement
-
-
-_ROW = Prepared(partial(row_statement, lock=False))
-
-_LOCKED_ROW = Prepared(partial(row_statement, lock=True))
+ROW = sa.select(transactions, NOW_MS.label("now_ms"), revision_column().label("revision")).where(
+    transactions.c.transaction_id == sa.bindparam("id")
+)
+"""The query of a transaction's row."""
+_ROW, _LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
 from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import transaction_locations, transactions
@@ -21,6 +21,7 @@ from catalog_ext.metastore.index.write.transaction_queries import (
     END_CLAIMS_UNLESS_MOVING,
     FORGET_FILES_UNLESS_MOVING,
     OF_TABLE,
+    WITH_TABLE,
     AtWork,
     at_work,
     check_table,
@@ -29,7 +30,6 @@ from catalog_ext.metastore.index.write.transaction_queries import (
     replaced_meanwhile,
     same_request,
     uncommitted,
-    with_table,
 )
 from catalog_ext.metastore.index.write.transaction_rows import (
     IN_FLIGHT,
@@ -152,7 +152,7 @@ class IndexedTransactions:
             TransactionNotFoundError: There is none, or vacuum has forgotten it.
         """
         with self._database.reading() as connection:
-            found: Any = connection.execute(with_table(connection.dialect.name), {"id": transaction_id}).mappings()
+            found: Any = connection.execute(WITH_TABLE, {"id": transaction_id}).mappings()
             row = usable(found.one_or_none(), transaction_id)
             table = {name.removeprefix(OF_TABLE): row[name] for name in row if name.startswith(OF_TABLE)}
             transaction = with_locations(connection, from_row(row))
@@ -219,7 +219,7 @@ class IndexedTransactions:
         if states is not None:
             statement = statement.where(t.state.in_([str(state) for state in states]))
         if expired:
-            statement = statement.where(t.expires_at_ms < database_now_ms(self._database.dialect).scalar_subquery())
+            statement = statement.where(t.expires_at_ms < NOW_MS)
         with self._database.reading() as connection:
             rows: Any = connection.execute(statement).mappings().all()
             found = [from_row(row) for row in rows]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.clock import insert_version, version_date
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
-from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
 from catalog_ext.metastore.index.write.outbox import enqueue_changes, mark_published
 from catalog_ext.metastore.index.write.partition_rows import successors
 from catalog_ext.metastore.model.json import to_json
@@ -71,15 +71,10 @@ def record(
     if applier.carried:
         counts["partitions_carried"] = len(applier.carried)
         _log_carried(applier, operation)
-    row = {
-        "table_id": applier.table.table_id,
-        "version": applier.version,
-        "operation": operation,
-        "summary": to_json({**counts, **summary}),
-        "transaction_id": transaction_id,
-        "first_file_id": applier.row.next_file,
-    }
-    insert_version(applier.connection, row)
+    insert_version(
+        applier.connection, applier.table.table_id, applier.version, operation, to_json({**counts, **summary}),
+        transaction_id=transaction_id, first_file_id=applier.row.next_file,
+    )  # fmt: skip
     if not deliver:
         return 0
     if transaction_id is not None and applier.kept_back:
