@@ -180,6 +180,8 @@ class Database:
     def reading(self, *, streams: bool = False) -> Iterator[sa.Connection]:
         """Give a connection that is only read by; on SQLite all its statements see one state.
 
+        On PostgreSQL it is outside of any transaction, as VACUUM wants it, unless rows are streamed.
+
         Args:
             streams: Whether rows are fetched as the database has them: PostgreSQL keeps no cursor without a
                 transaction, which otherwise only costs two more messages.
@@ -212,12 +214,6 @@ class Database:
             yield
         finally:
             streams.release()
-
-    @contextmanager
-    def maintaining(self) -> Iterator[sa.Connection]:
-        """Give a connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
-        with translated(self.shown), self.engine.connect() as connection:
-            yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
     def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
         """Return what ``work`` returns, its changes committed.

@@ -17,7 +17,7 @@ from catalog_ext.metastore.index.database.column_types import (
     name_type,
     text,
 )
-from catalog_ext.metastore.index.database.constants import ALIVE as ALIVE
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE as ALIVE
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
 
 KEY_COLUMNS = 8

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.schema import files, partitions
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import in_order
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.schema import partition_sums, repairs, table_versions, transactions
-from catalog_ext.metastore.index.database.sums import total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

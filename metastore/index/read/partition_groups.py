@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions, tables
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
 from catalog_ext.metastore.index.read.partition_sums import sums_by
 from catalog_ext.metastore.predicates.tree import TRUE

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import InvalidPredicateError
-from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.column_types import ExactText, total
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, form_of
 from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.marked_rows import at_version, condition_of, source_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.schema import partition_sums, partitions
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import at_version, condition_of, raw
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.predicates.tree import TRUE, columns_of

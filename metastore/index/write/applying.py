@@ -56,7 +56,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
 )
 from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.index.write.reservation_checks import check_name
-from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
+from catalog_ext.metastore.index.write.row_writes import RowWrite
 from catalog_ext.metastore.index.write.transaction_files import FORGET_STAGED
 from catalog_ext.metastore.index.write.version_record import COUNTS, record
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -207,20 +207,20 @@ class Applying:
         match self._plan.change:
             case CheckedWrite() as write:
                 rows_of = RowWrite(self._connection, self._commit, write, applier, self._removals)
-                written = rows_of.run()
+                rows_of.run()
                 self._ends_everything = rows_of.ends_everything
-                return self._outcome(applier, written)
+                return self._outcome(applier, rows_of.rows, rows_of.bytes, rows_of.waiting)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
                 command = PartitionCommand(
                     self._connection, self._transaction, applier, source, self._removals, self._commit.stored
                 )
                 command.run(checked)
                 self._source = command.source
-                return self._outcome(applier, Written())
+                return self._outcome(applier)
             case _:
                 raise rows.wrong_state(self._row, "be committed")
 
-    def _outcome(self, applier: Applier, written: Written) -> WriteOutcome:
+    def _outcome(self, applier: Applier, n_rows: int | None = 0, n_bytes: int = 0, waiting: int = 0) -> WriteOutcome:
         return WriteOutcome(
             transaction_id=self._id,
             table_id=applier.table.table_id,
@@ -228,9 +228,9 @@ class Applying:
             operation=self._transaction.operation,
             version=applier.version,
             **{name: getattr(applier, name) for name in COUNTS},
-            rows=written.rows,
-            bytes=written.bytes,
-            waiting=written.waiting,
+            rows=n_rows,
+            bytes=n_bytes,
+            waiting=waiting,
         )
 
     @staticmethod

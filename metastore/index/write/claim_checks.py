@@ -207,9 +207,6 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
     connection.execute(sa.update(tables).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit))
 
 
-_AT_ONCE = 200
-
-
 class PlaceClaims:
     """The directories that one command chooses, under the lock of its table's row."""
 

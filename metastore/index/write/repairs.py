@@ -284,7 +284,16 @@ class Repairs:
     def rows(self, table: Table) -> pa.RecordBatchReader:
         """Return the repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
         r = repairs.c
-        select = sa.select(repairs).where(r.table_id == table.table_id).order_by(r.repair_id.desc()).limit(_PAGE)
+        select = (
+            sa.select(
+                r.began_at_ms.label("began_at"), (r.ended_at_ms - r.began_at_ms).label("duration_ms"), r.mode,
+                r.limited_to.label("where"), (r.strict == 1).label("strict"), r.added, r.dropped, r.changed, r.skipped,
+                r.version_before, r.version_after, r.owner, r.error, r.repair_id,
+            )
+            .where(r.table_id == table.table_id)
+            .order_by(r.repair_id.desc())
+            .limit(_PAGE)
+        )  # fmt: skip
 
         def pages() -> Iterator[pa.RecordBatch]:
             page_of = select
@@ -293,7 +302,7 @@ class Repairs:
                     page = connection.execute(page_of).mappings().all()
                 if not page:
                     return
-                yield pa.RecordBatch.from_pylist([_row(dict(row)) for row in page], schema=REPAIRS_SCHEMA)
+                yield pa.RecordBatch.from_pylist([dict(row) for row in page], schema=REPAIRS_SCHEMA)
                 page_of = select.where(r.repair_id < page[-1]["repair_id"])
 
         return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
@@ -328,16 +337,3 @@ def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence
 
 _BEGAN = NOW_MS - sa.bindparam("duration_ms", type_=sa.BigInteger())
 _ADD = sa.insert(repairs).values(began_at_ms=_BEGAN, ended_at_ms=NOW_MS)
-
-
-def _row(kept: dict[str, object]) -> dict[str, object]:
-    began, ended = kept["began_at_ms"], kept["ended_at_ms"]
-    assert isinstance(began, int)
-    assert isinstance(ended, int)
-    return {
-        **{name: kept[name] for name in REPAIRS_SCHEMA.names if name in kept},
-        "began_at": began,
-        "duration_ms": ended - began,
-        "where": kept["limited_to"],
-        "strict": bool(kept["strict"]),
-    }

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
-from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingError
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows
 from catalog_ext.metastore.index.database.schema import transaction_files
-from catalog_ext.metastore.index.write.transaction_rows import load_row, wrong_state
+from catalog_ext.metastore.index.write.transaction_rows import load_open_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
@@ -54,9 +53,7 @@ class TransactionFiles:
         """
 
         def work(connection: sa.Connection) -> None:
-            row = load_row(connection, transaction_id, lock=True)
-            if row["state"] != State.OPEN:
-                raise wrong_state(row, "take more files")
+            row = load_open_row(connection, transaction_id, "take more files")
             if recorded is not None:
                 there = _count(connection, transaction_id)
                 if there >= recorded + len(files):
@@ -79,9 +76,7 @@ class TransactionFiles:
         """
 
         def work(connection: sa.Connection) -> None:
-            row = load_row(connection, transaction_id, lock=True)
-            if row["state"] != State.OPEN:
-                raise wrong_state(row, "take more files")
+            load_open_row(connection, transaction_id, "take more files")
             FORGET_STAGED.run(connection, {"id": transaction_id})
             add_files(connection, transaction_id, files, none_before=True)
 

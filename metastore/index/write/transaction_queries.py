@@ -66,9 +66,7 @@ END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
 FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
 
 
-@cache
-def uncommitted() -> sa.CompoundSelect[Any]:
-    """Return the query of ``IndexedTransactions.uncommitted_ids``."""
+def _uncommitted() -> sa.CompoundSelect[Any]:
     t = transactions.c
     table_id: sa.BindParameter[int] = sa.bindparam("table_id")
     columns = sa.select(t.transaction_id, t.state)
@@ -87,18 +85,23 @@ def uncommitted() -> sa.CompoundSelect[Any]:
     return sa.union(*not_shown, waiting)
 
 
-@cache
-def moving() -> sa.CompoundSelect[Any]:
-    """Return the query of ``IndexedTransactions.moving_commands``."""
-    t, f = transactions.c, transaction_files.c
-    command = sa.select(transactions).where(t.plan.like(MOVES))
-    staged = sa.select(f.transaction_id).where(f.removal == 0)
-    # By an expression, which has no index: those that have ended are to be found by their lists.
-    ended = sa.func.coalesce(t.state, "").in_(sa.bindparam("ended", expanding=True))
-    return sa.union_all(
-        command.where(t.state.in_(sa.bindparam("in_flight", expanding=True))),
-        command.where(ended, t.transaction_id.in_(staged)),
-    )
+UNCOMMITTED = _uncommitted()
+"""The query of ``IndexedTransactions.uncommitted_ids``."""
+
+
+_T = transactions.c
+_MOVING = _T.plan.like(MOVES)
+_HAS_STAGED = _T.transaction_id.in_(
+    sa.select(transaction_files.c.transaction_id).where(transaction_files.c.removal == 0)
+)
+_STATE: sa.ColumnElement[str] = sa.func.coalesce(_T.state, "")
+"""The state as an expression, which has no index: transactions that have ended are to be found by their lists."""
+
+MOVING = sa.union_all(
+    sa.select(transactions).where(_MOVING, _T.state.in_(sa.bindparam("in_flight", expanding=True))),
+    sa.select(transactions).where(_MOVING, _STATE.in_(sa.bindparam("ended", expanding=True)), _HAS_STAGED),
+)
+"""The query of ``IndexedTransactions.moving_commands``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +117,13 @@ class AtWork:
     moves: bool
 
 
-@cache
-def at_work() -> sa.Select[Any]:
-    """Return the query of ``IndexedTransactions.at_work``."""
-    t, f = transactions.c, transaction_files.c
-    moves = t.plan.like(MOVES)
-    staged = sa.select(f.transaction_id).where(f.removal == 0)
-    going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
-    # As in ``moving``.
-    undone = sa.exists().where(moves, sa.func.coalesce(t.state, "") == str(State.ABORTED), t.transaction_id.in_(staged))
-    cleans = sa.exists().where(t.state == str(State.COMMITTED))
-    columns = {"cleans": cleans, "moves": sa.or_(going, undone)}
-    return sa.select(*(sa.case((is_so, 1), else_=0).label(name) for name, is_so in columns.items()))
+_CLEANS = sa.exists().where(_T.state == str(State.COMMITTED))
+_MOVES = sa.or_(
+    sa.exists().where(_MOVING, _T.state.in_([str(State.RESERVED), str(State.ABORTING)])),
+    sa.exists().where(_MOVING, _STATE.in_([str(State.ABORTED)]), _HAS_STAGED),
+)
+AT_WORK = sa.select(sa.case((_CLEANS, 1), else_=0).label("cleans"), sa.case((_MOVES, 1), else_=0).label("moves"))
+"""The query of ``IndexedTransactions.at_work``."""
 
 
 class DeadWritersError(Exception):

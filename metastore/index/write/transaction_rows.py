@@ -181,6 +181,19 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
     return usable(find_row(connection, transaction_id, lock=lock), transaction_id)
 
 
+def load_open_row(connection: sa.Connection, transaction_id: str, what: str) -> Mapping[str, Any]:
+    """Return the locked row of an open transaction; ``what`` says what one in another state cannot do any more.
+
+    Raises:
+        TransactionNotFoundError, IndexNotAtHeadError: As ``load_row``.
+        TransactionStateError: It is not open any more.
+    """
+    row = load_row(connection, transaction_id, lock=True)
+    if row["state"] != State.OPEN:
+        raise wrong_state(row, what)
+    return row
+
+
 def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, Any]:
     """Return a row that was found, of a plan that this release can read; ``TransactionNotFoundError`` otherwise."""
     if row is None:

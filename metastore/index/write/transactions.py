@@ -15,40 +15,9 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import transaction_locations, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.write import transaction_queries as queries
+from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.outbox import ascii_safe
-from catalog_ext.metastore.index.write.transaction_queries import (
-    END_CLAIMS,
-    END_CLAIMS_UNLESS_MOVING,
-    FORGET_FILES_UNLESS_MOVING,
-    OF_TABLE,
-    WITH_TABLE,
-    AtWork,
-    at_work,
-    check_table,
-    move_query,
-    moving,
-    replaced_meanwhile,
-    same_request,
-    uncommitted,
-)
-from catalog_ext.metastore.index.write.transaction_rows import (
-    IN_FLIGHT,
-    INSERT,
-    ApplicationVersion,
-    add_locations,
-    application,
-    find_row,
-    forget_locations,
-    from_row,
-    keep_locations,
-    load_row,
-    load_within,
-    table_id_of,
-    to_row,
-    usable,
-    with_locations,
-    wrong_state,
-)
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
@@ -69,16 +38,16 @@ def _insert(
     """Write the row of a transaction, with the database's time; arguments as in ``IndexedTransactions.begin``."""
     replaces, now = None, None
     if transaction.plan.definition is not None:
-        replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
+        replaces = rows.table_id_of(connection, TableIdentifier.parse(transaction.table))
         # Another table may have got the name since, with the same version numbers.
         if replaces != replaced and not isinstance(transaction.plan.asked, Create):
-            raise replaced_meanwhile(transaction.table)
+            raise queries.replaced_meanwhile(transaction.table)
     else:
-        now = check_table(connection, transaction, planned, looks=looks)
+        now = queries.check_table(connection, transaction, planned, looks=looks)
     if now is None:
         now = now_ms(connection)
     begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
-    INSERT.run(connection, {**to_row(begun), "replaces": replaces})
+    rows.INSERT.run(connection, {**rows.to_row(begun), "replaces": replaces})
     return begun
 
 
@@ -124,10 +93,10 @@ class IndexedTransactions:
                 raise
             # What the first call has begun stands, whatever has become of the table since.
             with self._database.reading() as connection:
-                row = find_row(connection, transaction.transaction_id)
+                row = rows.find_row(connection, transaction.transaction_id)
             if row is None:
                 raise
-            return same_request(from_row(row), transaction)
+            return queries.same_request(rows.from_row(row), transaction)
 
     def finish(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.
@@ -143,7 +112,7 @@ class IndexedTransactions:
             TransactionNotFoundError: There is none, or vacuum has forgotten it.
         """
         with self._database.reading() as connection:
-            return load_within(connection, transaction_id)
+            return rows.load_within(connection, transaction_id)
 
     def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
         """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
@@ -152,10 +121,12 @@ class IndexedTransactions:
             TransactionNotFoundError: There is none, or vacuum has forgotten it.
         """
         with self._database.reading() as connection:
-            found: Any = connection.execute(WITH_TABLE, {"id": transaction_id}).mappings()
-            row = usable(found.one_or_none(), transaction_id)
-            table = {name.removeprefix(OF_TABLE): row[name] for name in row if name.startswith(OF_TABLE)}
-            transaction = with_locations(connection, from_row(row))
+            found: Any = connection.execute(queries.WITH_TABLE, {"id": transaction_id}).mappings()
+            row = rows.usable(found.one_or_none(), transaction_id)
+            table = {
+                name.removeprefix(queries.OF_TABLE): row[name] for name in row if name.startswith(queries.OF_TABLE)
+            }
+            transaction = rows.with_locations(connection, rows.from_row(row))
         return transaction, None if table["table_id"] is None else table_from_row(table)
 
     def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
@@ -167,14 +138,12 @@ class IndexedTransactions:
         """
 
         def work(connection: sa.Connection) -> dict[str, str]:
-            row = load_row(connection, transaction_id, lock=True)
-            if row["state"] != State.OPEN:
-                raise wrong_state(row, "put files anywhere")
+            rows.load_open_row(connection, transaction_id, "put files anywhere")
             a, hashes = transaction_locations.c, list(map(name_hash, own))
             mine = sa.select(a.name, a.location).where(a.transaction_id == transaction_id, a.name_hash.in_(hashes))
             known = {found.name: found.location for found in connection.execute(mine)}
             new = {name: place for name, place in own.items() if name not in known}
-            add_locations(connection, transaction_id, new)
+            rows.add_locations(connection, transaction_id, new)
             return {**own, **known}
 
         # Not durable: a writer that dies before the reservation leaves only files to be removed.
@@ -221,13 +190,13 @@ class IndexedTransactions:
         if expired:
             statement = statement.where(t.expires_at_ms < NOW_MS)
         with self._database.reading() as connection:
-            rows: Any = connection.execute(statement).mappings().all()
-            found = [from_row(row) for row in rows]
-            return [with_locations(connection, transaction) for transaction in found]
+            found: Any = connection.execute(statement).mappings().all()
+            loaded = [rows.from_row(row) for row in found]
+            return [rows.with_locations(connection, transaction) for transaction in loaded]
 
     def extend_lease(self, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
         """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
-        living = [str(state) for state in IN_FLIGHT if undoing or state is not State.ABORTING]
+        living = [str(state) for state in rows.IN_FLIGHT if undoing or state is not State.ABORTING]
         statement = (
             sa.update(transactions)
             .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
@@ -254,15 +223,15 @@ class IndexedTransactions:
 
         def work(connection: sa.Connection) -> bool:
             ends = to in (State.ABORTED, State.FINISHED)
-            if move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
+            if queries.move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
                 return False
             if to in (State.ABORTING, State.ABORTED):
                 # A command's files have to be moved back first: until then its claims keep the partitions.
-                (END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else END_CLAIMS).run(connection, mine)
+                (queries.END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else queries.END_CLAIMS).run(connection, mine)
             if ends:
-                forget_locations(connection, transaction_id)
+                rows.forget_locations(connection, transaction_id)
                 # A slow mover may have died with one of a command's files: that is to be put back, too.
-                FORGET_FILES_UNLESS_MOVING.run(connection, mine)
+                queries.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
         # What is finished twice is finished: a clean-up finds nothing more to remove.
@@ -278,7 +247,7 @@ class IndexedTransactions:
         """
 
         def work(connection: sa.Connection) -> None:
-            row = load_row(connection, transaction_id, lock=True)
+            row = rows.load_row(connection, transaction_id, lock=True)
             if row["state"] == State.OPEN:
                 mine = transactions.c.transaction_id == transaction_id
                 connection.execute(sa.update(transactions).where(mine).values(reserved=1))
@@ -292,27 +261,27 @@ class IndexedTransactions:
         all stays as it is.
         """
         plan = transaction.plan
-        asked = to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
+        asked = rows.to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
         undone = {"plan": asked["plan"], "error": ascii_safe(error)[:_ERROR_LENGTH], "reserved": 1}
 
         def work(connection: sa.Connection) -> Transaction:
-            row = find_row(connection, transaction.transaction_id, lock=True)
+            row = rows.find_row(connection, transaction.transaction_id, lock=True)
             if row is None:
-                INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
+                rows.INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
             elif row["state"] == State.OPEN or not row["reserved"]:
                 state = State.ABORTING if row["state"] == State.OPEN else row["state"]
                 mine = transactions.c.transaction_id == transaction.transaction_id
                 connection.execute(sa.update(transactions).where(mine).values(**undone, state=str(state)))
             if plan.asks_locations:
-                keep_locations(connection, transaction.transaction_id, plan.locations)
-            return replace(from_row(load_row(connection, transaction.transaction_id)), plan=plan)
+                rows.keep_locations(connection, transaction.transaction_id, plan.locations)
+            return replace(rows.from_row(rows.load_row(connection, transaction.transaction_id)), plan=plan)
 
         return self._database.write(work)
 
-    def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
-        """Return the newest committed batch of the application in the table."""
+    def find_application(self, table_id: int, app_id: str) -> rows.ApplicationVersion | None:
+        """Return the newest committed batch of the rows.application in the table."""
         with self._database.reading() as connection:
-            return application(connection, table_id, app_id)
+            return rows.application(connection, table_id, app_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
         """Return the transactions whose files the version does not show, in whole (or, while files wait, in part).
@@ -324,8 +293,8 @@ class IndexedTransactions:
         time before it was, and cannot know that it was not committed.
         """
         with self._database.reading() as connection:
-            rows = connection.execute(uncommitted(), {"table_id": table_id, "version": version}).all()
-        return {row.transaction_id: State(row.state) for row in rows}
+            found = connection.execute(queries.UNCOMMITTED, {"table_id": table_id, "version": version}).all()
+        return {row.transaction_id: State(row.state) for row in found}
 
     def moving_commands(
         self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)
@@ -340,11 +309,11 @@ class IndexedTransactions:
         ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
         in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
         with self._database.reading() as connection:
-            found: Any = connection.execute(moving(), {"in_flight": in_flight, "ended": ended}).mappings().all()
-        return [from_row(row) for row in found]
+            found: Any = connection.execute(queries.MOVING, {"in_flight": in_flight, "ended": ended}).mappings().all()
+        return [rows.from_row(row) for row in found]
 
-    def at_work(self) -> AtWork:
+    def at_work(self) -> queries.AtWork:
         """Return whether others may be deleting or moving files that a listing finds."""
         with self._database.reading() as connection:
-            row = connection.execute(at_work()).one()
-        return AtWork(bool(row.cleans), bool(row.moves))
+            row = connection.execute(queries.AT_WORK).one()
+        return queries.AtWork(bool(row.cleans), bool(row.moves))
