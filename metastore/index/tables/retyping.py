@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import insert_version
-from catalog_ext.metastore.index.database.keys import has_long_key, key_row
-from catalog_ext.metastore.index.database.rows import definition_to_row
+from catalog_ext.metastore.index.database.rows import definition_to_row, has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,

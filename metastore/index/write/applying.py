@@ -206,14 +206,12 @@ class Applying:
     def _apply(self, applier: Applier, source: TableRow | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
-                rows_of = RowWrite(self._connection, self._commit, write, applier, self._removals)
+                rows_of = RowWrite(self._commit, write, applier, self._removals)
                 rows_of.run()
                 self._ends_everything = rows_of.ends_everything
                 return self._outcome(applier, rows_of.rows, rows_of.bytes, rows_of.waiting)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
-                command = PartitionCommand(
-                    self._connection, self._transaction, applier, source, self._removals, self._commit.stored
-                )
+                command = PartitionCommand(self._commit, applier, source, self._removals)
                 command.run(checked)
                 self._source = command.source
                 return self._outcome(applier)

@@ -211,19 +211,13 @@ class ForgottenTransactions:
         The time is in milliseconds since the epoch, UTC, by the database's clock.
         """
         f = forgotten_transactions.c
-        statements: list[sa.Delete | sa.Update] = [
-            sa.update(forgotten_transactions)
-            .where(f.table_id == table_id, f.transaction_id.in_(some))
-            .values(forgotten_at_ms=NOW_MS)
-            for some in batched(sorted(kept), _AT_ONCE)
-        ]
-        statements.append(
-            sa.delete(forgotten_transactions).where(f.table_id == table_id, f.forgotten_at_ms < before_ms)
-        )
+        mine = f.table_id == table_id
 
         def work(connection: sa.Connection) -> None:
-            for statement in statements:
-                connection.execute(statement)
+            for some in batched(sorted(kept), _AT_ONCE):
+                named = sa.update(forgotten_transactions).where(mine, f.transaction_id.in_(some))
+                connection.execute(named.values(forgotten_at_ms=NOW_MS))
+            connection.execute(sa.delete(forgotten_transactions).where(mine, f.forgotten_at_ms < before_ms))
 
         self._database.write(work)
 

@@ -59,18 +59,11 @@ class FileStatistics:
                 replace those that are known: a column that is left out is unknown, and an empty map records that the
                 file was measured. With None the columns were not measured.
             deliver: Whether to enqueue the changed counts for the metastore.
-
-        Raises:
-            TableNotFoundError: The table is gone.
         """
         return self._database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
 
     def enqueue(self, table: Table, predicate: Predicate | None) -> int:
-        """Enqueue what is known of the partitions that a predicate leaves; return the number of messages.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Enqueue what is known of the partitions that a predicate leaves; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
@@ -84,11 +77,7 @@ class FileStatistics:
         return self._database.write(work)
 
     def enqueue_of(self, table: Table, names: Sequence[str]) -> int:
-        """Enqueue for the metastore what is known of partitions of these names; return the count of messages.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Enqueue for the metastore what is known of partitions of these names; return the count of messages."""
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))

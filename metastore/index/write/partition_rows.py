@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.clock import NOW_MS
-from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import (
     FILE,
     LOCK,
     PARTITION,
     file_of,
+    key_row,
     locked_row,
     partition_of,
     table_row_of,
@@ -68,11 +68,7 @@ class LivingPartitions:
         self._database = database
 
     def changed_after(self, table: Table, names: Sequence[str]) -> dict[str, int]:
-        """Return which of the names came, changed or went after the table's version, and the last version that did it.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Return which names came, changed or went after the table's version, and the last version that did it."""
         with self._database.reading() as connection:
             row = load_row_by_id(connection, table.table_id)
             return changed_after(connection, row, names, table.version)

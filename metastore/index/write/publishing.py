@@ -76,11 +76,7 @@ class Publications:
         self._database = database
 
     def last_delivery(self, table: Table) -> int:
-        """Return the number of the newest message; 0 where there is none. What messages up to it say is committed.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Return the number of the newest message; 0 where there is none. What messages up to it say is committed."""
 
         def work(connection: sa.Connection) -> int:
             # Messages are numbered before they are committed, and the table's while its row is held.
@@ -90,11 +86,7 @@ class Publications:
         return self._database.write(work, durable=False)
 
     def publish(self, table: Table, publication: Publication) -> int:
-        """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages."""
 
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))

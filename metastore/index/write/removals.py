@@ -134,10 +134,6 @@ class RecordedDeletions:
             self._taken = []
 
 
-_AT_ONCE = 5000
-"""Partitions whose rows are held in memory at a time."""
-
-
 class ReplacedFiles:
     """The files of the partitions that one write replaces."""
 
@@ -177,8 +173,7 @@ class ReplacedFiles:
             return
         for partition in ended:
             self._remove_unknown(partition)
-        for some in batched(ended, _AT_ONCE):
-            self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in some})
+        self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in ended})
 
     def remove_unregistered(self) -> None:
         """Remove what lies where no partition ends: in the directories of those that come."""

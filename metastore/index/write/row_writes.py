@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, partitions, trans
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import deferred_deletes
-from catalog_ext.metastore.index.write.applied import Rewrite
+from catalog_ext.metastore.index.write.applier import Rewrite
 from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
 from catalog_ext.metastore.index.write.partition_rows import (
@@ -87,12 +87,9 @@ class RowWrite:
         waiting: The number of partitions whose files are kept back.
     """
 
-    def __init__(
-        self, connection: sa.Connection, commit: Commit, write: CheckedWrite, applier: Applier,
-        removals: RecordedDeletions,
-    ) -> None:  # fmt: skip
+    def __init__(self, commit: Commit, write: CheckedWrite, applier: Applier, removals: RecordedDeletions) -> None:
         transaction = commit.transaction
-        self._connection = connection
+        self._connection = applier.connection
         self._staged = commit.all_files
         self._plan = transaction.plan
         self._id = transaction.transaction_id
@@ -102,7 +99,7 @@ class RowWrite:
         self._applier = applier
         self._table = applier.table
         self._stored = commit.stored
-        self._fixed = FixedSet(connection, self._table, transaction.base_version, write.unknown)
+        self._fixed = FixedSet(self._connection, self._table, transaction.base_version, write.unknown)
         self._replaced = ReplacedFiles(self._plan, write, self._table, removals)
         self.rows: int | None = 0
         self.bytes = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
@@ -95,13 +97,7 @@ class TransactionFiles:
 
 def documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
     """Yield the documents of a transaction's staged files, or of its removals, each read by itself."""
-    after: int | None = -1
-    while after is not None:
-        with database.reading() as connection:
-            number, payload = _next_document(connection, transaction_id, after, removal=removal)
-        if payload is not None:
-            yield payload
-        after = number
+    yield from _documents(database.reading, transaction_id, removal=removal)
 
 
 def other_files(transaction_id: str, table: str) -> InvalidInputError:
@@ -176,15 +172,19 @@ _STAGED = Prepared(
 )
 
 
-def _next_document(
-    connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
-) -> tuple[int | None, str | None]:
-    """Return the text of the next row of ``transaction_files``, and its number where more come after it; or None."""
-    asked = {"id": transaction_id, "removes": int(removal), "after": after}
-    row = _NEXT_DOCUMENT.row(connection, asked)
-    if row is None:
-        return None, None
-    return (row["number"] if row["number"] < row["last"] else None), row["payload"]
+def _documents(
+    reading: Callable[[], AbstractContextManager[sa.Connection]], transaction_id: str, *, removal: bool
+) -> Iterator[str]:
+    asked: dict[str, Any] = {"id": transaction_id, "removes": int(removal), "after": -1}
+    while True:
+        with reading() as connection:
+            row = _NEXT_DOCUMENT.row(connection, asked)
+        if row is None:
+            return
+        yield row["payload"]
+        if row["number"] == row["last"]:
+            return
+        asked["after"] = row["number"]
 
 
 def _next_statement() -> sa.Select[Any]:
@@ -223,8 +223,4 @@ def _staged_values(connection: sa.Connection, transaction_id: str) -> Iterator[J
 
 def documents_within(connection: sa.Connection, transaction_id: str, *, removal: bool) -> Iterator[str]:
     """Yield the documents of ``documents`` within a transaction."""
-    after: int | None = -1
-    while after is not None:
-        after, payload = _next_document(connection, transaction_id, after, removal=removal)
-        if payload is not None:
-            yield payload
+    yield from _documents(lambda: nullcontext(connection), transaction_id, removal=removal)

@@ -1,9 +1,10 @@
-"""The rows of transactions within a transaction of the database: written, loaded and locked."""
+"""The rows of transactions within a transaction of the database: written, loaded and locked; and their statements."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -19,8 +20,11 @@ from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
     tables,
+    transaction_claims,
+    transaction_files,
     transaction_locations,
     transactions,
+    waiting_files,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
@@ -258,3 +262,101 @@ _APPLICATION = Prepared(
         applications.c.table_id == sa.bindparam("table_id"), applications.c.app_hash == sa.bindparam("app_hash")
     )
 )
+
+
+_T = transactions.c
+OF_TABLE = "of_table_"
+_OF_TABLE = {**tables.c, "namespace": namespaces.c.name}
+WITH_TABLE = ROW.add_columns(*(column.label(f"{OF_TABLE}{name}") for name, column in _OF_TABLE.items())).select_from(
+    transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id).outerjoin(
+        namespaces, namespaces.c.namespace_id == tables.c.namespace_id
+    )
+)
+"""The query of a transaction's row with that of its table, whose columns begin with ``OF_TABLE``."""
+
+
+@cache
+def move_query(*, ends: bool, fails: bool) -> Prepared:
+    """Return the statement of ``IndexedTransactions.move``."""
+    values: dict[str, Any] = {"state": sa.bindparam("to")}
+    if ends:
+        values["ended_at_ms"] = NOW_MS
+        # Registrations look for ended transactions by the index of the lease, which has to end after them.
+        values["expires_at_ms"] = sa.case((_T.expires_at_ms < NOW_MS, NOW_MS), else_=_T.expires_at_ms)
+    if fails:
+        values["error"] = sa.bindparam("why")
+    from_ = _T.state.in_(sa.bindparam("from", expanding=True))
+    return Prepared(sa.update(transactions).where(_T.transaction_id == sa.bindparam("id"), from_).values(**values))
+
+
+def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
+    """Return the statement that deletes a transaction's rows; of a partition command that moves files perhaps none."""
+    t = transactions.c
+    id_: sa.BindParameter[str] = sa.bindparam("id")
+    statement = sa.delete(rows).where(rows.c.transaction_id == id_)
+    moves = sa.exists().where(t.transaction_id == id_, t.plan.like(MOVES))
+    return Prepared(statement.where(~moves) if unless_moving else statement)
+
+
+END_CLAIMS = _of_one(transaction_claims, unless_moving=False)
+END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
+FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
+
+
+def _uncommitted() -> sa.CompoundSelect[Any]:
+    t = transactions.c
+    table_id: sa.BindParameter[int] = sa.bindparam("table_id")
+    columns = sa.select(t.transaction_id, t.state)
+    # Two ranges of one index: databases do not see that in an OR.
+    not_shown = [
+        columns.where(t.table_id == table_id, condition, t.reserved == 1)
+        for condition in (t.version.is_(None), t.version > sa.bindparam("version"))
+    ]
+    undecided = t.state.in_([str(State.RESERVED), str(State.ABORTING), str(State.ABORTED)])
+    not_shown += [columns.where(condition, t.reserved == 1) for condition in (t.table_id.is_(None), undecided)]
+    waiting = (
+        sa.select(t.transaction_id, t.state)
+        .join(waiting_files, waiting_files.c.transaction_id == t.transaction_id)
+        .where(waiting_files.c.table_id == table_id)
+    )
+    return sa.union(*not_shown, waiting)
+
+
+UNCOMMITTED = _uncommitted()
+"""The query of ``IndexedTransactions.uncommitted_ids``."""
+
+
+_MOVING = _T.plan.like(MOVES)
+_HAS_STAGED = _T.transaction_id.in_(
+    sa.select(transaction_files.c.transaction_id).where(transaction_files.c.removal == 0)
+)
+_STATE: sa.ColumnElement[str] = sa.func.coalesce(_T.state, "")
+"""The state as an expression, which has no index: transactions that have ended are to be found by their lists."""
+
+MOVING = sa.union_all(
+    sa.select(transactions).where(_MOVING, _T.state.in_(sa.bindparam("in_flight", expanding=True))),
+    sa.select(transactions).where(_MOVING, _STATE.in_(sa.bindparam("ended", expanding=True)), _HAS_STAGED),
+)
+"""The query of ``IndexedTransactions.moving_commands``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What hardly ever is, and makes a listing of a table's directories one of a moment.
+
+    Attributes:
+        cleans: Whether a committed write, of any table, may still have to delete what it has replaced.
+        moves: Whether ``moving_commands`` has one, of any table, that is not committed.
+    """
+
+    cleans: bool
+    moves: bool
+
+
+_CLEANS = sa.exists().where(_T.state == str(State.COMMITTED))
+_MOVES = sa.or_(
+    sa.exists().where(_MOVING, _T.state.in_([str(State.RESERVED), str(State.ABORTING)])),
+    sa.exists().where(_MOVING, _STATE.in_([str(State.ABORTED)]), _HAS_STAGED),
+)
+AT_WORK = sa.select(sa.case((_CLEANS, 1), else_=0).label("cleans"), sa.case((_MOVES, 1), else_=0).label("moves"))
+"""The query of ``IndexedTransactions.at_work``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,13 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
-from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError
+from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import transaction_locations, transactions
+from catalog_ext.metastore.index.database.schema import tables, transaction_locations, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import transaction_queries as queries
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -30,6 +31,71 @@ if TYPE_CHECKING:
 _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
 
+_TABLE_ROW = (
+    sa.select(tables.c.location, tables.c.format, tables.c.options, NOW_MS.label("now_ms"))
+    .where(tables.c.table_id == sa.bindparam("table_id"))
+    .with_for_update(read=True, of=tables)
+)
+_DEAD = sa.select(transactions.c.transaction_id).where(
+    transactions.c.state.in_([str(state) for state in rows.IN_FLIGHT]), transactions.c.expires_at_ms < NOW_MS
+)
+_TABLE = Prepared(_TABLE_ROW)
+_TABLE_AND_DEAD = Prepared(_TABLE_ROW.add_columns(_DEAD.limit(1).scalar_subquery().label("dead")))
+
+
+class DeadWritersError(Exception):
+    """A writer's lease is over: the new write begins after the recovery of that transaction."""
+
+
+def replaced_meanwhile(table: str) -> ConflictError:
+    """Return the error of a statement that makes a table under a name that has changed its meaning."""
+    return ConflictError(
+        f"The table {table} was created, replaced, renamed or dropped by another statement since this one looked at "
+        "it. Nothing was written; run the statement again.",
+        {"table": table},
+    )
+
+
+def _same_request(known: Transaction, asked: Transaction) -> Transaction:
+    """Return the known transaction if both are the same write; ``InvalidInputError`` otherwise."""
+    of_both = [(each.table, each.operation, each.plan.asked.kind) for each in (known, asked)]
+    if of_both[0] != of_both[1]:
+        raise InvalidInputError(
+            f"The transaction {known.transaction_id} is a write to table {known.table} ({known.operation}): begin this "
+            "one with an id of its own.",
+            {"transaction": known.transaction_id, "table": known.table},
+        )
+    return known
+
+
+def _check_table(
+    connection: sa.Connection, transaction: Transaction, planned: PlannedFormat | None, *, looks: bool
+) -> int | None:
+    """Return the database's time if the table is where and as it was; None if it is gone, as the reservation finds."""
+    # Locked, so that an alteration of location or format comes before this, or sees the transaction and is refused.
+    with together(connection):
+        asked = (_TABLE_AND_DEAD if looks else _TABLE).asked(connection, {"table_id": transaction.table_id})
+    (row,) = asked() or (None,)
+    if row is None:
+        return None
+    if looks and row["dead"]:
+        raise DeadWritersError
+    location = row["location"]
+    if location != transaction.plan.location:
+        raise ConflictError(
+            f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
+            f"{location}. Nothing was written; run the statement again.",
+            {"table": transaction.table},
+        )
+    changed = planned and planned.changes(PlannedFormat(row["format"], json.loads(row["options"])))
+    if changed:
+        raise ConflictError(
+            f"The table {transaction.table} is read otherwise by now than when this statement was planned: {changed}. "
+            "Nothing was written; run the statement again.",
+            {"table": transaction.table},
+        )
+    return int(row["now_ms"])
+
 
 def _insert(
     connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
@@ -41,9 +107,9 @@ def _insert(
         replaces = rows.table_id_of(connection, TableIdentifier.parse(transaction.table))
         # Another table may have got the name since, with the same version numbers.
         if replaces != replaced and not isinstance(transaction.plan.asked, Create):
-            raise queries.replaced_meanwhile(transaction.table)
+            raise replaced_meanwhile(transaction.table)
     else:
-        now = queries.check_table(connection, transaction, planned, looks=looks)
+        now = _check_table(connection, transaction, planned, looks=looks)
     if now is None:
         now = now_ms(connection)
     begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
@@ -52,19 +118,19 @@ def _insert(
 
 
 class IndexedTransactions:
-    """The rows of transactions."""
+    """The rows of transactions.
+
+    A method that loads a transaction raises ``TransactionNotFoundError`` where there is none, or vacuum has forgotten
+    it.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def begin(
-        self,
-        transaction: Transaction,
-        replaced: int | None = None,
-        planned: PlannedFormat | None = None,
-        *,
+        self, transaction: Transaction, replaced: int | None = None, planned: PlannedFormat | None = None, *,
         looks: bool = False,
-    ) -> Transaction:
+    ) -> Transaction:  # fmt: skip
         """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
         It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is
@@ -96,7 +162,7 @@ class IndexedTransactions:
                 row = rows.find_row(connection, transaction.transaction_id)
             if row is None:
                 raise
-            return queries.same_request(rows.from_row(row), transaction)
+            return _same_request(rows.from_row(row), transaction)
 
     def finish(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.
@@ -106,26 +172,16 @@ class IndexedTransactions:
         return self.move(transaction_id, (State.COMMITTED,), State.FINISHED)
 
     def load(self, transaction_id: str) -> Transaction:
-        """Return the transaction of this id.
-
-        Raises:
-            TransactionNotFoundError: There is none, or vacuum has forgotten it.
-        """
+        """Return the transaction of this id."""
         with self._database.reading() as connection:
             return rows.load_within(connection, transaction_id)
 
     def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
-        """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
-
-        Raises:
-            TransactionNotFoundError: There is none, or vacuum has forgotten it.
-        """
+        """Return the transaction of this id, and its table as it is now; None where it has none, or no longer."""
         with self._database.reading() as connection:
-            found: Any = connection.execute(queries.WITH_TABLE, {"id": transaction_id}).mappings()
+            found: Any = connection.execute(rows.WITH_TABLE, {"id": transaction_id}).mappings()
             row = rows.usable(found.one_or_none(), transaction_id)
-            table = {
-                name.removeprefix(queries.OF_TABLE): row[name] for name in row if name.startswith(queries.OF_TABLE)
-            }
+            table = {name.removeprefix(rows.OF_TABLE): row[name] for name in row if name.startswith(rows.OF_TABLE)}
             transaction = rows.with_locations(connection, rows.from_row(row))
         return transaction, None if table["table_id"] is None else table_from_row(table)
 
@@ -133,7 +189,6 @@ class IndexedTransactions:
         """Keep where an open transaction puts files of partitions, and return it; what it had before stays as it was.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is not open any more.
         """
 
@@ -173,13 +228,9 @@ class IndexedTransactions:
         return self._database.write(locked)
 
     def all(
-        self,
-        table_id: int | None = None,
-        *,
-        states: Collection[State] | None = None,
-        expired: bool = False,
+        self, table_id: int | None = None, *, states: Collection[State] | None = None, expired: bool = False,
         limit: int | None = None,
-    ) -> list[Transaction]:
+    ) -> list[Transaction]:  # fmt: skip
         """Return transactions, newest first: of a table, in some states, with a lease that is over."""
         t = transactions.c
         statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
@@ -223,15 +274,15 @@ class IndexedTransactions:
 
         def work(connection: sa.Connection) -> bool:
             ends = to in (State.ABORTED, State.FINISHED)
-            if queries.move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
+            if rows.move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
                 return False
             if to in (State.ABORTING, State.ABORTED):
                 # A command's files have to be moved back first: until then its claims keep the partitions.
-                (queries.END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else queries.END_CLAIMS).run(connection, mine)
+                (rows.END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else rows.END_CLAIMS).run(connection, mine)
             if ends:
                 rows.forget_locations(connection, transaction_id)
                 # A slow mover may have died with one of a command's files: that is to be put back, too.
-                queries.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
+                rows.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
         # What is finished twice is finished: a clean-up finds nothing more to remove.
@@ -241,9 +292,6 @@ class IndexedTransactions:
         """Mark an open transaction as reserved: the index may have forgotten that it was.
 
         An undoing then removes its files wherever they are, also under their final names.
-
-        Raises:
-            TransactionNotFoundError: There is no such transaction.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -293,7 +341,7 @@ class IndexedTransactions:
         time before it was, and cannot know that it was not committed.
         """
         with self._database.reading() as connection:
-            found = connection.execute(queries.UNCOMMITTED, {"table_id": table_id, "version": version}).all()
+            found = connection.execute(rows.UNCOMMITTED, {"table_id": table_id, "version": version}).all()
         return {row.transaction_id: State(row.state) for row in found}
 
     def moving_commands(
@@ -309,11 +357,11 @@ class IndexedTransactions:
         ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
         in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
         with self._database.reading() as connection:
-            found: Any = connection.execute(queries.MOVING, {"in_flight": in_flight, "ended": ended}).mappings().all()
+            found: Any = connection.execute(rows.MOVING, {"in_flight": in_flight, "ended": ended}).mappings().all()
         return [rows.from_row(row) for row in found]
 
-    def at_work(self) -> queries.AtWork:
+    def at_work(self) -> rows.AtWork:
         """Return whether others may be deleting or moving files that a listing finds."""
         with self._database.reading() as connection:
-            row = connection.execute(queries.AT_WORK).one()
-        return queries.AtWork(bool(row.cleans), bool(row.moves))
+            row = connection.execute(rows.AT_WORK).one()
+        return rows.AtWork(bool(row.cleans), bool(row.moves))

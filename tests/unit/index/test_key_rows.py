@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database import keys as database_keys
-from catalog_ext.metastore.index.database.keys import KeyRows, has_long_key, key_row
 from catalog_ext.metastore.index.database.prepared import insert_rows
+from catalog_ext.metastore.index.database.rows import KeyRows, has_long_key, key_row
 from catalog_ext.metastore.model.typed_values import checked_values
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import Key
