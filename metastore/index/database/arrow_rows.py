@@ -72,8 +72,7 @@ def stream(
             is spilled.
 
     Raises:
-        IndexUnavailableError: The database is gone or locked, or many streams are read that do not end.
-        IndexDatabaseError: It refused the query.
+        IndexUnavailableError: Many streams are read that do not end.
     """
     read = _in_turn(database, _read(database, statement, schema, enough if spills else None))
     batches = _batches(read, step, at_end)
@@ -195,11 +194,8 @@ def spill_file() -> Iterator[Path]:
 def spill(connection: sa.Connection, query: SentQuery, schema: pa.Schema, file: Path) -> None:
     """Write the rows of a query to a file, in the order in which SQLite finds them.
 
-    Args:
-        connection: Of the index. Its transaction ends: a file cannot be attached within one.
-        query: A SELECT without an order and without CTEs, with as many columns as the schema.
-        schema: Of the rows.
-        file: An empty file.
+    The file is empty. The connection's transaction ends: a file cannot be attached within one. The query is a SELECT
+    without an order and without CTEs, with as many columns as the schema.
 
     Raises:
         sqlite3.Error: SQLite cannot run the query, or the disk of the file is full.

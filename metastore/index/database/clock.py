@@ -73,14 +73,7 @@ def insert_version(
 ) -> None:  # fmt: skip
     """Add a row at the time of the database, or at that of the version before where that is later.
 
-    Args:
-        connection: In the transaction that makes the version.
-        table_id: The table's number.
-        version: The version.
-        operation: Makes the version, for the history.
-        summary: JSON.
-        transaction_id: Of a write.
-        first_file_id: The number that the version's first new file has got.
+    The summary is JSON, ``first_file_id`` the number that the version's first new file has got.
     """
     values = (table_id, version, operation, summary, transaction_id, first_file_id)
     new = {f"new_{name}": value for name, value in zip(_GIVEN, values, strict=True)}

@@ -93,8 +93,8 @@ class RetryAfter(Exception):
 class Database:
     """A pool of connections with our transactions, error translation and statement count.
 
-    Args:
-        url: A URL that ``catalog_ext.metastore.index.database.urls.parse_url`` made.
+    Each method that sends statements raises ``IndexUnavailableError`` where the database is gone or locked, and
+    ``IndexDatabaseError`` where it refuses one. ``urls.parse_url`` makes the URL.
     """
 
     def __init__(self, url: URL) -> None:
@@ -185,10 +185,6 @@ class Database:
         Args:
             streams: Whether rows are fetched as the database has them: PostgreSQL keeps no cursor without a
                 transaction, which otherwise only costs two more messages.
-
-        Raises:
-            IndexUnavailableError: The database is gone or locked.
-            IndexDatabaseError: It refused a statement.
         """
         with translated(self.shown), self.engine.connect() as connection:
             alone = self.dialect == "postgresql" and not streams
@@ -227,8 +223,6 @@ class Database:
 
         Raises:
             ConflictError: It lost several times in a row.
-            IndexUnavailableError: The database is gone or locked.
-            IndexDatabaseError: It refused a statement.
             IndexRestoredError: The index was put back to an earlier time.
         """
         self._note_replaced_file()

@@ -36,11 +36,6 @@ _WRITE_LOCK_ASKED_EVERY_S = 0.003
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
-def _timeout_s(url: URL) -> float:
-    text = url.query.get("timeout")
-    return float(text) if isinstance(text, str) else BUSY_TIMEOUT_S
-
-
 def make_engine(url: URL) -> sa.Engine:
     """Return the engine of a URL that ``parse_url`` made, with a pool of connections and our listeners.
 
@@ -117,12 +112,9 @@ def _sqlite_engine(url: URL) -> sa.Engine:
         sa.event.listen(engine, "connect", partial(_note_file, Path(url.database)))
         sa.event.listen(engine, "checkout", partial(_require_same_file, Path(url.database)))
     sa.event.listen(engine, "connect", _prepare_sqlite)
-    wait_s = _timeout_s(url)
-
-    def begin(connection: sa.Connection) -> None:
-        _begin_sqlite(connection, wait_s)
-
-    sa.event.listen(engine, "begin", begin)
+    timeout = url.query.get("timeout")
+    wait_s = float(timeout) if isinstance(timeout, str) else BUSY_TIMEOUT_S
+    sa.event.listen(engine, "begin", partial(_begin_sqlite, wait_s))
     return engine
 
 
@@ -189,7 +181,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: sa.Connection, wait_s: float) -> None:
+def _begin_sqlite(wait_s: float, connection: sa.Connection) -> None:
     execution = connection.get_execution_options()
     driver: Any = connection.connection.dbapi_connection
     if not execution.get("catalog_ext_write", False):

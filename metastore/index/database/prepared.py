@@ -24,13 +24,10 @@ _NOTHING: Parameters = {}
 
 
 class Prepared:
-    """A statement with named parameters; one that is an IN's expanding list is given as a list.
+    """A statement with named parameters and constants; a parameter that is an IN's expanding list is given as a list.
 
     Each method raises ``DBAPIError`` where the database refuses the statement or is gone; in a block of ``together``
     it may be raised at the block's end.
-
-    Args:
-        statement: The statement. A constant of it stays as it is.
     """
 
     def __init__(self, statement: sa.Executable) -> None:
@@ -133,11 +130,7 @@ def together(connection: sa.Connection) -> Iterator[None]:
 
 
 def _sent(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> Any:  # noqa: ANN401 -- its cursor
-    """Send a statement in the driver's style; with ``many``, once for each of the values.
-
-    Raises:
-        DBAPIError: The database refused it, or is gone.
-    """
+    """Send a statement in the driver's style; with ``many``, once for each of the values."""
     if not connection.in_transaction():
         connection.begin()
     cursor: Any = connection.connection.cursor()

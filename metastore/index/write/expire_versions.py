@@ -50,8 +50,8 @@ class Versions:
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
         """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
-        The versions are refused to readers before the first row is gone. The work depends on
-        the rows that have ended, not on the size of the table.
+        The versions are refused to readers before the first row is gone. The work depends on the rows that have ended,
+        not on the size of the table.
 
         Args:
             table_id: The table's number.

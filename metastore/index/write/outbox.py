@@ -65,7 +65,6 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
         "created_at_ms": NOW_MS if at_ms is None else at_ms,
         "attempts": 0,
         "next_attempt_at_ms": 0,
-        "last_error": None,
     }
     connection.execute(sa.insert(outbox).values(**row))
 

@@ -172,9 +172,7 @@ def lock_with_transaction(
     The queries are asked with the locks held, together with them.
 
     Raises:
-        TableNotFoundError: The table is gone.
-        TransactionNotFoundError: There is no such transaction.
-        IndexNotAtHeadError: As ``transactions.load_row``.
+        TableNotFoundError, TransactionNotFoundError, IndexNotAtHeadError: As ``lock_table`` and ``load_row``.
     """
     with together(connection):
         table = LOCK.asked(connection, {"table_id": transaction.table_id})

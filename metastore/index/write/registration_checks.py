@@ -30,7 +30,7 @@ from catalog_ext.metastore.index.write.transaction_files import documents_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -72,15 +72,12 @@ class DeletedFilesError(ConflictError):
         return error
 
 
-def _since() -> sa.ColumnElement[int]:
-    """Return a time before the files were listed, as SQL."""
-    own = transactions.alias("own")
-    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
-    return sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
-
-
+_OWN = transactions.alias("own")
+_BEGAN = sa.select(_OWN.c.began_at_ms).where(_OWN.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
+_SINCE = sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), _BEGAN)
+"""A time before the files were listed."""
 _IS_OTHERS = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
-_ENDED_SINCE = _T.ended_at_ms >= _since()
+_ENDED_SINCE = _T.ended_at_ms >= _SINCE
 _MAY_HAVE_DELETED = sa.and_(_ENDED_SINCE, sa.or_(_IS_OTHERS, _T.operation == VACUUM))
 """Of the table's own statements the versions of partitions say enough, but for vacuum, which makes none."""
 
@@ -92,7 +89,7 @@ def _deleting() -> sa.Select[Any]:
     files that are gone. One that was undone has moved files back from where the directory had them. The lease ends
     after both: that condition is the one that the index has.
     """
-    ended = (_T.expires_at_ms >= _since(), _ENDED_SINCE)
+    ended = (_T.expires_at_ms >= _SINCE, _ENDED_SINCE)
     deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))
     return sa.select(transactions).where(
         _T.transaction_id != sa.bindparam("mine"),
@@ -119,18 +116,13 @@ _FORGOTTEN = Prepared(
 def require_unclaimed(
     connection: sa.Connection,
     table: Table,
-    registered: Callable[[], Mapping[str, Mapping[str, DataFile]]],
+    added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
     transaction_id: str = "",
     listed_at_ms: int | None = None,
 ) -> None:
     """Return if no transaction is deleting or moving a file that is registered, or may have since it was listed.
 
-    Args:
-        connection: Holds the lock of the table's row.
-        table: The table that gets the files.
-        registered: Returns the files by directory and name, without files that the transaction itself has written.
-        transaction_id: The transaction that registers them, if one does.
-        listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
+    The arguments are those of ``reservation_checks.require_registrable``.
 
     Raises:
         DeletedFilesError: One is. Nothing was changed.
@@ -141,7 +133,10 @@ def require_unclaimed(
     if is_sqlite and not _DELETING.rows(connection, asked) and not any_undeleted(connection):
         # Only one process writes at a time, so that no deletion begins before this transaction ends.
         return
-    found = {directory: files for directory, files in registered().items() if files}
+    found: dict[str, dict[str, DataFile]] = {}
+    for _, directory, files in added():
+        if files:
+            found.setdefault(directory, {}).update((file.path, file) for file in files)
     if not found:
         return
     spellings = other_spellings(connection, list(found)).items()

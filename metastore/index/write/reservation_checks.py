@@ -65,12 +65,9 @@ def check_name(
 ) -> int | None:
     """Return the number of the table that a creation replaces; None where there is none.
 
-    Args:
-        connection: In a transaction that holds the lock of the namespace.
-        row: The transaction's.
-        asked: The creation.
-        reserved: Whether ``reserve`` has compared the table with the base version. Since then its claim on the table
-            stops other statements, and what a repair registers stays where it is, for the new table.
+    ``connection`` holds the lock of the namespace. Where the transaction, given by its row, is ``reserved``, the table
+    was compared with the base version. Since then its claim on the table stops other statements, and what a repair
+    registers stays where it is, for the new table.
 
     Raises:
         TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
@@ -128,14 +125,7 @@ def require_registrable(
         DeletedFilesError: They cannot. Nothing was changed.
         RetryAfter: A DELETE of everything has not listed all its files yet.
     """
-
-    def registered() -> dict[str, dict[str, DataFile]]:
-        found: dict[str, dict[str, DataFile]] = {}
-        for _, directory, files in added():
-            found.setdefault(directory, {}).update((file.path, file) for file in files)
-        return found
-
-    require_unclaimed(connection, table, registered, transaction_id, listed_at_ms)
+    require_unclaimed(connection, table, added, transaction_id, listed_at_ms)
     if base_version is not None and table.version != base_version + 1:
         _require_undisturbed(connection, table, base_version, {name: place for name, place, files in added() if files})
 

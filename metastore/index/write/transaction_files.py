@@ -48,8 +48,7 @@ class TransactionFiles:
                 then records nothing. None where no call is repeated.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not open any more.
+            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
             StagedFileMissingError: The index does not remember all of those that have gone before.
             InvalidInputError: Other files are recorded in their place.
         """
@@ -73,8 +72,7 @@ class TransactionFiles:
         """Make these the staged files of an open transaction, in place of those that an earlier call has recorded.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not open any more.
+            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -187,22 +185,17 @@ def _documents(
         asked["after"] = row["number"]
 
 
-def _next_statement() -> sa.Select[Any]:
-    t = transaction_files.c
-    mine = (t.transaction_id == sa.bindparam("id"), t.removal == sa.bindparam("removes"))
-    last = sa.select(sa.func.max(t.number)).where(*mine).correlate(None).scalar_subquery()
-    statement = sa.select(t.number, t.payload, last.label("last")).where(*mine, t.number > sa.bindparam("after"))
-    return statement.order_by(t.number).limit(1)
-
-
-_NEXT_DOCUMENT = Prepared(_next_statement())
-
-
-ANY_STAGED = Prepared(
-    sa.select(transaction_files.c.number)
-    .where(transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0)
+_F = transaction_files.c
+_OF_KIND = (_MINE, _F.removal == sa.bindparam("removes"))
+_LAST_OF_KIND = sa.select(sa.func.max(_F.number)).where(*_OF_KIND).correlate(None).scalar_subquery()
+_NEXT_DOCUMENT = Prepared(
+    sa.select(_F.number, _F.payload, _LAST_OF_KIND.label("last"))
+    .where(*_OF_KIND, _F.number > sa.bindparam("after"))
+    .order_by(_F.number)
     .limit(1)
 )
+
+ANY_STAGED = Prepared(sa.select(_F.number).where(_MINE, _F.removal == 0).limit(1))
 """The query of a document of staged files."""
 
 

@@ -36,14 +36,12 @@ _ADDED = ("total_partitions", "total_files", "total_bytes", "counted_rows", "unc
 _SET = ("version", "next_partition_number", "next_file_id", "has_long_keys", "has_descriptors")
 
 
-def _update_table() -> sa.Update:
-    t = tables.c
-    given: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in (*_ADDED, *_SET)}
-    values = {**given, **{name: t[name] + given[name] for name in _ADDED}}
-    return sa.update(tables).where(t.table_id == sa.bindparam("id")).values(values)
-
-
-_UPDATE_TABLE = Prepared(_update_table())
+_NEW: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in (*_ADDED, *_SET)}
+_UPDATE_TABLE = Prepared(
+    sa.update(tables)
+    .where(tables.c.table_id == sa.bindparam("id"))
+    .values({**_NEW, **{name: tables.c[name] + _NEW[name] for name in _ADDED}})
+)
 
 
 def _write_counters(applier: Applier) -> None:
