@@ -129,21 +129,23 @@ class ArrowConnections:
             state = getattr(error, "sqlstate", None) or ""
             said_by_driver = getattr(getattr(error, "status_code", None), "name", None)
             if state.startswith(AWAY_STATES) if state else said_by_driver not in _NO_FAULT_OF_THE_DATABASE:
-                raise self._unavailable(
-                    f"cannot be reached or used: {text}. Check that the database is running and that the address and "
-                    "credentials are right."
-                ) from error
+                unreachable = IndexUnavailableError(
+                    f"The index {self._shown} cannot be reached or used: {text}. Check that the database is running "
+                    "and that the address and credentials are right.",
+                    {"index": self._shown},
+                )
+                raise failed(Subject.INDEX, unreachable) from error
             raise self._refused(text) from error
         except (OSError, pa.ArrowException) as error:
             # pyarrow raises these where a result breaks off after its first batch, without the SQLSTATE.
             text = next(iter(str(error).splitlines()), "")[:300]
             if _OF_A_STATEMENT in text and "cancel" not in text:
                 raise self._refused(text) from error
-            broken_off = f"broke off its answer: {text}. Check that the database is running."
-            raise self._unavailable(broken_off) from error
-
-    def _unavailable(self, what: str) -> CatalogExtError:
-        return failed(Subject.INDEX, IndexUnavailableError(f"The index {self._shown} {what}", {"index": self._shown}))
+            gone = IndexUnavailableError(
+                f"The index {self._shown} broke off its answer: {text}. Check that the database is running.",
+                {"index": self._shown},
+            )
+            raise failed(Subject.INDEX, gone) from error
 
     def _refused(self, text: str) -> CatalogExtError:
         refused = IndexDatabaseError(f"The index {self._shown} refused a statement: {text}.", {"index": self._shown})

@@ -29,13 +29,10 @@ _FEW_NAMES = 1000
 COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
 """The counts of an applier that the history has for every commit."""
 
-
 _ADDED = ("total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions")
 """The columns of ``tables`` to which ``PartitionSums.totals`` are added, in that order."""
 
 _SET = ("version", "next_partition_number", "next_file_id", "has_long_keys", "has_descriptors")
-
-
 _NEW: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in (*_ADDED, *_SET)}
 _UPDATE_TABLE = Prepared(
     sa.update(tables)
