@@ -109,8 +109,10 @@ def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enoug
         return
     with ExitStack() as kept:
         with database.reading(streams=True) as connection:
-            result = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS).execute(statement)
             is_sqlite = connection.dialect.name == "sqlite"
+            if not is_sqlite:
+                connection = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS)
+            result = connection.execute(statement)
             # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
             fetch = result.cursor.fetchmany if is_sqlite else result.fetchmany
             rows = fetch(FEW_ROWS)
