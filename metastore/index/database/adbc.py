@@ -31,7 +31,6 @@ _PREFER_INDEXES = "SET random_page_cost = 1.1"
 _NO_FAULT_OF_THE_DATABASE = frozenset({"INVALID_ARGUMENT", "INVALID_DATA", "NOT_IMPLEMENTED"})
 """What the driver says without an SQLSTATE where it cannot send a statement or read its answer."""
 
-
 _OF_A_STATEMENT = ": ERROR:"
 """The severity in the database's words for a failure of the statement; a connection that ends has FATAL."""
 

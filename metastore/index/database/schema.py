@@ -64,8 +64,7 @@ tables = sa.Table(
 
 table_versions = sa.Table(
     "table_versions", metadata,
-    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("table_id"), key("version"),
     sa.Column("operation", ExactText(64), nullable=False),
     big("committed_at_ms"),
     text("summary"),
@@ -75,8 +74,7 @@ table_versions = sa.Table(
 
 partitions = sa.Table(
     "partitions", metadata,
-    sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("begin_version", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("partition_id"), key("begin_version"),
     big("end_version"),
     big("table_id"),
     text("name"),
@@ -84,10 +82,7 @@ partitions = sa.Table(
     *(sa.Column(f"k{i}", ExactText(MAX_KEY_BYTES), nullable=True) for i in range(1, KEY_COLUMNS + 1)),
     text("location", nullable=True),
     sa.Column("in_metastore", sa.SmallInteger, nullable=False),
-    big("n_files"),
-    big("n_bytes"),
-    big("n_rows", nullable=True),
-    big("created_at_ms"),
+    big("n_files"), big("n_bytes"), big("n_rows", nullable=True), big("created_at_ms"),
     big("descriptor_id", nullable=True),
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
@@ -142,8 +137,7 @@ partition_sums = sa.Table(
 
 files = sa.Table(
     "files", metadata,
-    sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("file_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("partition_id"), key("file_id"),
     big("begin_version"),
     big("end_version"),
     text("path"),
@@ -173,11 +167,9 @@ outbox = sa.Table(
 
 dropped_tables = sa.Table(
     "dropped_tables", metadata,
-    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("table_id"),
     big("dropped_at_ms"),
-    text("name", nullable=True),
-    text("location", nullable=True),
-    text("directory", nullable=True),
+    text("name", nullable=True), text("location", nullable=True), text("directory", nullable=True),
 )  # fmt: skip
 """Tables whose name is gone, and whose rows or (where there is a location) files are still to be removed."""
 
@@ -272,8 +264,7 @@ waiting_files = sa.Table(
 
 file_statistics = sa.Table(
     "file_statistics", metadata,
-    key("partition_id"),
-    key("file_id"),
+    key("partition_id"), key("file_id"),
     text("statistics"),
     sqlite_with_rowid=False,
 )  # fmt: skip

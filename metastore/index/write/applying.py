@@ -139,7 +139,7 @@ class Applying:
         outcome = self._apply(applier, source)
         state = State.FINISHED if self._commit.is_staging_removed and self._removals.are_none else State.COMMITTED
         with together(self._connection) if not delivers and self._is_plain(applier) else nullcontext():
-            if creation or self._changes_something(applier):
+            if creation or any(getattr(applier, name) for name in COUNTS):
                 applier.flush()
                 outcome = self._record(applier, outcome, deliver=delivers)
                 if self._ends_everything:
@@ -230,10 +230,6 @@ class Applying:
             bytes=n_bytes,
             waiting=waiting,
         )
-
-    @staticmethod
-    def _changes_something(applier: Applier) -> bool:
-        return any(getattr(applier, name) for name in COUNTS)
 
     def _collect_replaced(self, old: Table) -> None:
         """Collect the files of a table that is replaced; those of an external one only where the new one lies there.

@@ -87,9 +87,9 @@ class ClaimChecks:
     """
 
     def __init__(self, connection: sa.Connection, known: Transaction) -> None:
-        self._connection = connection
+        self.connection = connection
         self._known = known
-        self._id = known.transaction_id
+        self.transaction_id = known.transaction_id
         self.without_write: list[int] | None = None
 
     def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
@@ -99,7 +99,7 @@ class ClaimChecks:
             both = mine.covers is not None and theirs.covers is not None
             existing: Sequence[str] = ()
             if both and version is None:
-                existing = [found.name for found in matching(self._connection, table, predicate or TRUE)]
+                existing = [found.name for found in matching(self.connection, table, predicate or TRUE)]
             elif both and version is not None:
                 ended.add(version)
             collision = mine.collision(theirs, existing)
@@ -108,15 +108,15 @@ class ClaimChecks:
         return ended
 
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
-        asked = {"table_id": table.table_id, "mine": self._id, "base": base}
+        asked = {"table_id": table.table_id, "mine": self.transaction_id, "base": base}
         # Two writes that only add do not conflict.
         statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
         found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
-            found.extend(statement.rows(self._connection, asked))
+            found.extend(statement.rows(self.connection, asked))
         elif mine.names:
             for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
-                found.extend(statement.rows(self._connection, {**asked, "hashes": list(chunk)}))
+                found.extend(statement.rows(self.connection, {**asked, "hashes": list(chunk)}))
         others: dict[str, tuple[int | None, Claims]] = {}
         for row in found:
             other = row["transaction_id"]
@@ -132,7 +132,7 @@ class ClaimChecks:
 
     def with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
         """Return the claims of a transaction with what its plan's predicate covers."""
-        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]), checked=True)
+        plan = plan_from_dict(json.loads(rows.load_row(self.connection, transaction_id)["plan"]), checked=True)
         return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
 
     def require_unchanged(
@@ -146,20 +146,17 @@ class ClaimChecks:
             partitions.c.begin_version > base,
             sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
         )
-        named = by_values(self._connection, table, list(mine.names.values()), changed)
+        named = by_values(self.connection, table, list(mine.names.values()), changed)
         self._raise_if_changed(table, named, versions)
         if predicate is not None:
-            self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
+            self._raise_if_changed(table, matching(self.connection, table, predicate, changed), versions)
 
     def repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        if self.without_write is not None and (table.table_id, base) == (
-            self._known.table_id,
-            self._known.base_version,
-        ):
+        of_known = (self._known.table_id, self._known.base_version)
+        if self.without_write is not None and (table.table_id, base) == of_known:
             return self.without_write
-        found = WITHOUT_WRITE.rows(self._connection, {"table_id": table.table_id, "base": base})
-        return [row["version"] for row in found]
+        return WITHOUT_WRITE.scalars(self.connection, {"table_id": table.table_id, "base": base})
 
     def _raise_if_changed(self, table: Table, found: Iterator[Partition], versions: Collection[int]) -> None:
         for partition in found:
@@ -210,11 +207,9 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
 class PlaceClaims:
     """The directories that one command chooses, under the lock of its table's row."""
 
-    def __init__(
-        self, connection: sa.Connection, transaction_id: str, plan: WritePlan, checks: ClaimChecks, table: Table
-    ) -> None:
-        self._connection = connection
-        self._id = transaction_id
+    def __init__(self, checks: ClaimChecks, plan: WritePlan, table: Table) -> None:
+        self._connection = checks.connection
+        self._id = checks.transaction_id
         self._plan = plan
         self._checks = checks
         self._table = table

@@ -132,7 +132,9 @@ class Commits:
             _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(kept)
             return _outcome(applier, record(applier, operation, summary or {}, deliver=deliver))
 
-        outcome = self._written(work, presume_new=_are_many_new(kept))
+        # To look for each of many partitions first would take long.
+        presume_new = sum(isinstance(c, AddPartition) for c in kept) >= _MANY
+        outcome = self._written(work, presume_new=presume_new)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
@@ -287,11 +289,6 @@ def _outcome(applier: Applier, deliveries: int) -> AppliedChanges:
         files_removed=applier.files_removed,
         deliveries=deliveries,
     )
-
-
-def _are_many_new(changes: Sequence[Change]) -> bool:
-    """Return whether so many partitions come that to look for each of them first would take long."""
-    return sum(isinstance(c, AddPartition) for c in changes) >= _MANY
 
 
 def _worth_committing(changes: Sequence[Change]) -> list[Change]:

@@ -193,8 +193,7 @@ class Outbox:
     def find(self, outbox_id: int) -> Delivery | None:
         """Return the message of a number, or None."""
         with self._database.reading() as connection:
-            row = connection.execute(_DELIVERIES.where(outbox.c.outbox_id == outbox_id)).one_or_none()
-        return None if row is None else _delivery(row)
+            return next(iter(_pending(connection, 1, outbox_id - 1, outbox.c.outbox_id == outbox_id)), None)
 
     def count(self) -> int:
         """Return how many messages there are, due or not."""

@@ -31,7 +31,7 @@ from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
-from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
+from catalog_ext.metastore.index.write.transaction_rows import LOCKED_ROW, usable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
@@ -176,14 +176,15 @@ def lock_with_transaction(
     """
     with together(connection):
         table = LOCK.asked(connection, {"table_id": transaction.table_id})
-        row = ask_locked_row(connection, transaction.transaction_id)
+        own = LOCKED_ROW.asked(connection, {"id": transaction.transaction_id})
         others = [query.asked(connection, parameters) for query, parameters in more]
     (found,) = table() or (None,)
     if found is None:
         raise gone_meanwhile(transaction.table)
     locked = table_row_of(found)
     require_complete(locked.table.table_id, locked.table.floor)
-    return locked, row(), [other() for other in others]
+    (row,) = own() or (None,)
+    return locked, usable(row, transaction.transaction_id), [other() for other in others]
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:
@@ -203,11 +204,9 @@ def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[Ta
     asked, table_id = transaction.plan.asked, transaction.table_id or 0
     if not isinstance(asked, ExchangePartitions):
         return lock_table(connection, table_id, transaction.table), None
-    if asked.source_id < table_id:
-        source = lock_table(connection, asked.source_id, asked.source)
-        return lock_table(connection, table_id, transaction.table), source
-    locked = lock_table(connection, table_id, transaction.table)
-    return locked, lock_table(connection, asked.source_id, asked.source)
+    both = sorted({table_id: transaction.table, asked.source_id: asked.source}.items())
+    locked = {number: lock_table(connection, number, shown) for number, shown in both}
+    return locked[table_id], locked[asked.source_id]
 
 
 def by_values(

@@ -99,8 +99,10 @@ class Publications:
             _publish_orphans(connection, now)
             count = _publish_definition(connection, now, publication)
             if publication.dropped:
-                gone = PartitionChanges(dropped=_gone(connection, now, publication))
-                count += enqueue_changes(connection, now, gone, at_ms)
+                # Those whose values have come into the index since they were compared stay.
+                there = successors(connection, now, publication.dropped)
+                gone = [name for name in publication.dropped if partition_values(name) not in there]
+                count += enqueue_changes(connection, now, PartitionChanges(dropped=gone), at_ms)
             for found in _chosen(connection, now, None if publication.create else publication.partitions):
                 count += enqueue_changes(connection, now, PartitionChanges(altered=found), at_ms)
             return count
@@ -153,12 +155,6 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
         return
     for page in living_pages(connection, table, PAGE):
         yield [partition for partition in page if partition.in_metastore]
-
-
-def _gone(connection: sa.Connection, table: Table, publication: Publication) -> list[str]:
-    """Return the names to drop, but those whose values have come into the index since they were compared."""
-    there = successors(connection, table, publication.dropped)
-    return [name for name in publication.dropped if partition_values(name) not in there]
 
 
 def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:

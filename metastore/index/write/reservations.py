@@ -237,7 +237,7 @@ class Reservation:
         if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
         # A writer that goes to a directory that the command chooses meets its claim.
-        places = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
+        places = PlaceClaims(self._checks, self._plan, table).claims()
         self._claim(places, table.table_id, exclusive=1)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)

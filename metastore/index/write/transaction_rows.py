@@ -32,7 +32,7 @@ from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from catalog_ext.metastore.model.identifiers import TableIdentifier
 
@@ -121,11 +121,6 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
     )
 
 
-def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
-    """Load a transaction as ``IndexedTransactions.load``, within a transaction of the database."""
-    return with_locations(connection, from_row(load_row(connection, transaction_id)))
-
-
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
     """Return the transaction with the locations that its tasks have asked for, and those that it needs besides.
 
@@ -209,30 +204,16 @@ def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, A
     return row
 
 
-def ask_locked_row(connection: sa.Connection, transaction_id: str) -> Callable[[], Mapping[str, Any]]:
-    """Ask for the transaction's row as ``load_row`` with a lock; what is returned gives it, or raises what that does.
-
-    It may be sent with others (``together``).
-    """
-    asked = _LOCKED_ROW.asked(connection, {"id": transaction_id})
-
-    def answer() -> Mapping[str, Any]:
-        (row,) = asked() or (None,)
-        return usable(row, transaction_id)
-
-    return answer
-
-
 def find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
     """Return the row of a transaction, or None."""
-    return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
+    return (LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
 
 ROW = sa.select(transactions, NOW_MS.label("now_ms"), revision_column().label("revision")).where(
     transactions.c.transaction_id == sa.bindparam("id")
 )
 """The query of a transaction's row."""
-_ROW, _LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
+_ROW, LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:

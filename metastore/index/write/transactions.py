@@ -174,7 +174,7 @@ class IndexedTransactions:
     def load(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id."""
         with self._database.reading() as connection:
-            return rows.load_within(connection, transaction_id)
+            return rows.with_locations(connection, rows.from_row(rows.load_row(connection, transaction_id)))
 
     def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
         """Return the transaction of this id, and its table as it is now; None where it has none, or no longer."""
