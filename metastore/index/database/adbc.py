@@ -61,11 +61,9 @@ class ArrowConnections:
 
     def close(self) -> None:
         """Close the idle connections."""
-        while True:
-            try:
+        with suppress(queue.Empty):
+            while True:
                 self._close(self._idle.get_nowait())
-            except queue.Empty:
-                return
 
     def read(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a query, as they arrive.

@@ -14,18 +14,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.json import outcome_to_dict
-from catalog_ext.metastore.commit.plan import (
-    Append,
-    CheckedAdd,
-    CheckedDrop,
-    CheckedExchange,
-    CheckedRelocate,
-    CheckedRename,
-    CheckedWrite,
-    Create,
-    CreateOrReplace,
-    Replace,
-)
+from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, Append, CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
 from catalog_ext.metastore.index.database.prepared import Prepared, together
@@ -119,7 +108,7 @@ class Applying:
 
     def run(self) -> Transaction:
         """Return the transaction, committed now or before."""
-        creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
+        creation = self._plan.asked if isinstance(self._plan.asked, CREATIONS) else None
         namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
@@ -204,19 +193,18 @@ class Applying:
         return table_rows.load_row_by_id(self._connection, table.table_id)
 
     def _apply(self, applier: Applier, source: TableRow | None) -> WriteOutcome:
-        match self._plan.change:
-            case CheckedWrite() as write:
-                rows_of = RowWrite(self._commit, write, applier, self._removals)
-                rows_of.run()
-                self._ends_everything = rows_of.ends_everything
-                return self._outcome(applier, rows_of.rows, rows_of.bytes, rows_of.waiting)
-            case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
-                command = PartitionCommand(self._commit, applier, source, self._removals)
-                command.run(checked)
-                self._source = command.source
-                return self._outcome(applier)
-            case _:
-                raise rows.wrong_state(self._row, "be committed")
+        change = self._plan.change
+        if isinstance(change, CheckedWrite):
+            write = RowWrite(self._commit, change, applier, self._removals)
+            write.run()
+            self._ends_everything = write.ends_everything
+            return self._outcome(applier, write.rows, write.bytes, write.waiting)
+        if not isinstance(change, CHECKED):
+            raise rows.wrong_state(self._row, "be committed")
+        command = PartitionCommand(self._commit, applier, source, self._removals)
+        command.run(change)
+        self._source = command.source
+        return self._outcome(applier)
 
     def _outcome(self, applier: Applier, n_rows: int | None = 0, n_bytes: int = 0, waiting: int = 0) -> WriteOutcome:
         return WriteOutcome(
@@ -246,16 +234,12 @@ class Applying:
             .select_from(partitions.join(files, f.partition_id == p.partition_id))
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
-        for row in self._connection.execute(statement).mappings():
-            directory = old.directory(row["name"], row["location"])
-            if not rules.goes_with_table(old, directory):
-                continue
-            if (row["partition_id"], row["file_id"]) in later:
-                continue
-            uri = f"{directory}/{row['path']}"
-            # No step has listed the old partitions. Without a time, a file that was only touched since is deleted,
-            # too: a repair would bring it back.
-            self._removals.add(Removal(uri, row["size"]))
+        for row in self._connection.execute(statement):
+            directory = old.directory(row.name, row.location)
+            if rules.goes_with_table(old, directory) and (row.partition_id, row.file_id) not in later:
+                # No step has listed the old partitions. Without a time, a file that was only touched since is deleted,
+                # too: a repair would bring it back.
+                self._removals.add(Removal(f"{directory}/{row.path}", row.size))
 
     def _registered_later(self, old: Table) -> set[tuple[int, int]]:
         """Return the files of a table that is replaced which a repair has registered since the check, by their numbers.

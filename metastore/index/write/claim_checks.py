@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -55,6 +56,7 @@ WITHOUT_WRITE = Prepared(
 """The versions of a table above a base that no write made."""
 
 
+@cache
 def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
     """Return the query of claims that are not ended below a base: those that replace, or of some hashes, or all."""
     c = transaction_claims.c
@@ -68,13 +70,6 @@ def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
     if named:
         scope.append(c.claim_hash.in_(sa.bindparam("hashes", expanding=True)))
     return Prepared(sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope))
-
-
-_CLAIMS_OF_OTHERS = {
-    (exclusive, named): _claims_of_others(exclusive=exclusive, named=named)
-    for exclusive in (True, False)
-    for named in (True, False)
-}
 
 
 class ClaimChecks:
@@ -110,7 +105,7 @@ class ClaimChecks:
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
         asked = {"table_id": table.table_id, "mine": self.transaction_id, "base": base}
         # Two writes that only add do not conflict.
-        statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
+        statement = _claims_of_others(exclusive=not mine.exclusive, named=mine.covers is None)
         found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
             found.extend(statement.rows(self.connection, asked))

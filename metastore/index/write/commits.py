@@ -133,8 +133,7 @@ class Commits:
             return _outcome(applier, record(applier, operation, summary or {}, deliver=deliver))
 
         # To look for each of many partitions first would take long.
-        presume_new = sum(isinstance(c, AddPartition) for c in kept) >= _MANY
-        outcome = self._written(work, presume_new=presume_new)
+        outcome = self._written(work, presume_new=sum(isinstance(c, AddPartition) for c in kept) >= _MANY)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import DataFile, Table
 
+    Files = Mapping[str, Mapping[str, DataFile]]
+    """Files by directory and name."""
+
 _T = transactions.c
 
 _ENDED = (State.FINISHED, State.ABORTED)
@@ -159,7 +162,7 @@ def require_unclaimed(
 
 
 def _deletions(
-    connection: sa.Connection, asked: Mapping[str, Any], found: Mapping[str, Mapping[str, DataFile]]
+    connection: sa.Connection, asked: Mapping[str, Any], found: Files
 ) -> Iterator[tuple[Transaction, dict[str, str]]]:
     """Yield the transactions that delete or move files of the directories, or may have, each with ``_taken``."""
     for row in _DELETING.rows(connection, asked):
@@ -225,9 +228,7 @@ def _require_undropped(
     raise DeletedFilesError.of(refused, {own_names.get(at, at) for at in found}, deletion, has_ended=False)
 
 
-def _taken(
-    connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _taken(connection: sa.Connection, other: Transaction, replaces: int | None, found: Files) -> dict[str, str]:
     """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
     taken: dict[str, str] = {}
     if other.state is State.COMMITTED:
@@ -243,9 +244,7 @@ def _taken(
     return {**_moved(connection, other, found), **taken} if moves else taken
 
 
-def _moved(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _moved(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
     taken: dict[str, str] = {}
     for file in staged_within(connection, other.transaction_id):
@@ -259,7 +258,7 @@ def _moved(
     return taken
 
 
-def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
+def _was_near(plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
     """Return the directories whose files a finished transaction may have deleted after they were listed."""
     deletes = ends_files(plan) or unknown_files(plan) or plan.moves_user_files
     if not (deletes or (plan.definition is not None and replaces is not None)):
@@ -267,9 +266,7 @@ def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping
     return {place: f"{place}/{min(found[place])}" for place in found if plan.may_delete_near(place)}
 
 
-def _to_be_replaced(
-    connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _to_be_replaced(connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
     """Return the directories of partitions whose files go with the table that a reserved REPLACE TABLE replaces."""
     table = _table(connection, replaces)
     if table is None or rules.keeps_files(table, plan):
@@ -278,9 +275,7 @@ def _to_be_replaced(
     return {place: f"{place}/{min(found[place])}" for place in places if rules.goes_with_table(table, place)}
 
 
-def _removed(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _removed(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories with files that the committed transaction has not deleted yet."""
     taken: dict[str, str] = {}
     if not any(map(other.plan.may_delete_near, found)):
@@ -299,9 +294,7 @@ def _removed(
     return taken
 
 
-def _to_be_removed(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _to_be_removed(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories of partitions whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
     if not isinstance(change, CheckedWrite | CheckedDrop):

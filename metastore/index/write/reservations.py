@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaced_by, replaces, touched
 from catalog_ext.metastore.commit.json import plan_to_dict
-from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
+from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, ExchangePartitions
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few, together
@@ -77,7 +77,7 @@ class Reservation:
 
     def run(self) -> Transaction | ApplicationVersion:
         """Return the transaction, reserved, or the batch of its application that is committed already."""
-        if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
+        if isinstance(self._plan.asked, CREATIONS):
             return self._reserve_name(self._plan.asked)
         locked = self._lock()
         if self._is_reserved():
