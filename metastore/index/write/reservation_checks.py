@@ -16,7 +16,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import transaction_rows as rows
+from catalog_ext.metastore.index.tables.table_rows import find_relation
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError, require_unclaimed
 from catalog_ext.metastore.model.batches import batched
@@ -76,7 +76,8 @@ def check_name(
             the creation's rows were read from it.
     """
     shown = row["table_name"]
-    current = rows.table_id_of(connection, TableIdentifier.parse(shown))
+    there = find_relation(connection, TableIdentifier.parse(shown))
+    current = None if there is None else there.table_id
     if isinstance(asked, Create) and current is not None:
         raise TableAlreadyExistsError(
             f"The table {shown} exists already. Choose another name, or use CREATE OR REPLACE TABLE.", {"table": shown}

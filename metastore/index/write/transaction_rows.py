@@ -34,8 +34,6 @@ from catalog_ext.metastore.predicates.tree import TRUE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.model.identifiers import TableIdentifier
-
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 
@@ -82,17 +80,6 @@ def insert_deletion(
     )  # fmt: skip
     INSERT.run(connection, {**to_row(deletion), "replaces": None})
     return deletion.transaction_id
-
-
-def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
-    """Return the number of the table that has this name now."""
-    statement = (
-        sa.select(tables.c.table_id)
-        .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-        .where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
-    )
-    found: int | None = connection.execute(statement).scalar()
-    return found
 
 
 def to_row(transaction: Transaction) -> dict[str, Any]:

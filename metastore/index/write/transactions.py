@@ -17,6 +17,7 @@ from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import tables, transaction_locations, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.tables.table_rows import find_relation
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -104,7 +105,8 @@ def _insert(
     """Write the row of a transaction, with the database's time; arguments as in ``IndexedTransactions.begin``."""
     replaces, now = None, None
     if transaction.plan.definition is not None:
-        replaces = rows.table_id_of(connection, TableIdentifier.parse(transaction.table))
+        current = find_relation(connection, TableIdentifier.parse(transaction.table))
+        replaces = None if current is None else current.table_id
         # Another table may have got the name since, with the same version numbers.
         if replaces != replaced and not isinstance(transaction.plan.asked, Create):
             raise replaced_meanwhile(transaction.table)
