@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import table_versions
@@ -29,8 +30,11 @@ _DATABASES = {
 }
 
 
-class _DatabaseTime(sa.ColumnElement[int]):
-    """The database's time in milliseconds since the epoch, UTC."""
+class _DatabaseTime(FunctionElement[int]):
+    """The database's time in milliseconds since the epoch, UTC.
+
+    A plain ``ColumnElement`` has no cache key: SQLAlchemy would compile each statement that has one at every execution.
+    """
 
     type = sa.BigInteger()
     inherit_cache = True

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sqlalchemy.sql.compiler import SQLCompiler
+    from sqlalchemy.sql.compiler import ExpandedState, SQLCompiler
 
     Parameters = Mapping[str, Any]
     Row = Mapping[str, Any]
@@ -87,15 +87,28 @@ class _Compiled:
         self._names = tuple(str(column.key) for column in columns)
         decoders = tuple(column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns)
         self._decoders = decoders if any(decoders) else ()
+        self._expanded: dict[tuple[int, ...], tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]] = {}
 
     def bound(self, parameters: Parameters) -> tuple[str, Any]:
         """Return the text with a place for each element of the lists, and the values as the driver wants them."""
-        state = self._sql.construct_expanded_state(parameters, escape_names=False)
-        values = dict(state.parameters)
+        lengths = tuple([len(value) for value in parameters.values() if isinstance(value, list)])
+        if lengths not in self._expanded:
+            self._expanded[lengths] = self._expand(parameters)
+        state, constants, lists = self._expanded[lengths]
+        values = {**constants, **parameters}
+        for name, parts in lists.items():
+            values.update(zip(parts, values.pop(name), strict=True))
         for name, encode in state.processors.items():
             values[name] = encode(values[name])
         placed = state.positiontup
         return state.statement, values if placed is None else tuple([values[name] for name in placed])
+
+    def _expand(self, parameters: Parameters) -> tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]:
+        """Return the statement for the lengths of lists, its constants, and the parameters that each list becomes."""
+        state = self._sql.construct_expanded_state(parameters, escape_names=False)
+        lists = {name: parts for name, parts in state.parameter_expansion.items() if name in parameters}
+        given = {*parameters, *chain.from_iterable(lists.values())}
+        return state, {name: value for name, value in state.parameters.items() if name not in given}, lists
 
     def named(self, rows: Sequence[Sequence[Any]]) -> list[Row]:
         """Return rows by the names of their columns."""
