@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, settlements, tables
+from catalog_ext.metastore.index.database.schema import partition_sums, partitions, settlements, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,7 @@ from click.shell_completion import (
 
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.index.database.constants import ALIVE
-from catalog_ext.metastore.index.database.sqlite_file import existing, plain_file
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE, existing, plain_file
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, parse_partition_name
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.display import Displayed
-    from catalog_ext.metastore.index import Index, TableSummary
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.read.table_list import TableSummary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.overview.dates import Gap

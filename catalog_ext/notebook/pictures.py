@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from catalog_ext.display import Picture
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import Unit
+from catalog_ext.metastore.index.read.partition_map import Unit
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.runtime.wording import counted

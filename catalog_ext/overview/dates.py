@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import FOR_EVER, Unit
+from catalog_ext.metastore.index.read.partition_map import FOR_EVER, Unit
 from catalog_ext.metastore.model.key_encoding import decoded_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from catalog_ext.metastore.index import Bounds
+    from catalog_ext.metastore.index.read.partition_map import Bounds
     from catalog_ext.metastore.model.values import Key
 
 _MOST_HOLES = 40

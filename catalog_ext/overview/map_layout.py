@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.backports import StrEnum
-from catalog_ext.metastore.index import FOR_EVER, ISO, Axis, Bounds, Unit, has_column
+from catalog_ext.metastore.index.read.partition_map import FOR_EVER, ISO, Axis, Bounds, Unit, has_column
 from catalog_ext.metastore.model.key_encoding import decoded_text, is_truncated
 from catalog_ext.metastore.model.types import quote_name, quote_text
 from catalog_ext.overview.dates import (
@@ -22,7 +22,8 @@ from catalog_ext.overview.dates import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.metastore.index import DateForm, Overviews
+    from catalog_ext.metastore.index.read.overviews import Overviews
+    from catalog_ext.metastore.index.read.partition_map import DateForm
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate

@@ -14,7 +14,7 @@ from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.index import TableSummary
+    from catalog_ext.metastore.index.read.table_list import TableSummary
     from catalog_ext.metastore.model.tables import Table
 
 

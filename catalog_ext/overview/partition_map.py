@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.index import Axis, Cell, Unit
+from catalog_ext.metastore.index.read.partition_map import Unit
 from catalog_ext.metastore.model.types import quote_name
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
@@ -33,7 +33,8 @@ from catalog_ext.overview.map_layout import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.metastore.index import Overviews
+    from catalog_ext.metastore.index.read.overviews import Overviews
+    from catalog_ext.metastore.index.read.partition_map import Axis, Cell
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import Unit
+from catalog_ext.metastore.index.read.partition_map import Unit
 from catalog_ext.overview import partition_map
 from catalog_ext.overview.map_layout import Choice, Measure, keys_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.index import Overviews
+    from catalog_ext.metastore.index.read.overviews import Overviews
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import GrowthPosition
+from catalog_ext.metastore.index.read.overviews import GrowthPosition
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from catalog_ext.metastore.index import CommitCount, HistoryEvent, Overviews, SizeClass, SmallFiles, TableSummary
+    from catalog_ext.metastore.index.read.overviews import CommitCount, HistoryEvent, Overviews, SizeClass, SmallFiles
+    from catalog_ext.metastore.index.read.table_list import TableSummary
     from catalog_ext.metastore.model.tables import Table
 
 _Answer = TypeVar("_Answer")

@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, TableNotFoundError
-from catalog_ext.metastore.index import Pending, TableOrder, Unit
+from catalog_ext.metastore.index.read.partition_map import Unit
+from catalog_ext.metastore.index.read.table_list import Pending, TableOrder
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.overview.map_layout import MEASURES, Measure
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.index import TableSummary
+    from catalog_ext.metastore.index.read.table_list import TableSummary
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.overview.partition_map import PartitionMap

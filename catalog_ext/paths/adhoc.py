@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from catalog_ext.conf.keys import SAMPLE_FILES
 from catalog_ext.metastore.errors import CatalogExtError, UnsupportedFormatError
-from catalog_ext.metastore.index import PLAN_SCHEMA
+from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_fields

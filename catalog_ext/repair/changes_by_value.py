@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.index import Bounds, Unit, form_of
+from catalog_ext.metastore.index.read.partition_map import Bounds, Unit, form_of
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, unescape_path_name
 
 if TYPE_CHECKING:

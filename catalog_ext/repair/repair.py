@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.context import Progress, RepairProgress
 from catalog_ext.metastore.errors import MassDropError, RepairRefusedError
-from catalog_ext.metastore.index import Verified
+from catalog_ext.metastore.index.write.repairs import Verified
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.repair.batches import RepairBatches

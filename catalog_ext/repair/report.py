@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.display import Picture
-    from catalog_ext.metastore.index import Bounds, Unit
+    from catalog_ext.metastore.index.read.partition_map import Bounds, Unit
     from catalog_ext.repair.changes_by_value import ChangesByValue
     from catalog_ext.scan.scratch import Scratch
 

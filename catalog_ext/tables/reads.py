@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from catalog_ext.display import as_rows
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.history import Removals
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import (
     EVERYWHERE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
 from catalog_ext.metastore.index.read.metadata_rows import FILE_ROWS_SCHEMA, PARTITION_STATES_SCHEMA, NumberPredicate
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA, SKIPPED_SCHEMA

@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.index.database.texts import is_storable
-from catalog_ext.metastore.index.write.transaction_queries import replaced_meanwhile
+from catalog_ext.metastore.index.write.transactions import replaced_meanwhile
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import NO_CLAUSES, PartitionClauses, bound_to
 from catalog_ext.metastore.predicates.tree import constant_of

@@ -28,7 +28,7 @@ from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.tables.views import IndexedViews
 from catalog_ext.metastore.index.write.commits import Commits
 from catalog_ext.metastore.index.write.deferred_deletes import complete
-from catalog_ext.metastore.index.write.deletion_claims import Deletions
+from catalog_ext.metastore.index.write.deletion_checks import Deletions
 from catalog_ext.metastore.index.write.expire_versions import ForgottenTransactions, Versions
 from catalog_ext.metastore.index.write.file_statistics import FileStatistics
 from catalog_ext.metastore.index.write.outbox import Outbox
@@ -52,7 +52,8 @@ class Index:
     """An open index. Threads may share it; ``close`` it, or use it as a context manager.
 
     Every method of its parts raises ``IndexUnavailableError`` when the database is away or locked, ``ConflictError``
-    when another transaction was first, and ``IndexDatabaseError`` when the database refuses a statement.
+    when another transaction was first, and ``IndexDatabaseError`` when the database refuses a statement. One that
+    changes a table, or enqueues its messages, raises ``TableNotFoundError`` when the table is gone.
     """
 
     def __init__(self, database: Database) -> None:

@@ -33,7 +33,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.index.read.partitions import LocatedPartitions
-from catalog_ext.metastore.index.write.transaction_queries import DeadWritersError
+from catalog_ext.metastore.index.write.transactions import DeadWritersError
 from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.storage.locations import Location, shown

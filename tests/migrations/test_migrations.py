@@ -29,13 +29,10 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import migration
-from catalog_ext.metastore.index.database.migration import (
-    VERSION_TABLE,
-    configuration,
-    head_revision,
-    known_revisions,
-)
-from catalog_ext.metastore.index.database.schema import metadata, outbox, partition_sums, transaction_files
+from catalog_ext.metastore.index.database.column_types import metadata
+from catalog_ext.metastore.index.database.migration import configuration, head_revision, known_revisions
+from catalog_ext.metastore.index.database.schema import outbox, partition_sums, transaction_files
+from catalog_ext.metastore.index.database.sqlite_file import VERSION_TABLE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.messages import AlterTable, PublishedPartition, SyncPartitions

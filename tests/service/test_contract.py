@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.metastore.index.read.partition_groups import GROUP_SCHEMA
+from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
+from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.index import PLAN_SCHEMA
+from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.service.messages.settings import settings_json
 from catalog_ext.service.server import Service
 from tests.repair_cases import local_catalog, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.keys import USE_HIVE_PARTITIONING
-from catalog_ext.metastore.index import PLAN_SCHEMA
+from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.paths.adhoc import PathPlan, PathRequest, PathTable, load_path

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.predicates.conditions import EVERYWHERE, Among, Values
 from catalog_ext.tables.freshness import Staleness
 

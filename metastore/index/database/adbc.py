@@ -31,7 +31,6 @@ _PREFER_INDEXES = "SET random_page_cost = 1.1"
 _NO_FAULT_OF_THE_DATABASE = frozenset({"INVALID_ARGUMENT", "INVALID_DATA", "NOT_IMPLEMENTED"})
 """What the driver says without an SQLSTATE where it cannot send a statement or read its answer."""
 
-
 _OF_A_STATEMENT = ": ERROR:"
 """The severity in the database's words for a failure of the statement; a connection that ends has FATAL."""
 
@@ -42,7 +41,7 @@ def is_available(url: URL) -> bool:
 
 
 class ArrowConnections:
-    """A few ADBC connections to one PostgreSQL database.
+    """A few ADBC connections to one PostgreSQL database, with the errors of ``Database``.
 
     Args:
         url: The index's URL.
@@ -62,21 +61,15 @@ class ArrowConnections:
 
     def close(self) -> None:
         """Close the idle connections."""
-        while True:
-            try:
+        with suppress(queue.Empty):
+            while True:
                 self._close(self._idle.get_nowait())
-            except queue.Empty:
-                return
 
     def read(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a query, as they arrive.
 
         Args:
             statement: SQL with its values written out: the driver copies only statements without parameters.
-
-        Raises:
-            IndexUnavailableError: The database cannot be reached.
-            IndexDatabaseError: It refused the query.
         """
         with self._translated():
             pooled = self._is_pooled()

@@ -1,13 +1,26 @@
-"""The time that the index writes down."""
+"""The database's time, and the rows of ``table_versions``, which it dates: the hosts have clocks that disagree."""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import table_versions
 
+if TYPE_CHECKING:
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+    from catalog_ext.metastore.index.database.database import Database
+
+logger = logging.getLogger(__name__)
+
+_FAR_MS = 3_600_000
+"""A clock that is about right is not set back by more."""
 _MYSQL = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 _DATABASES = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -17,18 +30,26 @@ _DATABASES = {
 }
 
 
-def database_now_ms(dialect: str) -> sa.Select[Any]:
-    """Return the query of the database's time in milliseconds since the epoch, UTC.
+class _DatabaseTime(FunctionElement[int]):
+    """The database's time in milliseconds since the epoch, UTC.
 
-    Leases go by it, and all that the index dates: the hosts that compare and show it may have clocks that disagree.
-
-    Args:
-        dialect: ``Database.dialect``, or SQLAlchemy's name of it.
+    A plain ``ColumnElement`` has no cache key: SQLAlchemy would compile each statement that has one at every execution.
     """
-    return sa.select(sa.literal_column(_DATABASES[dialect], sa.BigInteger()))
+
+    type = sa.BigInteger()
+    inherit_cache = True
 
 
-_NOW = Prepared(database_now_ms)
+@compiles(_DatabaseTime)
+def _sql_of_time(_: _DatabaseTime, compiler: SQLCompiler, **_options: Any) -> str:  # noqa: ANN401 -- SQLAlchemy's
+    # A subquery is evaluated once a statement. PostgreSQL would evaluate the function for each row, and use no index.
+    return f"(SELECT {_DATABASES[compiler.dialect.name]})"
+
+
+NOW_MS = _DatabaseTime()
+"""The time by which leases are judged, and that the index writes down, as part of a statement."""
+
+_NOW = Prepared(sa.select(NOW_MS.label("now_ms")))
 
 
 def now_ms(connection: sa.Connection) -> int:
@@ -36,6 +57,55 @@ def now_ms(connection: sa.Connection) -> int:
     return int(_NOW.scalar(connection))
 
 
-def now_column(connection: sa.Connection) -> sa.Label[Any]:
-    """Return the time of ``now_ms`` as a column, for a query that is sent anyway."""
-    return database_now_ms(connection.dialect.name).scalar_subquery().label("now_ms")
+_V = table_versions.c
+_GIVEN = ("table_id", "version", "operation", "summary", "transaction_id", "first_file_id")
+_NEW = {name: sa.bindparam(f"new_{name}", type_=_V[name].type) for name in _GIVEN}
+_BEFORE = sa.select(_V.committed_at_ms).where(
+    _V.table_id == _NEW["table_id"], _V.version == sa.bindparam("version_before")
+)
+_LAST = sa.func.coalesce(_BEFORE.scalar_subquery(), 0)
+_INSERT_VERSION = Prepared(
+    sa.insert(table_versions).from_select(
+        [*_NEW, "committed_at_ms"], sa.select(*_NEW.values(), sa.case((_LAST > NOW_MS, _LAST), else_=NOW_MS))
+    )
+)
+
+
+def insert_version(
+    connection: sa.Connection, table_id: int, version: int, operation: str, summary: str, *,
+    transaction_id: str | None = None, first_file_id: int | None = None,
+) -> None:  # fmt: skip
+    """Add a row at the time of the database, or at that of the version before where that is later.
+
+    The summary is JSON, ``first_file_id`` the number that the version's first new file has got.
+    """
+    values = (table_id, version, operation, summary, transaction_id, first_file_id)
+    new = {f"new_{name}": value for name, value in zip(_GIVEN, values, strict=True)}
+    _INSERT_VERSION.run(connection, {**new, "version_before": version - 1})
+
+
+_DATE = Prepared(
+    sa.select(_V.committed_at_ms).where(_V.table_id == sa.bindparam("table_id"), _V.version == sa.bindparam("version"))
+)
+
+
+def version_date(connection: sa.Connection, table_id: int, version: int) -> int:
+    """Return when a version was committed, in milliseconds since the epoch, UTC."""
+    return int(_DATE.scalar(connection, {"table_id": table_id, "version": version}))
+
+
+def correct_future_dates(database: Database, table_id: int) -> None:
+    """Date the table's versions of a time far from come, and all of one to come, as if they were committed now.
+
+    Later ones have their time, too (``insert_version``), so that none would be forgotten, nor its claims, before it.
+    """
+    with database.reading() as connection:
+        far = sa.select(_V.version).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS + _FAR_MS).limit(1)
+        if connection.execute(far).first() is None:
+            return
+    ahead = sa.update(table_versions).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS)
+    count = database.change(ahead.values(committed_at_ms=NOW_MS))
+    logger.warning(
+        "%d versions of the table with the number %d were dated in the future, by a wrong clock of the index's "
+        "database; they are dated now, and are kept for the retention from now on.", count, table_id,
+    )  # fmt: skip

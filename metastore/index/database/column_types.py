@@ -98,3 +98,9 @@ def key(name: str) -> sa.Column[int]:
 def id_column(name: str, *, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
     """Return a transaction's id, or a hash: 32 hexadecimal digits."""
     return sa.Column(name, ExactText(32), primary_key=primary_key, nullable=nullable)
+
+
+def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """Return the sum of a column as a whole number; 0 of no rows, and where all of them are NULL."""
+    # Sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB.
+    return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)

@@ -93,8 +93,8 @@ class RetryAfter(Exception):
 class Database:
     """A pool of connections with our transactions, error translation and statement count.
 
-    Args:
-        url: A URL that ``catalog_ext.metastore.index.database.urls.parse_url`` made.
+    Each method that sends statements raises ``IndexUnavailableError`` where the database is gone or locked, and
+    ``IndexDatabaseError`` where it refuses one. ``urls.parse_url`` makes the URL.
     """
 
     def __init__(self, url: URL) -> None:
@@ -180,13 +180,11 @@ class Database:
     def reading(self, *, streams: bool = False) -> Iterator[sa.Connection]:
         """Give a connection that is only read by; on SQLite all its statements see one state.
 
+        On PostgreSQL it is outside of any transaction, as VACUUM wants it, unless rows are streamed.
+
         Args:
             streams: Whether rows are fetched as the database has them: PostgreSQL keeps no cursor without a
                 transaction, which otherwise only costs two more messages.
-
-        Raises:
-            IndexUnavailableError: The database is gone or locked.
-            IndexDatabaseError: It refused a statement.
         """
         with translated(self.shown), self.engine.connect() as connection:
             alone = self.dialect == "postgresql" and not streams
@@ -213,12 +211,6 @@ class Database:
         finally:
             streams.release()
 
-    @contextmanager
-    def maintaining(self) -> Iterator[sa.Connection]:
-        """Give a connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
-        with translated(self.shown), self.engine.connect() as connection:
-            yield connection.execution_options(isolation_level="AUTOCOMMIT")
-
     def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
         """Return what ``work`` returns, its changes committed.
 
@@ -231,8 +223,6 @@ class Database:
 
         Raises:
             ConflictError: It lost several times in a row.
-            IndexUnavailableError: The database is gone or locked.
-            IndexDatabaseError: It refused a statement.
             IndexRestoredError: The index was put back to an earlier time.
         """
         self._note_replaced_file()

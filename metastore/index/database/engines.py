@@ -36,11 +36,6 @@ _WRITE_LOCK_ASKED_EVERY_S = 0.003
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
-def _timeout_s(url: URL) -> float:
-    text = url.query.get("timeout")
-    return float(text) if isinstance(text, str) else BUSY_TIMEOUT_S
-
-
 def make_engine(url: URL) -> sa.Engine:
     """Return the engine of a URL that ``parse_url`` made, with a pool of connections and our listeners.
 
@@ -62,26 +57,26 @@ def make_engine(url: URL) -> sa.Engine:
         max_overflow=POOL_OVERFLOW, pool_timeout=POOL_WAIT_S, pool_recycle=1800, **arguments,
     )  # fmt: skip
     if postgresql:
-        _ask_whether_they_live(engine)
+        _ping_idle_connections(engine)
     else:
         _set_up_mysql_sessions(engine)
     return engine
 
 
-def _ask_whether_they_live(engine: sa.Engine) -> None:
+def _ping_idle_connections(engine: sa.Engine) -> None:
     """Have connections that have rested, or whose server has said something unasked, be pinged before they are used.
 
     SQLAlchemy's own ``pool_pre_ping`` asks every time: a commit, which takes twenty short transactions, would send
     twenty statements more. A server that ends a connection says so, and that is there without being asked for.
     """
 
-    def rests(_: object, record: ConnectionPoolEntry) -> None:
+    def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
         record.info[_RESTS_SINCE] = time.monotonic()
 
-    def wakes(driver: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 -- not always installed
+    def on_checkout(driver: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 -- not always installed
         since = record.info.pop(_RESTS_SINCE, None)
         fresh = since is None or time.monotonic() - since < _REST_S
-        if fresh and not (driver.closed or _has_news(driver.fileno())):
+        if fresh and not (driver.closed or _has_pending_input(driver.fileno())):
             return
         dialect: Any = engine.dialect
         try:
@@ -92,11 +87,11 @@ def _ask_whether_they_live(engine: sa.Engine) -> None:
             # The others of the pool are gone, too, as after a restart of the server.
             raise sa.exc.InvalidatePoolError from error
 
-    sa.event.listen(engine, "checkin", rests)
-    sa.event.listen(engine, "checkout", wakes)
+    sa.event.listen(engine, "checkin", on_checkin)
+    sa.event.listen(engine, "checkout", on_checkout)
 
 
-def _has_news(descriptor: int) -> bool:
+def _has_pending_input(descriptor: int) -> bool:
     news = select.poll()
     news.register(descriptor, select.POLLIN)
     return bool(news.poll(0))
@@ -117,12 +112,9 @@ def _sqlite_engine(url: URL) -> sa.Engine:
         sa.event.listen(engine, "connect", partial(_note_file, Path(url.database)))
         sa.event.listen(engine, "checkout", partial(_require_same_file, Path(url.database)))
     sa.event.listen(engine, "connect", _prepare_sqlite)
-    wait_s = _timeout_s(url)
-
-    def begin(connection: sa.Connection) -> None:
-        _begin_sqlite(connection, wait_s)
-
-    sa.event.listen(engine, "begin", begin)
+    timeout = url.query.get("timeout")
+    wait_s = float(timeout) if isinstance(timeout, str) else BUSY_TIMEOUT_S
+    sa.event.listen(engine, "begin", partial(_begin_sqlite, wait_s))
     return engine
 
 
@@ -189,7 +181,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: sa.Connection, wait_s: float) -> None:
+def _begin_sqlite(wait_s: float, connection: sa.Connection) -> None:
     execution = connection.get_execution_options()
     driver: Any = connection.connection.dbapi_connection
     if not execution.get("catalog_ext_write", False):

@@ -106,8 +106,6 @@ def translated(database: str) -> Iterator[None]:
     """
     try:
         yield
-    except CatalogExtError:
-        raise
     except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
         raise as_ours(error, database) from error
 

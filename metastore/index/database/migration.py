@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexNotAtHeadError, IndexUnavailableError
-from catalog_ext.metastore.index.database.constants import VERSION_TABLE
+from catalog_ext.metastore.index.database.sqlite_file import VERSION_TABLE
 
 if TYPE_CHECKING:
     from alembic.config import Config

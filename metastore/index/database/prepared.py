@@ -6,8 +6,7 @@ for a short statement. A write sends two dozen of them, most while it holds a lo
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +15,24 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sqlalchemy.sql.compiler import ExpandedState, SQLCompiler
+
     Parameters = Mapping[str, Any]
     Row = Mapping[str, Any]
-    _Processors = Mapping[str, Callable[[Any], Any]]
 
 _NOTHING: Parameters = {}
 
 
 class Prepared:
-    """A statement with named parameters; one that is an IN's expanding list is given as a list.
+    """A statement with named parameters and constants; a parameter that is an IN's expanding list is given as a list.
 
     Each method raises ``DBAPIError`` where the database refuses the statement or is gone; in a block of ``together``
     it may be raised at the block's end.
-
-    Args:
-        statement: The statement, or what makes it for SQLAlchemy's name of a dialect. A constant of it stays as it is.
     """
 
-    def __init__(self, statement: sa.Executable | Callable[[str], sa.Executable]) -> None:
+    def __init__(self, statement: sa.Executable) -> None:
         self._statement = statement
-        self._shapes: dict[tuple[str, tuple[int, ...]], _Shape] = {}
+        self._compiled: dict[str, _Compiled] = {}
 
     def rows(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> list[Row]:
         """Return the rows of a query, by the names of their columns."""
@@ -57,102 +54,81 @@ class Prepared:
 
     def asked(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Callable[[], list[Row]]:
         """Send a query; what is returned gives its rows, after the block of ``together`` that this is in, if in one."""
-        shape = self._shape(connection, parameters)
-        cursor = _sent(connection, shape.text, shape.bound(parameters))
+        compiled = self._for(connection.dialect)
+        text, values = compiled.bound(parameters)
+        cursor = _sent(connection, text, values)
 
         def answer() -> list[Row]:
-            with _Translated(connection, shape.text), closing(cursor):
-                return shape.named(cursor.fetchall())
+            with _translated(connection, text):
+                return compiled.named(cursor.fetchall())
 
         return answer
 
     def run(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> None:
         """Send a statement that changes rows."""
-        shape = self._shape(connection, parameters)
-        _send(connection, shape.text, shape.bound(parameters))
+        _sent(connection, *self._for(connection.dialect).bound(parameters))
 
     def changed(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> int:
         """Send a statement that changes rows, and return how many it has found; never in a block of ``together``."""
-        shape = self._shape(connection, parameters)
-        with closing(_sent(connection, shape.text, shape.bound(parameters))) as cursor:
-            return int(cursor.rowcount)
+        return int(_sent(connection, *self._for(connection.dialect).bound(parameters)).rowcount)
 
-    def _shape(self, connection: sa.Connection, parameters: Parameters) -> _Shape:
-        lengths = tuple(len(value) for value in parameters.values() if isinstance(value, list))
-        key = (connection.dialect.name, lengths)
-        shape = self._shapes.get(key)
-        if shape is None:
-            made = self._statement(connection.dialect.name) if callable(self._statement) else self._statement
-            shape = self._shapes[key] = _shape_of(made, connection.dialect, parameters)
-        return shape
+    def _for(self, dialect: sa.Dialect) -> _Compiled:
+        if dialect.name not in self._compiled:
+            self._compiled[dialect.name] = _Compiled(self._statement, dialect)
+        return self._compiled[dialect.name]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A statement's text for a dialect and the lengths of its lists.
+class _Compiled:
+    """A statement in the driver's own style of a dialect."""
 
-    Attributes:
-        text: In the driver's own style.
-        order: The parameters where they have places; None where they have names.
-        constants: Parameters whose values stand in the statement.
-        lists: The parameters that a list becomes.
-        encoders: What is done with the values of parameters, where anything is.
-        columns: The names of a query's columns.
-        decoders: What is done with the values of columns, by place, where anything is.
-    """
+    def __init__(self, statement: Any, dialect: sa.Dialect) -> None:  # noqa: ANN401 -- SQLAlchemy's kinds of statements
+        self._sql: SQLCompiler = statement.compile(dialect=dialect)
+        columns = statement.selected_columns if isinstance(statement, sa.SelectBase) else ()
+        self._names = tuple(str(column.key) for column in columns)
+        decoders = tuple(column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns)
+        self._decoders = decoders if any(decoders) else ()
+        self._expanded: dict[tuple[int, ...], tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]] = {}
 
-    text: str
-    order: tuple[str, ...] | None
-    constants: Mapping[str, Any]
-    lists: Mapping[str, Sequence[str]]
-    encoders: _Processors
-    columns: tuple[str, ...]
-    decoders: tuple[Callable[[Any], Any] | None, ...]
-
-    def bound(self, parameters: Parameters) -> Any:  # noqa: ANN401 -- as the driver wants them
-        values = {**self.constants, **parameters}
-        for name, parts in self.lists.items():
+    def bound(self, parameters: Parameters) -> tuple[str, Any]:
+        """Return the text with a place for each element of the lists, and the values as the driver wants them."""
+        lengths = tuple([len(value) for value in parameters.values() if isinstance(value, list)])
+        if lengths not in self._expanded:
+            self._expanded[lengths] = self._expand(parameters)
+        state, constants, lists = self._expanded[lengths]
+        values = {**constants, **parameters}
+        for name, parts in lists.items():
             values.update(zip(parts, values.pop(name), strict=True))
-        for name, encoded in self.encoders.items():
-            values[name] = encoded(values[name])
-        return values if self.order is None else tuple([values[name] for name in self.order])
+        for name, encode in state.processors.items():
+            values[name] = encode(values[name])
+        placed = state.positiontup
+        return state.statement, values if placed is None else tuple([values[name] for name in placed])
+
+    def _expand(self, parameters: Parameters) -> tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]:
+        """Return the statement for the lengths of lists, its constants, and the parameters that each list becomes."""
+        state = self._sql.construct_expanded_state(parameters, escape_names=False)
+        lists = {name: parts for name, parts in state.parameter_expansion.items() if name in parameters}
+        given = {*parameters, *chain.from_iterable(lists.values())}
+        return state, {name: value for name, value in state.parameters.items() if name not in given}, lists
 
     def named(self, rows: Sequence[Sequence[Any]]) -> list[Row]:
-        if not self.decoders:
-            return [dict(zip(self.columns, row, strict=True)) for row in rows]
+        """Return rows by the names of their columns."""
+        if not self._decoders:
+            return [dict(zip(self._names, row, strict=True)) for row in rows]
         return [
             {
                 name: value if decode is None else decode(value)
-                for name, value, decode in zip(self.columns, row, self.decoders, strict=True)
+                for name, value, decode in zip(self._names, row, self._decoders, strict=True)
             }
             for row in rows
         ]
-
-
-def _shape_of(statement: Any, dialect: sa.Dialect, parameters: Parameters) -> _Shape:  # noqa: ANN401 -- SQLAlchemy's kinds of statements
-    compiled = statement.compile(dialect=dialect)
-    state = compiled.construct_expanded_state(dict(parameters), escape_names=False)
-    lists = {name: tuple(state.parameter_expansion[name]) for name in parameters if name in state.parameter_expansion}
-    given = {*parameters, *(part for parts in lists.values() for part in parts)}
-    columns = statement.selected_columns if isinstance(statement, sa.SelectBase) else ()
-    decoders = tuple(column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns)
-    return _Shape(
-        text=state.statement,
-        order=None if state.positiontup is None else tuple(state.positiontup),
-        constants={name: value for name, value in state.parameters.items() if name not in given},
-        lists=lists,
-        encoders=dict(state.processors),
-        columns=tuple(str(column.key) for column in columns),
-        decoders=decoders if any(decoders) else (),
-    )
 
 
 @contextmanager
 def together(connection: sa.Connection) -> Iterator[None]:
     """Wait for the answers to what is sent in the block only at its end, where the database's protocol can do that.
 
-    PostgreSQL's can: a holder of a lock then waits for the server once. The statements are
-    done in their order, and none after one that was refused. Only what this module sends may be sent in the block.
+    PostgreSQL's can: a holder of a lock then waits for the server once. The statements are done in their order, and
+    none after one that was refused. Only what this module sends may be sent in the block.
 
     Raises:
         DBAPIError: One of the statements was refused, or the database is gone.
@@ -162,66 +138,41 @@ def together(connection: sa.Connection) -> Iterator[None]:
     if connection.dialect.name != "postgresql" or not module.Pipeline.is_supported():
         yield
         return
-    with _Translated(connection, "statements sent together"), driver.pipeline():
+    with _translated(connection, "statements sent together"), driver.pipeline():
         yield
 
 
-def _send(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> None:  # noqa: ANN401 -- as above
-    """Send a statement in the driver's style that changes rows; with ``many``, once for each of the values.
-
-    Raises:
-        DBAPIError: The database refused it, or is gone.
-    """
-    cursor = _sent(connection, text, values, many=many)
-    if connection.dialect.name != "postgresql":
-        # Of PostgreSQL's, which are the client's alone, the answer may be to come.
-        cursor.close()
-
-
 def _sent(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> Any:  # noqa: ANN401 -- its cursor
+    """Send a statement in the driver's style; with ``many``, once for each of the values."""
     if not connection.in_transaction():
         connection.begin()
     cursor: Any = connection.connection.cursor()
-    with _Translated(connection, text):
+    with _translated(connection, text):
         for listener in connection.dispatch.before_cursor_execute:
             listener(connection, cursor, text, values, None, many)
         (cursor.executemany if many else cursor.execute)(text, values)
     return cursor
 
 
-class _Translated:
-    """A context whose driver's errors are raised as SQLAlchemy's; it costs less than a generator would."""
-
-    __slots__ = ("_connection", "_text")
-
-    def __init__(self, connection: sa.Connection, text: str) -> None:
-        self._connection = connection
-        self._text = text
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is None:
-            return
-        if isinstance(error, self._connection.dialect.loaded_dbapi.Error):
-            raise _as_sqlalchemy(self._connection, self._text, error) from error
+@contextmanager
+def _translated(connection: sa.Connection, text: str) -> Iterator[None]:
+    """Raise the driver's errors of the block as SQLAlchemy does of the statements that it sends itself."""
+    module: Any = connection.dialect.loaded_dbapi
+    try:
+        yield
+    except module.Error as error:
+        driver: Any = connection.connection.dbapi_connection
+        lost = connection.dialect.is_disconnect(error, driver, None)
+        if lost:
+            connection.invalidate(error)
+        raise sa.exc.DBAPIError.instance(
+            text, None, error, module.Error, connection_invalidated=lost, dialect=connection.dialect
+        ) from error
+    except BaseException as error:
         if not isinstance(error, Exception):
             # An interrupt: the answer that the connection still has to give is not known.
-            self._connection.invalidate()
-
-
-def _as_sqlalchemy(connection: sa.Connection, text: str, error: Any) -> Exception:  # noqa: ANN401 -- its driver's
-    """Return the error that SQLAlchemy would have raised, had it sent the statement."""
-    driver: Any = connection.connection.dbapi_connection
-    module: Any = connection.dialect.dbapi
-    lost = connection.dialect.is_disconnect(error, driver, None)
-    if lost:
-        connection.invalidate(error)
-    raised: Exception = sa.exc.DBAPIError.instance(
-        text, None, error, module.Error, connection_invalidated=lost, dialect=connection.dialect
-    )
-    return raised
+            connection.invalidate()
+        raise
 
 
 _COPY_FROM = 50
@@ -257,21 +208,17 @@ def insert_rows(
     insert = f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES "
     if connection.dialect.name == "postgresql":
         # Its driver would send a statement a row.
-        _send(connection, insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
+        _sent(connection, insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
     else:
-        _send(connection, insert + marks, rows, many=True)
+        _sent(connection, insert + marks, rows, many=True)
 
 
 def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     driver: Any = connection.connection.dbapi_connection
-    module: Any = connection.dialect.dbapi
     statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN"
-    try:
-        with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for row in rows:
-                copy.write_row(row)
-    except module.Error as error:
-        raise _as_sqlalchemy(connection, statement, error) from error
+    with _translated(connection, statement), driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row(row)
 
 
 def _without_empty(

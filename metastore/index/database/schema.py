@@ -17,7 +17,7 @@ from catalog_ext.metastore.index.database.column_types import (
     name_type,
     text,
 )
-from catalog_ext.metastore.index.database.constants import ALIVE as ALIVE
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE as ALIVE
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
 
 KEY_COLUMNS = 8
@@ -45,22 +45,13 @@ tables = sa.Table(
     sa.Column("name", name_type(), nullable=False),
     sa.Column("table_type", ExactText(16), nullable=False),
     sa.Column("format", ExactText(32), nullable=False),
-    text("location"),
-    text("columns"),
-    text("partition_columns"),
-    text("options"),
-    text("properties"),
+    *map(text, ("location", "columns", "partition_columns", "options", "properties")),
     text("comment", nullable=True),
     text("owner"),
-    big("created_at_ms"),
-    big("version"),
-    big("total_partitions"),
-    big("total_files"),
-    big("total_bytes"),
-    big("counted_rows"),
-    big("uncounted_partitions"),
-    big("next_partition_number"),
-    big("next_file_id"),
+    *map(big, (
+        "created_at_ms", "version", "total_partitions", "total_files", "total_bytes", "counted_rows",
+        "uncounted_partitions", "next_partition_number", "next_file_id",
+    )),
     sa.Column("has_long_keys", sa.SmallInteger, nullable=False),
     sa.Column("oldest_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("claims_from", sa.BigInteger, nullable=False, server_default=sa.text("0")),
@@ -73,8 +64,7 @@ tables = sa.Table(
 
 table_versions = sa.Table(
     "table_versions", metadata,
-    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("table_id"), key("version"),
     sa.Column("operation", ExactText(64), nullable=False),
     big("committed_at_ms"),
     text("summary"),
@@ -84,8 +74,7 @@ table_versions = sa.Table(
 
 partitions = sa.Table(
     "partitions", metadata,
-    sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("begin_version", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("partition_id"), key("begin_version"),
     big("end_version"),
     big("table_id"),
     text("name"),
@@ -93,10 +82,7 @@ partitions = sa.Table(
     *(sa.Column(f"k{i}", ExactText(MAX_KEY_BYTES), nullable=True) for i in range(1, KEY_COLUMNS + 1)),
     text("location", nullable=True),
     sa.Column("in_metastore", sa.SmallInteger, nullable=False),
-    big("n_files"),
-    big("n_bytes"),
-    big("n_rows", nullable=True),
-    big("created_at_ms"),
+    big("n_files"), big("n_bytes"), big("n_rows", nullable=True), big("created_at_ms"),
     big("descriptor_id", nullable=True),
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
@@ -144,19 +130,14 @@ partition_sums = sa.Table(
     sa.Column("depth", sa.SmallInteger, primary_key=True, autoincrement=False),
     sa.Column("k1", ExactText(MAX_KEY_BYTES), primary_key=True),
     key("version"),
-    big("n_partitions"),
-    big("n_files"),
-    big("n_bytes"),
-    big("n_rows"),
-    big("n_uncounted"),
+    *map(big, ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")),
     sqlite_with_rowid=False,
 )  # fmt: skip
 """How each version changed the sums of a table's partitions, all of them (``depth`` 0) and by the first key (1)."""
 
 files = sa.Table(
     "files", metadata,
-    sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("file_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("partition_id"), key("file_id"),
     big("begin_version"),
     big("end_version"),
     text("path"),
@@ -175,9 +156,7 @@ outbox = sa.Table(
     sa.Column("table_name", name_type(), nullable=True),
     sa.Column("operation", ExactText(64), nullable=False),
     text("payload"),
-    big("created_at_ms"),
-    big("attempts"),
-    big("next_attempt_at_ms"),
+    *map(big, ("created_at_ms", "attempts", "next_attempt_at_ms")),
     text("last_error", nullable=True),
     id_column("claimed_by", nullable=True),
     sa.Column("refusals", sa.BigInteger, nullable=False, server_default=sa.text("0")),
@@ -188,11 +167,9 @@ outbox = sa.Table(
 
 dropped_tables = sa.Table(
     "dropped_tables", metadata,
-    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    key("table_id"),
     big("dropped_at_ms"),
-    text("name", nullable=True),
-    text("location", nullable=True),
-    text("directory", nullable=True),
+    text("name", nullable=True), text("location", nullable=True), text("directory", nullable=True),
 )  # fmt: skip
 """Tables whose name is gone, and whose rows or (where there is a location) files are still to be removed."""
 
@@ -215,9 +192,7 @@ transactions = sa.Table(
     sa.Column("operation", ExactText(64), nullable=False),
     sa.Column("state", ExactText(16), nullable=False),
     text("owner"),
-    big("base_version"),
-    big("began_at_ms"),
-    big("expires_at_ms"),
+    *map(big, ("base_version", "began_at_ms", "expires_at_ms")),
     big("ended_at_ms", nullable=True),
     text("plan"),
     big("replaces", nullable=True),
@@ -289,8 +264,7 @@ waiting_files = sa.Table(
 
 file_statistics = sa.Table(
     "file_statistics", metadata,
-    key("partition_id"),
-    key("file_id"),
+    key("partition_id"), key("file_id"),
     text("statistics"),
     sqlite_with_rowid=False,
 )  # fmt: skip
@@ -299,19 +273,12 @@ file_statistics = sa.Table(
 repairs = sa.Table(
     "repairs", metadata,
     sa.Column("repair_id", NUMBER, primary_key=True, autoincrement=True),
-    big("table_id"),
-    big("began_at_ms"),
-    big("ended_at_ms"),
+    *map(big, ("table_id", "began_at_ms", "ended_at_ms")),
     sa.Column("mode", ExactText(16), nullable=False),
     text("limited_to", nullable=True),
     sa.Column("strict", sa.SmallInteger, nullable=False),
     text("owner"),
-    big("added"),
-    big("dropped"),
-    big("changed"),
-    big("skipped"),
-    big("version_before"),
-    big("version_after"),
+    *map(big, ("added", "dropped", "changed", "skipped", "version_before", "version_after")),
     text("error", nullable=True),
     sa.Index(None, "table_id", "ended_at_ms"),
     sqlite_autoincrement=True,

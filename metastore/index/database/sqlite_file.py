@@ -1,4 +1,7 @@
-"""Looks into SQLite files by themselves: without SQLAlchemy, and without making or changing anything."""
+"""Looks into SQLite files by themselves: without SQLAlchemy, and without making or changing anything.
+
+It has the constants of the schema that readers without SQLAlchemy need.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,15 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.index.database.constants import VERSION_TABLE
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+VERSION_TABLE = "catalog_ext_schema_version"
+"""The table that says which revision the index is at: our own name, so that it can share a database with another user
+of alembic."""
+
+ALIVE = 2**63 - 1
+"""``end_version`` of a row that no version has ended."""
 
 _MAGIC = b"SQLite format 3\x00"
 

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     files,
     namespaces,
     partition_ids,
@@ -18,6 +17,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
     transactions,
 )
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.write.deferred_deletes import complete

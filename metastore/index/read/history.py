@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import PartitionDescriptorError, StreamChangedError, TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.clock import correct_future_dates
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     files,
     namespaces,
     partitions,
@@ -23,7 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_files,
     transactions,
 )
-from catalog_ext.metastore.index.database.version_rows import correct_future_dates
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.read.marked_rows import raw, version_expired
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.index.tables.incarnations import Incarnations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
     files,
@@ -21,7 +22,6 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     verifications,
 )
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import in_order
 from catalog_ext.metastore.index.read.partition_groups import SUMS
 from catalog_ext.metastore.index.read.partition_map import PartitionCounts

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions, tables
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.marked_rows import (
     ZERO,
     Check,

@@ -15,10 +15,9 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPredicateError
-from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.column_types import ExactText, total
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.marked_rows import at_version, condition_of, source_of
 from catalog_ext.metastore.index.read.partition_groups import SUMS

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, partitions, tables
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.marked_rows import (
     ZERO,

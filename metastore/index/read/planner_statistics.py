@@ -41,7 +41,7 @@ class PlannerStatistics:
             # A connection reads the statistics when it opens the file.
             self._database.engine.dispose()
             return
-        with self._database.maintaining() as connection:
+        with self._database.reading() as connection:
             if self._database.dialect == "postgresql":
                 connection.execute(sa.text("VACUUM (ANALYZE) partitions"))
                 connection.execute(sa.text("VACUUM (ANALYZE) files"))

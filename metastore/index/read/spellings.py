@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
+from catalog_ext.metastore.index.database.schema import partitions, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import now_column
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.schema import followed_metastore, outbox, tables, transactions
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
@@ -61,7 +61,7 @@ def load(database: Database) -> IndexState:
         IndexDatabaseError: It refuses the query.
     """
     with database.reading() as connection:
-        now = now_column(connection)
+        now = NOW_MS.label("now_ms")
         row = connection.execute(sa.select(now, revision_column().label("revision"), *_columns(now))).mappings().one()
     require_same(row["revision"])
     in_flight = {state: int(row[f"t_{state}"] or 0) for state in IN_FLIGHT}

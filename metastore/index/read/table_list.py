@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlalchemy as sa
 
 from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.index.database.column_types import total
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, outbox, table_versions, tables, verifications
-from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.messages import SET_ASIDE_AFTER
 
 if TYPE_CHECKING:

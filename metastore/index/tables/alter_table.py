@@ -14,12 +14,11 @@ from catalog_ext.metastore.errors import (
     PartitionDescriptorError,
     TableAlreadyExistsError,
 )
+from catalog_ext.metastore.index.database.clock import insert_version
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.part import IndexPart
-from catalog_ext.metastore.index.database.rows import definition_to_row
+from catalog_ext.metastore.index.database.rows import definition_to_row, has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     KEY_COLUMNS,
     partitions,
     tables,
@@ -28,7 +27,7 @@ from catalog_ext.metastore.index.database.schema import (
     verifications,
     waiting_files,
 )
-from catalog_ext.metastore.index.database.version_rows import insert_version
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.table_rows import load, lock, rename_within
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
@@ -84,12 +83,10 @@ class Retyping:
         # Claims are hashes of typed values.
         self._connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.table_id == table_id))
         described = {column.name: column.type for column in self._definition.partition_columns}
-        row = {
-            "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
-            "summary": to_json({"types": described, "user": current_user()}),
-            "transaction_id": None, "first_file_id": self._row.next_file,
-        }  # fmt: skip
-        insert_version(self._connection, row)
+        summary = to_json({"types": described, "user": current_user()})
+        insert_version(
+            self._connection, table_id, version, "SET PARTITION COLUMNS", summary, first_file_id=self._row.next_file
+        )
         if deliver:
             enqueue(self._connection, AlterTable(self._definition, retype=True), table_id)
         return replace(self._before, definition=self._definition, version=version)

@@ -10,7 +10,6 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     PARTITION_NUMBER_BITS,
     applications,
     dropped_tables,
@@ -35,6 +34,7 @@ from catalog_ext.metastore.index.database.schema import (
     views,
     waiting_files,
 )
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, scheme_with_names
 from catalog_ext.metastore.index.tables.dropped import contains, directories_around, lies_inside, overlap, overlaps
 from catalog_ext.metastore.index.tables.namespaces import namespace_number

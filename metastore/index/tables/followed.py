@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_column, now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
@@ -150,7 +150,7 @@ class FollowedMetastore(IndexPart):
     def load(self) -> Followed:
         """Return how far the metastore is followed."""
         with self._database.reading() as connection:
-            row = connection.execute(sa.select(followed_metastore, now_column(connection))).mappings().one_or_none()
+            row = connection.execute(sa.select(followed_metastore, NOW_MS.label("now_ms"))).mappings().one_or_none()
             of_log = {row.name: json.loads(row.value) for row in connection.execute(_PROPERTIES)}
         if row is None:
             return Followed()
@@ -175,7 +175,7 @@ class FollowedMetastore(IndexPart):
         f = followed_metastore.c
 
         def work(connection: sa.Connection) -> bool:
-            now = database_now_ms(connection.dialect.name).scalar_subquery()
+            now = NOW_MS
             mine = sa.or_(f.holder.is_(None), f.holder.in_([holder, free]), f.held_until_ms <= now)
             taken = sa.update(followed_metastore).where(mine).values(holder=holder, held_until_ms=now + lease_ms)
             return connection.execute(taken).rowcount == 1
@@ -192,7 +192,7 @@ class FollowedMetastore(IndexPart):
         """Keep all results of a look; return False, and keep nothing, where another process follows now."""
 
         def work(connection: sa.Connection) -> bool:
-            now = database_now_ms(connection.dialect.name).scalar_subquery()
+            now = NOW_MS
             values: dict[str, object] = {
                 "metastore_id": progress.metastore_id, "event_id": progress.event_id, "newest_id": progress.newest_id,
                 "source": progress.source, "looked_at_ms": now, "error": None,
@@ -229,7 +229,7 @@ class FollowedMetastore(IndexPart):
         """Return the tables that could not be synchronized, and those that are refused, by their names."""
         d = followed_doubts.c
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(followed_doubts, now_column(connection)).order_by(d.table_name))
+            rows = connection.execute(sa.select(followed_doubts, NOW_MS.label("now_ms")).order_by(d.table_name))
             return [
                 KeptDoubt(
                     row.table_name, row.doubt, row.error, row.attempts, row.since_ms,

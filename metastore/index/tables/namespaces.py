@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
@@ -65,7 +64,7 @@ class Namespaces(IndexPart):
 
         def work(connection: sa.Connection) -> Namespace:
             try:
-                connection.execute(_insert_statement(connection.dialect.name), namespace_to_row(namespace))
+                connection.execute(_INSERT, namespace_to_row(namespace))
             except sa.exc.IntegrityError as error:
                 if not is_duplicate(error):
                     raise
@@ -127,9 +126,7 @@ class Namespaces(IndexPart):
         self._database.write(work)
 
 
-@cache
-def _insert_statement(dialect: str) -> sa.Insert:
-    return sa.insert(namespaces).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
+_INSERT = sa.insert(namespaces).values(created_at_ms=NOW_MS)
 
 
 def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str]) -> Namespace:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS, insert_version
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row, table_row_of
 from catalog_ext.metastore.index.database.schema import namespaces, tables
-from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found, namespace_number
 from catalog_ext.metastore.index.write.outbox import enqueue
@@ -100,14 +98,11 @@ def load_row_by_id(connection: sa.Connection, table_id: int) -> TableRow:
     return table_row_of(row)
 
 
-def _by_id(dialect: str) -> sa.Select[Any]:
-    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
-    return SELECT.add_columns(now, revision_column().label("revision")).where(
+_BY_ID = Prepared(
+    SELECT.add_columns(NOW_MS.label("now_ms"), revision_column().label("revision")).where(
         tables.c.table_id == sa.bindparam("table_id")
     )
-
-
-_BY_ID = Prepared(_by_id)
+)
 
 
 def not_found(which: str) -> TableNotFoundError:
@@ -125,7 +120,7 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
     check_location_free(connection, definition.identifier, definition.location)
     table_id = _insert(connection, definition, namespace_id)
     summary = to_json({"user": current_user()})
-    insert_version(connection, {"table_id": table_id, "version": 0, "operation": "create", "summary": summary})
+    insert_version(connection, table_id, 0, "create", summary)
     if deliver:
         enqueue(connection, CreateTable(definition), table_id)
     return load_row_by_id(connection, table_id).table
@@ -142,7 +137,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     own = replace(definition, columns=columns)
     row = {**definition_to_row(own), **zeros, "namespace_id": namespace_id}
     try:
-        key = connection.execute(_insert_statement(connection.dialect.name), row).inserted_primary_key
+        key = connection.execute(_INSERT, row).inserted_primary_key
     except sa.exc.IntegrityError as error:
         if not is_duplicate(error):
             raise namespace_not_found(definition.identifier.namespace) from error
@@ -153,9 +148,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     return int(key[0]) if key is not None else 0
 
 
-@cache
-def _insert_statement(dialect: str) -> sa.Insert:
-    return sa.insert(tables).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
+_INSERT = sa.insert(tables).values(created_at_ms=NOW_MS)
 
 
 def raise_version(connection: sa.Connection, table_id: int) -> TableRow:

@@ -10,12 +10,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import PartitionNotFoundError
 from catalog_ext.metastore.index.database.prepared import insert_rows
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    PARTITION_NUMBER_BITS,
-    partitions,
-    view_partition_dependencies,
-)
+from catalog_ext.metastore.index.database.schema import PARTITION_NUMBER_BITS, partitions, view_partition_dependencies
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.keys import KeyRows
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few
-from catalog_ext.metastore.index.database.rows import PARTITION_ROW, partition_to_row
-from catalog_ext.metastore.index.database.schema import ALIVE, PARTITION_NUMBER_BITS, file_statistics, files, partitions
+from catalog_ext.metastore.index.database.rows import PARTITION_ROW, KeyRows, partition_to_row
+from catalog_ext.metastore.index.database.schema import PARTITION_NUMBER_BITS, file_statistics, files, partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.write.applied import Rewrite, Volume, emptied, holding
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, number_of
 from catalog_ext.metastore.index.write.partition_rows import living_named
-from catalog_ext.metastore.index.write.partition_sums import PartitionSums
+from catalog_ext.metastore.index.write.partition_sums import PartitionSums, Volume, emptied, holding
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.tables import DataFile, Partition, consistent
@@ -40,6 +39,26 @@ _FILE_COLUMNS = (
 )  # fmt: skip
 
 _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A living partition gets files; ``clear`` ends those that it has.
+
+    Attributes:
+        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default location.
+    """
+
+    partition: Partition
+    added: Sequence[DataFile] = ()
+    clear: bool = False
+    location: str | None = None
+    moved: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the write replaces files of another format than the table's by files of the table's format."""
+        return self.clear and not self.moved and self.partition.descriptor is not None
 
 
 @dataclass(slots=True)

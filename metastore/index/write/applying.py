@@ -14,29 +14,18 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.json import outcome_to_dict
-from catalog_ext.metastore.commit.plan import (
-    Append,
-    CheckedAdd,
-    CheckedDrop,
-    CheckedExchange,
-    CheckedRelocate,
-    CheckedRename,
-    CheckedWrite,
-    Create,
-    CreateOrReplace,
-    Replace,
-)
+from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, Append, CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     applications,
     files,
     partitions,
     transaction_claims,
     transactions,
 )
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.file_lifetime import users_within
 from catalog_ext.metastore.index.tables import table_rows
@@ -56,7 +45,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
 )
 from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.index.write.reservation_checks import check_name
-from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
+from catalog_ext.metastore.index.write.row_writes import RowWrite
 from catalog_ext.metastore.index.write.transaction_files import FORGET_STAGED
 from catalog_ext.metastore.index.write.version_record import COUNTS, record
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -119,7 +108,7 @@ class Applying:
 
     def run(self) -> Transaction:
         """Return the transaction, committed now or before."""
-        creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
+        creation = self._plan.asked if isinstance(self._plan.asked, CREATIONS) else None
         namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
@@ -139,7 +128,7 @@ class Applying:
         outcome = self._apply(applier, source)
         state = State.FINISHED if self._commit.is_staging_removed and self._removals.are_none else State.COMMITTED
         with together(self._connection) if not delivers and self._is_plain(applier) else nullcontext():
-            if creation or self._changes_something(applier):
+            if creation or any(getattr(applier, name) for name in COUNTS):
                 applier.flush()
                 outcome = self._record(applier, outcome, deliver=delivers)
                 if self._ends_everything:
@@ -205,23 +194,20 @@ class Applying:
         return table_rows.load_row_by_id(self._connection, table.table_id)
 
     def _apply(self, applier: Applier, source: TableRow | None) -> WriteOutcome:
-        match self._plan.change:
-            case CheckedWrite() as write:
-                rows_of = RowWrite(self._connection, self._commit, write, applier, self._removals)
-                written = rows_of.run()
-                self._ends_everything = rows_of.ends_everything
-                return self._outcome(applier, written)
-            case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
-                command = PartitionCommand(
-                    self._connection, self._transaction, applier, source, self._removals, self._commit.stored
-                )
-                command.run(checked)
-                self._source = command.source
-                return self._outcome(applier, Written())
-            case _:
-                raise rows.wrong_state(self._row, "be committed")
+        change = self._plan.change
+        if isinstance(change, CheckedWrite):
+            write = RowWrite(self._commit, change, applier, self._removals)
+            write.run()
+            self._ends_everything = write.ends_everything
+            return self._outcome(applier, write.rows, write.bytes, write.waiting)
+        if not isinstance(change, CHECKED):
+            raise rows.wrong_state(self._row, "be committed")
+        command = PartitionCommand(self._commit, applier, source, self._removals)
+        command.run(change)
+        self._source = command.source
+        return self._outcome(applier)
 
-    def _outcome(self, applier: Applier, written: Written) -> WriteOutcome:
+    def _outcome(self, applier: Applier, n_rows: int | None = 0, n_bytes: int = 0, waiting: int = 0) -> WriteOutcome:
         return WriteOutcome(
             transaction_id=self._id,
             table_id=applier.table.table_id,
@@ -229,14 +215,10 @@ class Applying:
             operation=self._transaction.operation,
             version=applier.version,
             **{name: getattr(applier, name) for name in COUNTS},
-            rows=written.rows,
-            bytes=written.bytes,
-            waiting=written.waiting,
+            rows=n_rows,
+            bytes=n_bytes,
+            waiting=waiting,
         )
-
-    @staticmethod
-    def _changes_something(applier: Applier) -> bool:
-        return any(getattr(applier, name) for name in COUNTS)
 
     def _collect_replaced(self, old: Table) -> None:
         """Collect the files of a table that is replaced; those of an external one only where the new one lies there.
@@ -253,16 +235,12 @@ class Applying:
             .select_from(partitions.join(files, f.partition_id == p.partition_id))
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
-        for row in self._connection.execute(statement).mappings():
-            directory = old.directory(row["name"], row["location"])
-            if not rules.goes_with_table(old, directory):
-                continue
-            if (row["partition_id"], row["file_id"]) in later:
-                continue
-            uri = f"{directory}/{row['path']}"
-            # No step has listed the old partitions. Without a time, a file that was only touched since is deleted,
-            # too: a repair would bring it back.
-            self._removals.add(Removal(uri, row["size"]))
+        for row in self._connection.execute(statement):
+            directory = old.directory(row.name, row.location)
+            if rules.goes_with_table(old, directory) and (row.partition_id, row.file_id) not in later:
+                # No step has listed the old partitions. Without a time, a file that was only touched since is deleted,
+                # too: a repair would bring it back.
+                self._removals.add(Removal(f"{directory}/{row.path}", row.size))
 
     def _registered_later(self, old: Table) -> set[tuple[int, int]]:
         """Return the files of a table that is replaced which a repair has registered since the check, by their numbers.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -11,16 +12,16 @@ from catalog_ext.metastore.commit.claims import Claims, chosen_places, claimed_p
 from catalog_ext.metastore.commit.json import plan_from_dict
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidPartitionNameError, InvalidValueError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     partitions,
     table_versions,
     tables,
     transaction_claims,
     transactions,
 )
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import transaction_rows as rows
@@ -55,6 +56,7 @@ WITHOUT_WRITE = Prepared(
 """The versions of a table above a base that no write made."""
 
 
+@cache
 def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
     """Return the query of claims that are not ended below a base: those that replace, or of some hashes, or all."""
     c = transaction_claims.c
@@ -70,13 +72,6 @@ def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
     return Prepared(sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope))
 
 
-_CLAIMS_OF_OTHERS = {
-    (exclusive, named): _claims_of_others(exclusive=exclusive, named=named)
-    for exclusive in (True, False)
-    for named in (True, False)
-}
-
-
 class ClaimChecks:
     """Compares what a transaction claims with other transactions, and with versions that no write made.
 
@@ -87,9 +82,9 @@ class ClaimChecks:
     """
 
     def __init__(self, connection: sa.Connection, known: Transaction) -> None:
-        self._connection = connection
+        self.connection = connection
         self._known = known
-        self._id = known.transaction_id
+        self.transaction_id = known.transaction_id
         self.without_write: list[int] | None = None
 
     def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
@@ -99,7 +94,7 @@ class ClaimChecks:
             both = mine.covers is not None and theirs.covers is not None
             existing: Sequence[str] = ()
             if both and version is None:
-                existing = [found.name for found in matching(self._connection, table, predicate or TRUE)]
+                existing = [found.name for found in matching(self.connection, table, predicate or TRUE)]
             elif both and version is not None:
                 ended.add(version)
             collision = mine.collision(theirs, existing)
@@ -108,15 +103,15 @@ class ClaimChecks:
         return ended
 
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
-        asked = {"table_id": table.table_id, "mine": self._id, "base": base}
+        asked = {"table_id": table.table_id, "mine": self.transaction_id, "base": base}
         # Two writes that only add do not conflict.
-        statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
+        statement = _claims_of_others(exclusive=not mine.exclusive, named=mine.covers is None)
         found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
-            found.extend(statement.rows(self._connection, asked))
+            found.extend(statement.rows(self.connection, asked))
         elif mine.names:
             for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
-                found.extend(statement.rows(self._connection, {**asked, "hashes": list(chunk)}))
+                found.extend(statement.rows(self.connection, {**asked, "hashes": list(chunk)}))
         others: dict[str, tuple[int | None, Claims]] = {}
         for row in found:
             other = row["transaction_id"]
@@ -132,7 +127,7 @@ class ClaimChecks:
 
     def with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
         """Return the claims of a transaction with what its plan's predicate covers."""
-        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]), checked=True)
+        plan = plan_from_dict(json.loads(rows.load_row(self.connection, transaction_id)["plan"]), checked=True)
         return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
 
     def require_unchanged(
@@ -146,20 +141,17 @@ class ClaimChecks:
             partitions.c.begin_version > base,
             sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
         )
-        named = by_values(self._connection, table, list(mine.names.values()), changed)
+        named = by_values(self.connection, table, list(mine.names.values()), changed)
         self._raise_if_changed(table, named, versions)
         if predicate is not None:
-            self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
+            self._raise_if_changed(table, matching(self.connection, table, predicate, changed), versions)
 
     def repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        if self.without_write is not None and (table.table_id, base) == (
-            self._known.table_id,
-            self._known.base_version,
-        ):
+        of_known = (self._known.table_id, self._known.base_version)
+        if self.without_write is not None and (table.table_id, base) == of_known:
             return self.without_write
-        found = WITHOUT_WRITE.rows(self._connection, {"table_id": table.table_id, "base": base})
-        return [row["version"] for row in found]
+        return WITHOUT_WRITE.scalars(self.connection, {"table_id": table.table_id, "base": base})
 
     def _raise_if_changed(self, table: Table, found: Iterator[Partition], versions: Collection[int]) -> None:
         for partition in found:
@@ -193,8 +185,7 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
     The caller holds the lock of the table's row.
     """
     v, t = table_versions.c, transactions.c
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < now - CLAIMS_KEPT_MS)
+    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < NOW_MS - CLAIMS_KEPT_MS)
     version = connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
     live = sa.select(sa.func.min(t.base_version)).where(
         t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])
@@ -208,17 +199,12 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
     connection.execute(sa.update(tables).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit))
 
 
-_AT_ONCE = 200
-
-
 class PlaceClaims:
     """The directories that one command chooses, under the lock of its table's row."""
 
-    def __init__(
-        self, connection: sa.Connection, transaction_id: str, plan: WritePlan, checks: ClaimChecks, table: Table
-    ) -> None:
-        self._connection = connection
-        self._id = transaction_id
+    def __init__(self, checks: ClaimChecks, plan: WritePlan, table: Table) -> None:
+        self._connection = checks.connection
+        self._id = checks.transaction_id
         self._plan = plan
         self._checks = checks
         self._table = table

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
     from catalog_ext.metastore.index.write.applying import Delivers
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
@@ -129,12 +128,12 @@ class Commits:
         def work(connection: sa.Connection, *, presume_new: bool) -> AppliedChanges:
             row = table_rows.raise_version(connection, table_id)
             deferred_deletes.require_complete(table_id, row.table.floor)
-            return _commit(
-                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
-                listed_at_ms=listed_at_ms, presume_new=presume_new,
-            )  # fmt: skip
+            applier = Applier(connection, row)
+            _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(kept)
+            return _outcome(applier, record(applier, operation, summary or {}, deliver=deliver))
 
-        outcome = self._written(work, presume_new=_are_many_new(kept))
+        # To look for each of many partitions first would take long.
+        outcome = self._written(work, presume_new=sum(isinstance(c, AddPartition) for c in kept) >= _MANY)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
@@ -154,7 +153,11 @@ _MANY = 1000
 
 
 class _Application:
-    """Applies changes to a table by the rows of one version."""
+    """Applies changes to a table by the rows of one version.
+
+    With ``presume_new`` it does not look whether a partition that is to be added is there: the database refuses its row
+    if so (``is_duplicate``).
+    """
 
     def __init__(self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool) -> None:
         self._applier = applier
@@ -275,29 +278,7 @@ class _Application:
         return ended
 
 
-def _commit(
-    connection: sa.Connection,
-    row: TableRow,
-    changes: Sequence[Change],
-    *,
-    operation: str,
-    summary: Summary,
-    deliver: bool,
-    base: Table | None,
-    listed_at_ms: int | None,
-    presume_new: bool,
-) -> AppliedChanges:
-    """Return the outcome of one commit; ``row`` is the table's, read after its version was raised.
-
-    The other arguments are those of ``Commits.apply_changes``. With ``presume_new`` it does not look whether a
-    partition that is to be added is there: the database refuses its row if so.
-
-    Raises:
-        ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
-        SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
-    """
-    applier = Applier(connection, row)
-    _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(changes)
+def _outcome(applier: Applier, deliveries: int) -> AppliedChanges:
     return AppliedChanges(
         version=applier.version,
         partitions_added=applier.partitions_added,
@@ -305,13 +286,8 @@ def _commit(
         partitions_changed=applier.partitions_changed,
         files_added=applier.files_added,
         files_removed=applier.files_removed,
-        deliveries=record(applier, operation, summary, deliver=deliver),
+        deliveries=deliveries,
     )
-
-
-def _are_many_new(changes: Sequence[Change]) -> bool:
-    """Return whether so many partitions come that to look for each of them first would take long."""
-    return sum(isinstance(c, AddPartition) for c in changes) >= _MANY
 
 
 def _worth_committing(changes: Sequence[Change]) -> list[Change]:

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.index.database.database import RetryAfter
 from catalog_ext.metastore.index.database.rows import PARTITION, locked_row, partition_of
-from catalog_ext.metastore.index.database.schema import ALIVE, files, partition_ids, partitions, settlements, tables
+from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, settlements, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.write import transaction_rows
 from catalog_ext.metastore.index.write.outbox import enqueue_dropped
 from catalog_ext.metastore.index.write.removals import list_deferred

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
     file_statistics,
     files,
     forgotten_transactions,
@@ -25,6 +24,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.partition_sums import merge_sums
@@ -50,8 +50,8 @@ class Versions:
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
         """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
-        The versions are refused to readers before the first row is gone. The work depends on
-        the rows that have ended, not on the size of the table.
+        The versions are refused to readers before the first row is gone. The work depends on the rows that have ended,
+        not on the size of the table.
 
         Args:
             table_id: The table's number.
@@ -211,20 +211,13 @@ class ForgottenTransactions:
         The time is in milliseconds since the epoch, UTC, by the database's clock.
         """
         f = forgotten_transactions.c
-        now = database_now_ms(self._database.dialect).scalar_subquery()
-        statements: list[sa.Delete | sa.Update] = [
-            sa.update(forgotten_transactions)
-            .where(f.table_id == table_id, f.transaction_id.in_(some))
-            .values(forgotten_at_ms=now)
-            for some in batched(sorted(kept), _AT_ONCE)
-        ]
-        statements.append(
-            sa.delete(forgotten_transactions).where(f.table_id == table_id, f.forgotten_at_ms < before_ms)
-        )
+        mine = f.table_id == table_id
 
         def work(connection: sa.Connection) -> None:
-            for statement in statements:
-                connection.execute(statement)
+            for some in batched(sorted(kept), _AT_ONCE):
+                named = sa.update(forgotten_transactions).where(mine, f.transaction_id.in_(some))
+                connection.execute(named.values(forgotten_at_ms=NOW_MS))
+            connection.execute(sa.delete(forgotten_transactions).where(mine, f.forgotten_at_ms < before_ms))
 
         self._database.write(work)
 
@@ -232,11 +225,10 @@ class ForgottenTransactions:
 def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Keep the ids of transactions whose rows are to go, and return which rows those are; the table's row is locked."""
     t, f = transactions.c, forgotten_transactions.c
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    old = sa.delete(forgotten_transactions).where(f.table_id == table_id, f.forgotten_at_ms < now - FORGOTTEN_KEPT_MS)
-    connection.execute(old)
+    old = (f.table_id == table_id, f.forgotten_at_ms < NOW_MS - FORGOTTEN_KEPT_MS)
+    connection.execute(sa.delete(forgotten_transactions).where(*old))
     kept = sa.exists().where(f.transaction_id == t.transaction_id)
-    ids = sa.select(t.transaction_id, t.table_id, now.label("now")).where(which, ~kept)
+    ids = sa.select(t.transaction_id, t.table_id, NOW_MS.label("now")).where(which, ~kept)
     names = ["transaction_id", "table_id", "forgotten_at_ms"]
     connection.execute(sa.insert(forgotten_transactions).from_select(names, ids))
     # One that finishes between the two statements is for the next time.

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.index.database.rows import FILE, file_of
-from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
+from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes
 from catalog_ext.metastore.index.write.partition_rows import living_named, living_pages, lock_table, matching
@@ -59,18 +60,11 @@ class FileStatistics:
                 replace those that are known: a column that is left out is unknown, and an empty map records that the
                 file was measured. With None the columns were not measured.
             deliver: Whether to enqueue the changed counts for the metastore.
-
-        Raises:
-            TableNotFoundError: The table is gone.
         """
         return self._database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
 
     def enqueue(self, table: Table, predicate: Predicate | None) -> int:
-        """Enqueue what is known of the partitions that a predicate leaves; return the number of messages.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Enqueue what is known of the partitions that a predicate leaves; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
@@ -84,11 +78,7 @@ class FileStatistics:
         return self._database.write(work)
 
     def enqueue_of(self, table: Table, names: Sequence[str]) -> int:
-        """Enqueue for the metastore what is known of partitions of these names; return the count of messages.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Enqueue for the metastore what is known of partitions of these names; return the count of messages."""
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))

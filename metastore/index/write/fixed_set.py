@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.file_identity import indexed_file, is_same
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of
-from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
+from catalog_ext.metastore.index.database.schema import files, partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.model.batches import batched
 
@@ -103,7 +104,10 @@ class FixedSet:
         carried: dict[int, list[DataFile]] = {}
         for number, begin, file in self._living_files(list(late)):
             uri = f"{self._table.directory_of(late[number])}/{file.path}"
-            is_fixed = begin <= self._version or _is_same(file, fixed.get(uri))
+            known = fixed.get(uri)
+            # A Hive engine gives names again: a file that was registered again may be another one.
+            is_known = known is not None and is_same(known, file.size, file.modified_ms, file.etag)
+            is_fixed = begin <= self._version or is_known
             (ended if is_fixed else carried).setdefault(number, []).append(file)
         return {
             number: LatePartition(found, ended.get(number, ()), carried.get(number, ()), found.name in checked)
@@ -127,13 +131,6 @@ class FixedSet:
         )
         for number, begin, *row in self._connection.execute(statement.order_by(f.partition_id, f.file_id)).all():
             yield number, begin, file_of(row)
-
-
-def _is_same(file: DataFile, then: Removal | None) -> bool:
-    """Return whether a file that was registered again is the one that was there: a Hive engine gives names again."""
-    if then is None:
-        return False
-    return is_same(then, file.size, file.modified_ms, file.etag)
 
 
 def require_one_place(table: Table, late: LatePartition, directory: str) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms
-from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
+from catalog_ext.metastore.index.database.clock import NOW_MS
+from catalog_ext.metastore.index.database.schema import outbox, partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.write.partition_descriptors import documents
 from catalog_ext.metastore.messages import (
     AlterTableStatistics,
@@ -37,6 +38,12 @@ NAMES_PER_MESSAGE = 1000
 _ERROR_LENGTH = 4000
 _MARKED_AT_ONCE = 200
 
+_IS_DUE = outbox.c.next_attempt_at_ms <= NOW_MS
+"""By the database's time: hosts whose clocks disagree must not take each other's claims."""
+_IS_FREE = sa.or_(outbox.c.claimed_by.is_(None), _IS_DUE)
+"""The condition that no process is delivering the message."""
+_DELIVERIES = sa.select(outbox, _IS_DUE.label("due"))
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
@@ -56,10 +63,9 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
         "table_name": table,
         "operation": message.operation,
         "payload": to_json(payload_of(message)),
-        "created_at_ms": _now(connection.dialect.name) if at_ms is None else at_ms,
+        "created_at_ms": NOW_MS if at_ms is None else at_ms,
         "attempts": 0,
         "next_attempt_at_ms": 0,
-        "last_error": None,
     }
     connection.execute(sa.insert(outbox).values(**row))
 
@@ -150,7 +156,7 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
     metastore has to find the table under the name by which it is dropped.
     """
     statement = sa.delete(outbox).where(
-        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _is_free(connection.dialect.name)
+        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _IS_FREE
     )
     connection.execute(statement if upto is None else statement.where(outbox.c.outbox_id <= upto))
 
@@ -160,7 +166,7 @@ def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> 
     operations = [SyncPartitions.operation, AlterTableStatistics.operation]
     chosen = sa.update(outbox).where(outbox.c.table_id == table_id, outbox.c.operation.in_(operations))
     connection.execute(chosen.values(namespace=to.namespace, table_name=to.name))
-    connection.execute(chosen.where(_is_free(connection.dialect.name)).values(refusals=0, next_attempt_at_ms=0))
+    connection.execute(chosen.where(_IS_FREE).values(refusals=0, next_attempt_at_ms=0))
 
 
 class Outbox:
@@ -188,8 +194,7 @@ class Outbox:
     def find(self, outbox_id: int) -> Delivery | None:
         """Return the message of a number, or None."""
         with self._database.reading() as connection:
-            row = connection.execute(_deliveries(connection).where(outbox.c.outbox_id == outbox_id)).one_or_none()
-        return None if row is None else _delivery(row)
+            return next(iter(_pending(connection, 1, outbox_id - 1, outbox.c.outbox_id == outbox_id)), None)
 
     def count(self) -> int:
         """Return how many messages there are, due or not."""
@@ -219,19 +224,18 @@ class Outbox:
 
     def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Claim a message for so long; False where it is gone, or not due."""
-        now = self._now()
-        free = (outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
-        claimed = sa.update(outbox).where(*free).values(next_attempt_at_ms=now + lease_ms, claimed_by=claim)
+        due = sa.update(outbox).where(outbox.c.outbox_id == outbox_id, _IS_DUE)
+        claimed = due.values(next_attempt_at_ms=NOW_MS + lease_ms, claimed_by=claim)
         return self._database.change(claimed) == 1
 
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
         mine = _claimed(outbox_id, claim)
         with self._database.reading() as connection:
-            left = connection.execute(sa.select(outbox.c.next_attempt_at_ms - self._now()).where(mine)).scalar()
+            left = connection.execute(sa.select(outbox.c.next_attempt_at_ms - NOW_MS).where(mine)).scalar()
         if left is None:
             return False
-        longer = sa.update(outbox).where(mine).values(next_attempt_at_ms=self._now() + lease_ms)
+        longer = sa.update(outbox).where(mine).values(next_attempt_at_ms=NOW_MS + lease_ms)
         return int(left) >= lease_ms // 2 or self._database.change(longer) == 1
 
     def done(self, outbox_id: int, claim: str) -> bool:
@@ -243,7 +247,7 @@ class Outbox:
         values = {
             "attempts": outbox.c.attempts + 1,
             "refusals": outbox.c.refusals + int(refused),
-            "next_attempt_at_ms": self._now() + pause_ms,
+            "next_attempt_at_ms": NOW_MS + pause_ms,
             "last_error": ascii_safe(error)[:_ERROR_LENGTH],
             "claimed_by": None,
         }
@@ -252,16 +256,11 @@ class Outbox:
     def retry(self, outbox_id: int | None = None) -> int:
         """Make messages due now, but those that are being delivered; return how many: the one of a number, or all."""
         chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
-        free = _is_free(self._database.dialect)
-        return self._database.change(sa.update(outbox).where(chosen, free).values(next_attempt_at_ms=0))
+        return self._database.change(sa.update(outbox).where(chosen, _IS_FREE).values(next_attempt_at_ms=0))
 
     def skip(self, outbox_id: int) -> bool:
         """Remove a message that is not to be delivered; False where it is gone, or being delivered."""
-        free = _is_free(self._database.dialect)
-        return self._database.change(sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, free)) == 1
-
-    def _now(self) -> sa.ScalarSelect[Any]:
-        return _now(self._database.dialect)
+        return self._database.change(sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, _IS_FREE)) == 1
 
 
 def _claimed(outbox_id: int, claim: str) -> sa.ColumnElement[bool]:
@@ -271,13 +270,8 @@ def _claimed(outbox_id: int, claim: str) -> sa.ColumnElement[bool]:
 
 def _pending(connection: sa.Connection, limit: int, after: int, *chosen: sa.ColumnElement[bool]) -> list[Delivery]:
     """Return the next messages above a number for which some clauses hold."""
-    later = _deliveries(connection).where(outbox.c.outbox_id > after, *chosen)
+    later = _DELIVERIES.where(outbox.c.outbox_id > after, *chosen)
     return [_delivery(row) for row in connection.execute(later.order_by(outbox.c.outbox_id).limit(limit))]
-
-
-def _deliveries(connection: sa.Connection) -> sa.Select[Any]:
-    due = outbox.c.next_attempt_at_ms <= _now(connection.dialect.name)
-    return sa.select(outbox, due.label("due"))
 
 
 def _delivery(row: sa.Row[Any]) -> Delivery:
@@ -294,16 +288,6 @@ def _delivery(row: sa.Row[Any]) -> Delivery:
         refusals=row.refusals,
         due=bool(row.due),
     )
-
-
-def _is_free(dialect: str) -> sa.ColumnElement[bool]:
-    """Return the condition that no process is delivering the message."""
-    return sa.or_(outbox.c.claimed_by.is_(None), outbox.c.next_attempt_at_ms <= _now(dialect))
-
-
-def _now(dialect: str) -> sa.ScalarSelect[Any]:
-    """Return the time of the database: hosts whose clocks disagree must not take each other's claims."""
-    return database_now_ms(dialect).scalar_subquery()
 
 
 def ascii_safe(text: str) -> str:

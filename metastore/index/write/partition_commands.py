@@ -23,10 +23,10 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM
 from catalog_ext.metastore.index.database.rows import FILE, file_of
-from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions
+from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions, transactions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
-from catalog_ext.metastore.index.write.applied import Rewrite
-from catalog_ext.metastore.index.write.applier import Applier
+from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
@@ -47,9 +47,9 @@ from catalog_ext.metastore.model.tables import DataFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
     from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
-    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.removals import RecordedDeletions
     from catalog_ext.metastore.model.tables import Partition, Table
@@ -61,26 +61,24 @@ class PartitionCommand:
     """One partition command in its commit.
 
     Args:
-        connection: In a transaction that holds the locks of the table's row and, of an exchange, of its source's.
+        commit: With what the store says of files that were moved.
+        applier: Of the table, in a transaction that holds the locks of its row and, of an exchange, of its source's.
         source_row: Of an exchange, the row of the table that partitions are taken from.
-        stored: What the store says of files that were moved, by partition and name.
+        removals: Gets what is to be deleted.
     """
 
     def __init__(
-        self, connection: sa.Connection, transaction: Transaction, applier: Applier,
-        source_row: TableRow | None, removals: RecordedDeletions, stored: Mapping[tuple[str, str], StoredFile],
-    ) -> None:  # fmt: skip
-        self._connection = connection
-        self._plan = transaction.plan
-        self._id = transaction.transaction_id
-        self._base_version = transaction.base_version
+        self, commit: Commit, applier: Applier, source_row: TableRow | None, removals: RecordedDeletions
+    ) -> None:
+        self._connection = applier.connection
+        self._plan = commit.plan
+        self._id = commit.transaction_id
+        self._base_version = commit.transaction.base_version
         self._applier = applier
         self._table = applier.table
         self._removals = removals
-        self._stored = stored
-        self.source: Applier | None = None
-        if source_row is not None:
-            self.source = Applier(connection, source_row.raised())
+        self._stored = commit.stored
+        self.source = None if source_row is None else Applier(applier.connection, source_row.raised())
 
     def run(self, command: CheckedCommand) -> None:
         """Apply the command, but for the flush of the table's own applier.

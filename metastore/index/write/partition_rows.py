@@ -12,26 +12,27 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_column
-from catalog_ext.metastore.index.database.keys import key_row
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import (
     FILE,
     LOCK,
     PARTITION,
     file_of,
+    key_row,
     locked_row,
     partition_of,
     table_row_of,
 )
-from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, living, partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
-from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
+from catalog_ext.metastore.index.write.transaction_rows import LOCKED_ROW, usable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
@@ -68,11 +69,7 @@ class LivingPartitions:
         self._database = database
 
     def changed_after(self, table: Table, names: Sequence[str]) -> dict[str, int]:
-        """Return which of the names came, changed or went after the table's version, and the last version that did it.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Return which names came, changed or went after the table's version, and the last version that did it."""
         with self._database.reading() as connection:
             row = load_row_by_id(connection, table.table_id)
             return changed_after(connection, row, names, table.version)
@@ -176,20 +173,19 @@ def lock_with_transaction(
     The queries are asked with the locks held, together with them.
 
     Raises:
-        TableNotFoundError: The table is gone.
-        TransactionNotFoundError: There is no such transaction.
-        IndexNotAtHeadError: As ``transactions.load_row``.
+        TableNotFoundError, TransactionNotFoundError, IndexNotAtHeadError: As ``lock_table`` and ``load_row``.
     """
     with together(connection):
         table = LOCK.asked(connection, {"table_id": transaction.table_id})
-        row = ask_locked_row(connection, transaction.transaction_id)
+        own = LOCKED_ROW.asked(connection, {"id": transaction.transaction_id})
         others = [query.asked(connection, parameters) for query, parameters in more]
     (found,) = table() or (None,)
     if found is None:
         raise gone_meanwhile(transaction.table)
     locked = table_row_of(found)
     require_complete(locked.table.table_id, locked.table.floor)
-    return locked, row(), [other() for other in others]
+    (row,) = own() or (None,)
+    return locked, usable(row, transaction.transaction_id), [other() for other in others]
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:
@@ -209,11 +205,9 @@ def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[Ta
     asked, table_id = transaction.plan.asked, transaction.table_id or 0
     if not isinstance(asked, ExchangePartitions):
         return lock_table(connection, table_id, transaction.table), None
-    if asked.source_id < table_id:
-        source = lock_table(connection, asked.source_id, asked.source)
-        return lock_table(connection, table_id, transaction.table), source
-    locked = lock_table(connection, table_id, transaction.table)
-    return locked, lock_table(connection, asked.source_id, asked.source)
+    both = sorted({table_id: transaction.table, asked.source_id: asked.source}.items())
+    locked = {number: lock_table(connection, number, shown) for number, shown in both}
+    return locked[table_id], locked[asked.source_id]
 
 
 def by_values(
@@ -314,7 +308,7 @@ def living_page(connection: sa.Connection, table: Table, after: int, size: int) 
     """Return the living partitions that follow a number, and the database's time, in milliseconds."""
     p = partitions.c
     statement = (
-        sa.select(*PARTITION, now_column(connection))
+        sa.select(*PARTITION, NOW_MS.label("now_ms"))
         .where(p.table_id == table.table_id, living(partitions, table.table_id), p.partition_id > after)
         .order_by(p.partition_id)
         .limit(size)

@@ -1,4 +1,4 @@
-"""Writes ``partition_sums``: what a table's partitions come to, all of them and by the first key, version by version.
+"""The counts of partitions, and ``partition_sums``: all of a table's and by the first key, version by version.
 
 Each commit adds how it changes the sums of those values of the first key that it touches, and no sum is read for that.
 What they were at a version is the sum of the rows up to it; rows of versions that were forgotten become one.
@@ -6,18 +6,20 @@ What they were at a version is the sum of the rows up to it; rows of versions th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.prepared import insert_rows
-from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
+from catalog_ext.metastore.index.database.schema import partition_sums, partitions, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.index.database.rows import TableRow
-    from catalog_ext.metastore.model.tables import Partition
+    from catalog_ext.metastore.model.tables import DataFile, Partition
 
 ALL, BY_FIRST_KEY = 0, 1
 """Values of ``depth``: how many keys the sums are by."""
@@ -34,6 +36,34 @@ _Group = tuple[int, str, int]
 
 _Counted = tuple[str | None, int, int, int]
 """Of a partition its first key, the version that began it, and how its rows and its being uncounted change."""
+
+
+@dataclass(slots=True)
+class Volume:
+    """What files hold that come or go; ``rows`` is None where one of them is not counted."""
+
+    bytes: int = 0
+    rows: int | None = 0
+
+    def add(self, n_bytes: int, n_rows: int | None) -> None:
+        """Count files in."""
+        self.bytes += n_bytes
+        self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
+
+
+def emptied(partition: Partition) -> Partition:
+    """Return the partition without files."""
+    return partition._replace(files=0, bytes=0, rows=0)
+
+
+def holding(partition: Partition, added: Sequence[DataFile]) -> Partition:
+    """Return the partition with more files."""
+    counts = [f.rows for f in added if f.rows is not None]
+    known = partition.rows is not None and len(counts) == len(added)
+    n_rows = (partition.rows or 0) + sum(counts) if known else None
+    return partition._replace(
+        files=partition.files + len(added), bytes=partition.bytes + sum(f.size for f in added), rows=n_rows
+    )
 
 
 class PartitionSums:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
-from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
+from catalog_ext.metastore.index.database.schema import outbox, partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.view_partitions import all_as_added
 from catalog_ext.metastore.index.write.outbox import (
@@ -76,11 +77,7 @@ class Publications:
         self._database = database
 
     def last_delivery(self, table: Table) -> int:
-        """Return the number of the newest message; 0 where there is none. What messages up to it say is committed.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Return the number of the newest message; 0 where there is none. What messages up to it say is committed."""
 
         def work(connection: sa.Connection) -> int:
             # Messages are numbered before they are committed, and the table's while its row is held.
@@ -90,11 +87,7 @@ class Publications:
         return self._database.write(work, durable=False)
 
     def publish(self, table: Table, publication: Publication) -> int:
-        """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages."""
 
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))
@@ -107,8 +100,10 @@ class Publications:
             _publish_orphans(connection, now)
             count = _publish_definition(connection, now, publication)
             if publication.dropped:
-                gone = PartitionChanges(dropped=_gone(connection, now, publication))
-                count += enqueue_changes(connection, now, gone, at_ms)
+                # Those whose values have come into the index since they were compared stay.
+                there = successors(connection, now, publication.dropped)
+                gone = [name for name in publication.dropped if partition_values(name) not in there]
+                count += enqueue_changes(connection, now, PartitionChanges(dropped=gone), at_ms)
             for found in _chosen(connection, now, None if publication.create else publication.partitions):
                 count += enqueue_changes(connection, now, PartitionChanges(altered=found), at_ms)
             return count
@@ -161,12 +156,6 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
         return
     for page in living_pages(connection, table, PAGE):
         yield [partition for partition in page if partition.in_metastore]
-
-
-def _gone(connection: sa.Connection, table: Table, publication: Publication) -> list[str]:
-    """Return the names to drop, but those whose values have come into the index since they were compared."""
-    there = successors(connection, table, publication.dropped)
-    return [name for name in publication.dropped if partition_values(name) not in there]
 
 
 def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:

@@ -30,11 +30,14 @@ from catalog_ext.metastore.index.write.transaction_files import documents_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import DataFile, Table
+
+    Files = Mapping[str, Mapping[str, DataFile]]
+    """Files by directory and name."""
 
 _T = transactions.c
 
@@ -72,15 +75,12 @@ class DeletedFilesError(ConflictError):
         return error
 
 
-def _since() -> sa.ColumnElement[int]:
-    """Return a time before the files were listed, as SQL."""
-    own = transactions.alias("own")
-    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
-    return sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
-
-
+_OWN = transactions.alias("own")
+_BEGAN = sa.select(_OWN.c.began_at_ms).where(_OWN.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
+_SINCE = sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), _BEGAN)
+"""A time before the files were listed."""
 _IS_OTHERS = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
-_ENDED_SINCE = _T.ended_at_ms >= _since()
+_ENDED_SINCE = _T.ended_at_ms >= _SINCE
 _MAY_HAVE_DELETED = sa.and_(_ENDED_SINCE, sa.or_(_IS_OTHERS, _T.operation == VACUUM))
 """Of the table's own statements the versions of partitions say enough, but for vacuum, which makes none."""
 
@@ -92,7 +92,7 @@ def _deleting() -> sa.Select[Any]:
     files that are gone. One that was undone has moved files back from where the directory had them. The lease ends
     after both: that condition is the one that the index has.
     """
-    ended = (_T.expires_at_ms >= _since(), _ENDED_SINCE)
+    ended = (_T.expires_at_ms >= _SINCE, _ENDED_SINCE)
     deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))
     return sa.select(transactions).where(
         _T.transaction_id != sa.bindparam("mine"),
@@ -119,18 +119,13 @@ _FORGOTTEN = Prepared(
 def require_unclaimed(
     connection: sa.Connection,
     table: Table,
-    registered: Callable[[], Mapping[str, Mapping[str, DataFile]]],
+    added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
     transaction_id: str = "",
     listed_at_ms: int | None = None,
 ) -> None:
     """Return if no transaction is deleting or moving a file that is registered, or may have since it was listed.
 
-    Args:
-        connection: Holds the lock of the table's row.
-        table: The table that gets the files.
-        registered: Returns the files by directory and name, without files that the transaction itself has written.
-        transaction_id: The transaction that registers them, if one does.
-        listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
+    The arguments are those of ``reservation_checks.require_registrable``.
 
     Raises:
         DeletedFilesError: One is. Nothing was changed.
@@ -141,7 +136,10 @@ def require_unclaimed(
     if is_sqlite and not _DELETING.rows(connection, asked) and not any_undeleted(connection):
         # Only one process writes at a time, so that no deletion begins before this transaction ends.
         return
-    found = {directory: files for directory, files in registered().items() if files}
+    found: dict[str, dict[str, DataFile]] = {}
+    for _, directory, files in added():
+        if files:
+            found.setdefault(directory, {}).update((file.path, file) for file in files)
     if not found:
         return
     spellings = other_spellings(connection, list(found)).items()
@@ -164,7 +162,7 @@ def require_unclaimed(
 
 
 def _deletions(
-    connection: sa.Connection, asked: Mapping[str, Any], found: Mapping[str, Mapping[str, DataFile]]
+    connection: sa.Connection, asked: Mapping[str, Any], found: Files
 ) -> Iterator[tuple[Transaction, dict[str, str]]]:
     """Yield the transactions that delete or move files of the directories, or may have, each with ``_taken``."""
     for row in _DELETING.rows(connection, asked):
@@ -230,9 +228,7 @@ def _require_undropped(
     raise DeletedFilesError.of(refused, {own_names.get(at, at) for at in found}, deletion, has_ended=False)
 
 
-def _taken(
-    connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _taken(connection: sa.Connection, other: Transaction, replaces: int | None, found: Files) -> dict[str, str]:
     """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
     taken: dict[str, str] = {}
     if other.state is State.COMMITTED:
@@ -248,9 +244,7 @@ def _taken(
     return {**_moved(connection, other, found), **taken} if moves else taken
 
 
-def _moved(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _moved(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
     taken: dict[str, str] = {}
     for file in staged_within(connection, other.transaction_id):
@@ -264,7 +258,7 @@ def _moved(
     return taken
 
 
-def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
+def _was_near(plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
     """Return the directories whose files a finished transaction may have deleted after they were listed."""
     deletes = ends_files(plan) or unknown_files(plan) or plan.moves_user_files
     if not (deletes or (plan.definition is not None and replaces is not None)):
@@ -272,9 +266,7 @@ def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping
     return {place: f"{place}/{min(found[place])}" for place in found if plan.may_delete_near(place)}
 
 
-def _to_be_replaced(
-    connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _to_be_replaced(connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
     """Return the directories of partitions whose files go with the table that a reserved REPLACE TABLE replaces."""
     table = _table(connection, replaces)
     if table is None or rules.keeps_files(table, plan):
@@ -283,9 +275,7 @@ def _to_be_replaced(
     return {place: f"{place}/{min(found[place])}" for place in places if rules.goes_with_table(table, place)}
 
 
-def _removed(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _removed(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories with files that the committed transaction has not deleted yet."""
     taken: dict[str, str] = {}
     if not any(map(other.plan.may_delete_near, found)):
@@ -304,9 +294,7 @@ def _removed(
     return taken
 
 
-def _to_be_removed(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _to_be_removed(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories of partitions whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
     if not isinstance(change, CheckedWrite | CheckedDrop):

@@ -13,7 +13,8 @@ from catalog_ext.metastore.commit.partition_commit import PartitionCommit, Polic
 from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.index.database.rows import FILE, file_of
-from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
+from catalog_ext.metastore.index.database.schema import files, partitions, transaction_files
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.spellings import Spellings, by_name
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, add_documents
@@ -134,10 +135,6 @@ class RecordedDeletions:
             self._taken = []
 
 
-_AT_ONCE = 5000
-"""Partitions whose rows are held in memory at a time."""
-
-
 class ReplacedFiles:
     """The files of the partitions that one write replaces."""
 
@@ -177,8 +174,7 @@ class ReplacedFiles:
             return
         for partition in ended:
             self._remove_unknown(partition)
-        for some in batched(ended, _AT_ONCE):
-            self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in some})
+        self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in ended})
 
     def remove_unregistered(self) -> None:
         """Remove what lies where no partition ends: in the directories of those that come."""

@@ -7,23 +7,16 @@ row, whatever it has found; a comparison of single partitions leaves one for eac
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.rows import locked_row
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    partitions,
-    repairs,
-    skipped_paths,
-    table_versions,
-    tables,
-)
+from catalog_ext.metastore.index.database.schema import partitions, repairs, skipped_paths, table_versions, tables
 from catalog_ext.metastore.index.database.schema import verifications as rows_
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.model.batches import batched
 
@@ -263,10 +256,9 @@ class Repairs:
             skipped: The paths that it skipped, of which the first ``MOST_SKIPPED`` replace those of the repair before;
                 None leaves those.
         """
-        statement = _add_statement(self._database.dialect)
 
         def write(connection: sa.Connection) -> None:
-            connection.execute(statement, asdict(record))
+            connection.execute(_ADD, asdict(record))
             if skipped is not None:
                 _replace_skipped(connection, record.table_id, skipped[:MOST_SKIPPED])
 
@@ -286,7 +278,16 @@ class Repairs:
     def rows(self, table: Table) -> pa.RecordBatchReader:
         """Return the repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
         r = repairs.c
-        select = sa.select(repairs).where(r.table_id == table.table_id).order_by(r.repair_id.desc()).limit(_PAGE)
+        select = (
+            sa.select(
+                r.began_at_ms.label("began_at"), (r.ended_at_ms - r.began_at_ms).label("duration_ms"), r.mode,
+                r.limited_to.label("where"), (r.strict == 1).label("strict"), r.added, r.dropped, r.changed, r.skipped,
+                r.version_before, r.version_after, r.owner, r.error, r.repair_id,
+            )
+            .where(r.table_id == table.table_id)
+            .order_by(r.repair_id.desc())
+            .limit(_PAGE)
+        )  # fmt: skip
 
         def pages() -> Iterator[pa.RecordBatch]:
             page_of = select
@@ -295,7 +296,7 @@ class Repairs:
                     page = connection.execute(page_of).mappings().all()
                 if not page:
                     return
-                yield pa.RecordBatch.from_pylist([_row(dict(row)) for row in page], schema=REPAIRS_SCHEMA)
+                yield pa.RecordBatch.from_pylist([dict(row) for row in page], schema=REPAIRS_SCHEMA)
                 page_of = select.where(r.repair_id < page[-1]["repair_id"])
 
         return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
@@ -328,21 +329,5 @@ def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence
     connection.execute(sa.insert(skipped_paths), rows)
 
 
-@cache
-def _add_statement(dialect: str) -> sa.Insert:
-    now = database_now_ms(dialect).scalar_subquery()
-    began = now - sa.bindparam("duration_ms", type_=sa.BigInteger())
-    return sa.insert(repairs).values(began_at_ms=began, ended_at_ms=now)
-
-
-def _row(kept: dict[str, object]) -> dict[str, object]:
-    began, ended = kept["began_at_ms"], kept["ended_at_ms"]
-    assert isinstance(began, int)
-    assert isinstance(ended, int)
-    return {
-        **{name: kept[name] for name in REPAIRS_SCHEMA.names if name in kept},
-        "began_at": began,
-        "duration_ms": ended - began,
-        "where": kept["limited_to"],
-        "strict": bool(kept["strict"]),
-    }
+_BEGAN = NOW_MS - sa.bindparam("duration_ms", type_=sa.BigInteger())
+_ADD = sa.insert(repairs).values(began_at_ms=_BEGAN, ended_at_ms=NOW_MS)

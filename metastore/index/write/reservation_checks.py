@@ -14,9 +14,10 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.schema import partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import transaction_rows as rows
+from catalog_ext.metastore.index.tables.table_rows import find_relation
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError, require_unclaimed
 from catalog_ext.metastore.model.batches import batched
@@ -65,12 +66,9 @@ def check_name(
 ) -> int | None:
     """Return the number of the table that a creation replaces; None where there is none.
 
-    Args:
-        connection: In a transaction that holds the lock of the namespace.
-        row: The transaction's.
-        asked: The creation.
-        reserved: Whether ``reserve`` has compared the table with the base version. Since then its claim on the table
-            stops other statements, and what a repair registers stays where it is, for the new table.
+    ``connection`` holds the lock of the namespace. Where the transaction, given by its row, is ``reserved``, the table
+    was compared with the base version. Since then its claim on the table stops other statements, and what a repair
+    registers stays where it is, for the new table.
 
     Raises:
         TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
@@ -79,7 +77,8 @@ def check_name(
             the creation's rows were read from it.
     """
     shown = row["table_name"]
-    current = rows.table_id_of(connection, TableIdentifier.parse(shown))
+    there = find_relation(connection, TableIdentifier.parse(shown))
+    current = None if there is None else there.table_id
     if isinstance(asked, Create) and current is not None:
         raise TableAlreadyExistsError(
             f"The table {shown} exists already. Choose another name, or use CREATE OR REPLACE TABLE.", {"table": shown}
@@ -128,14 +127,7 @@ def require_registrable(
         DeletedFilesError: They cannot. Nothing was changed.
         RetryAfter: A DELETE of everything has not listed all its files yet.
     """
-
-    def registered() -> dict[str, dict[str, DataFile]]:
-        found: dict[str, dict[str, DataFile]] = {}
-        for _, directory, files in added():
-            found.setdefault(directory, {}).update((file.path, file) for file in files)
-        return found
-
-    require_unclaimed(connection, table, registered, transaction_id, listed_at_ms)
+    require_unclaimed(connection, table, added, transaction_id, listed_at_ms)
     if base_version is not None and table.version != base_version + 1:
         _require_undisturbed(connection, table, base_version, {name: place for name, place, files in added() if files})
 

@@ -11,11 +11,12 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaced_by, replaces, touched
 from catalog_ext.metastore.commit.json import plan_to_dict
-from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
+from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, ExchangePartitions
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few, together
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transaction_claims, transactions
+from catalog_ext.metastore.index.database.schema import partitions, transaction_claims, transactions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_number
@@ -77,7 +78,7 @@ class Reservation:
 
     def run(self) -> Transaction | ApplicationVersion:
         """Return the transaction, reserved, or the batch of its application that is committed already."""
-        if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
+        if isinstance(self._plan.asked, CREATIONS):
             return self._reserve_name(self._plan.asked)
         locked = self._lock()
         if self._is_reserved():
@@ -237,7 +238,7 @@ class Reservation:
         if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
         # A writer that goes to a directory that the command chooses meets its claim.
-        places = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
+        places = PlaceClaims(self._checks, self._plan, table).claims()
         self._claim(places, table.table_id, exclusive=1)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.schema import (
     dropped_tables,
     outbox,
@@ -104,8 +104,7 @@ def _end_transactions(connection: sa.Connection) -> None:
     ended = sa.select(t.transaction_id).where(committed)
     connection.execute(sa.delete(transaction_files).where(f.transaction_id.in_(over)))
     connection.execute(sa.delete(transaction_files).where(f.removal == 1, f.transaction_id.in_(ended)))
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    values = {"state": str(State.ABORTED), "reserved": 0, "error": _REASON, "ended_at_ms": now}
+    values = {"state": str(State.ABORTED), "reserved": 0, "error": _REASON, "ended_at_ms": NOW_MS}
     connection.execute(sa.update(transactions).where(undone).values(**values))
     connection.execute(sa.update(transactions).where(committed).values(state=str(State.FINISHED)))
 
@@ -113,9 +112,8 @@ def _end_transactions(connection: sa.Connection) -> None:
 def _raise_versions(connection: sa.Connection, version: int) -> None:
     """Begin each table at a version that no incarnation before has given."""
     t, v = tables.c, table_versions.c
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
     last = sa.select(sa.func.max(v.committed_at_ms)).where(v.table_id == t.table_id).scalar_subquery()
-    dated = sa.case((last > now, last), else_=now)
+    dated = sa.case((last > NOW_MS, last), else_=NOW_MS)
     behind = t.version < version
     columns = ["table_id", "version", "operation", "summary", "committed_at_ms"]
     rows = sa.select(t.table_id, sa.literal(version), sa.literal(OPERATION), sa.literal("{}"), dated).where(behind)

@@ -14,11 +14,12 @@ from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file
 from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.commit.staged_files import StoredFile
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transactions, waiting_files
+from catalog_ext.metastore.index.database.schema import partitions, transactions, waiting_files
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import deferred_deletes
-from catalog_ext.metastore.index.write.applied import Rewrite
+from catalog_ext.metastore.index.write.applier import Rewrite
 from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
 from catalog_ext.metastore.index.write.partition_rows import (
@@ -59,18 +60,6 @@ _AT_ONCE = 5000
 """Partitions whose rows are held in memory at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Rows and bytes of the written files that become visible, and the number of partitions whose files are kept back.
-
-    Of an epoch they are also those that earlier ones have left waiting. The rows are None where one file's are unknown.
-    """
-
-    rows: int | None = 0
-    bytes: int = 0
-    waiting: int = 0
-
-
 @dataclass(slots=True)
 class _Outcome:
     """What becomes of living partitions in a write's commit.
@@ -93,18 +82,15 @@ class RowWrite:
 
     Attributes:
         ends_everything: Whether all that the table had before ends, by a deferred delete.
+        rows: Of the written files that become visible, of an epoch also of those that earlier ones have left waiting;
+            None where those of one file are unknown.
+        bytes: Of the same files.
+        waiting: The number of partitions whose files are kept back.
     """
 
-    def __init__(
-        self,
-        connection: sa.Connection,
-        commit: Commit,
-        write: CheckedWrite,
-        applier: Applier,
-        removals: RecordedDeletions,
-    ) -> None:
+    def __init__(self, commit: Commit, write: CheckedWrite, applier: Applier, removals: RecordedDeletions) -> None:
         transaction = commit.transaction
-        self._connection = connection
+        self._connection = applier.connection
         self._staged = commit.all_files
         self._plan = transaction.plan
         self._id = transaction.transaction_id
@@ -114,13 +100,15 @@ class RowWrite:
         self._applier = applier
         self._table = applier.table
         self._stored = commit.stored
-        self._fixed = FixedSet(connection, self._table, transaction.base_version, write.unknown)
+        self._fixed = FixedSet(self._connection, self._table, transaction.base_version, write.unknown)
         self._replaced = ReplacedFiles(self._plan, write, self._table, removals)
-        self._written = Written()
+        self.rows: int | None = 0
+        self.bytes = 0
+        self.waiting = 0
         self.ends_everything = False
 
-    def run(self) -> Written:
-        """Apply the write, but for the flush of the applier, and return what it has written."""
+    def run(self) -> None:
+        """Apply the write, but for the flush of the applier."""
         if self._write.found:
             # Files of others, which an append to an external table takes in with the partition that it makes.
             there = [(name, self._plan.directory(name), found) for name, found in self._write.found.items()]
@@ -145,7 +133,6 @@ class RowWrite:
             self._applier.end_everything(living)
         self._replaced.remove_unregistered()
         self._applier.add(marked)
-        return self._written
 
     def _is_all_of_many(self, named: Sequence[Partition]) -> bool:
         """Return whether all partitions end, but for those that are named, and are too many to be ended here.
@@ -194,8 +181,9 @@ class RowWrite:
                 added.setdefault(name, []).append(self._data_file(file, base_version))
         visible = [file for files_added in added.values() for file in files_added]
         counts = [f.rows for f in visible if f.rows is not None]
-        rows = sum(counts) if len(counts) == len(visible) else None
-        self._written = Written(rows, sum(f.size for f in visible), len(kept_back))
+        self.rows = sum(counts) if len(counts) == len(visible) else None
+        self.bytes = sum(f.size for f in visible)
+        self.waiting = len(kept_back)
         return added
 
     def _data_file(self, file: StagedFile, base_version: int) -> DataFile:

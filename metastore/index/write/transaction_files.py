@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
-from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingError
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows
 from catalog_ext.metastore.index.database.schema import transaction_files
-from catalog_ext.metastore.index.write.transaction_rows import load_row, wrong_state
+from catalog_ext.metastore.index.write.transaction_rows import load_open_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
@@ -47,16 +48,13 @@ class TransactionFiles:
                 then records nothing. None where no call is repeated.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not open any more.
+            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
             StagedFileMissingError: The index does not remember all of those that have gone before.
             InvalidInputError: Other files are recorded in their place.
         """
 
         def work(connection: sa.Connection) -> None:
-            row = load_row(connection, transaction_id, lock=True)
-            if row["state"] != State.OPEN:
-                raise wrong_state(row, "take more files")
+            row = load_open_row(connection, transaction_id, "take more files")
             if recorded is not None:
                 there = _count(connection, transaction_id)
                 if there >= recorded + len(files):
@@ -74,14 +72,11 @@ class TransactionFiles:
         """Make these the staged files of an open transaction, in place of those that an earlier call has recorded.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not open any more.
+            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
         """
 
         def work(connection: sa.Connection) -> None:
-            row = load_row(connection, transaction_id, lock=True)
-            if row["state"] != State.OPEN:
-                raise wrong_state(row, "take more files")
+            load_open_row(connection, transaction_id, "take more files")
             FORGET_STAGED.run(connection, {"id": transaction_id})
             add_files(connection, transaction_id, files, none_before=True)
 
@@ -100,13 +95,7 @@ class TransactionFiles:
 
 def documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
     """Yield the documents of a transaction's staged files, or of its removals, each read by itself."""
-    after: int | None = -1
-    while after is not None:
-        with database.reading() as connection:
-            number, payload = _next_document(connection, transaction_id, after, removal=removal)
-        if payload is not None:
-            yield payload
-        after = number
+    yield from _documents(database.reading, transaction_id, removal=removal)
 
 
 def other_files(transaction_id: str, table: str) -> InvalidInputError:
@@ -181,33 +170,32 @@ _STAGED = Prepared(
 )
 
 
-def _next_document(
-    connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
-) -> tuple[int | None, str | None]:
-    """Return the text of the next row of ``transaction_files``, and its number where more come after it; or None."""
-    asked = {"id": transaction_id, "removes": int(removal), "after": after}
-    row = _NEXT_DOCUMENT.row(connection, asked)
-    if row is None:
-        return None, None
-    return (row["number"] if row["number"] < row["last"] else None), row["payload"]
+def _documents(
+    reading: Callable[[], AbstractContextManager[sa.Connection]], transaction_id: str, *, removal: bool
+) -> Iterator[str]:
+    asked: dict[str, Any] = {"id": transaction_id, "removes": int(removal), "after": -1}
+    while True:
+        with reading() as connection:
+            row = _NEXT_DOCUMENT.row(connection, asked)
+        if row is None:
+            return
+        yield row["payload"]
+        if row["number"] == row["last"]:
+            return
+        asked["after"] = row["number"]
 
 
-def _next_statement() -> sa.Select[Any]:
-    t = transaction_files.c
-    mine = (t.transaction_id == sa.bindparam("id"), t.removal == sa.bindparam("removes"))
-    last = sa.select(sa.func.max(t.number)).where(*mine).correlate(None).scalar_subquery()
-    statement = sa.select(t.number, t.payload, last.label("last")).where(*mine, t.number > sa.bindparam("after"))
-    return statement.order_by(t.number).limit(1)
-
-
-_NEXT_DOCUMENT = Prepared(_next_statement())
-
-
-ANY_STAGED = Prepared(
-    sa.select(transaction_files.c.number)
-    .where(transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0)
+_F = transaction_files.c
+_OF_KIND = (_MINE, _F.removal == sa.bindparam("removes"))
+_LAST_OF_KIND = sa.select(sa.func.max(_F.number)).where(*_OF_KIND).correlate(None).scalar_subquery()
+_NEXT_DOCUMENT = Prepared(
+    sa.select(_F.number, _F.payload, _LAST_OF_KIND.label("last"))
+    .where(*_OF_KIND, _F.number > sa.bindparam("after"))
+    .order_by(_F.number)
     .limit(1)
 )
+
+ANY_STAGED = Prepared(sa.select(_F.number).where(_MINE, _F.removal == 0).limit(1))
 """The query of a document of staged files."""
 
 
@@ -228,8 +216,4 @@ def _staged_values(connection: sa.Connection, transaction_id: str) -> Iterator[J
 
 def documents_within(connection: sa.Connection, transaction_id: str, *, removal: bool) -> Iterator[str]:
     """Yield the documents of ``documents`` within a transaction."""
-    after: int | None = -1
-    while after is not None:
-        after, payload = _next_document(connection, transaction_id, after, removal=removal)
-        if payload is not None:
-            yield payload
+    yield from _documents(lambda: nullcontext(connection), transaction_id, removal=removal)

@@ -1,10 +1,10 @@
-"""The rows of transactions within a transaction of the database: written, loaded and locked."""
+"""The rows of transactions within a transaction of the database: written, loaded and locked; and their statements."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,15 +13,18 @@ from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
 from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
 from catalog_ext.metastore.commit.transaction import State, Transaction, new_transaction_id
 from catalog_ext.metastore.errors import TransactionNotFoundError, TransactionStateError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
     tables,
+    transaction_claims,
+    transaction_files,
     transaction_locations,
     transactions,
+    waiting_files,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
@@ -29,9 +32,7 @@ from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from collections.abc import Mapping
 
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
@@ -81,17 +82,6 @@ def insert_deletion(
     return deletion.transaction_id
 
 
-def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
-    """Return the number of the table that has this name now."""
-    statement = (
-        sa.select(tables.c.table_id)
-        .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-        .where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
-    )
-    found: int | None = connection.execute(statement).scalar()
-    return found
-
-
 def to_row(transaction: Transaction) -> dict[str, Any]:
     """Return the row of a transaction."""
     return {
@@ -116,11 +106,6 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
         outcome=outcome_from_dict(outcome) if (outcome := json.loads(row["outcome"])) else None,
         reserved=bool(row["reserved"]),
     )
-
-
-def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
-    """Load a transaction as ``IndexedTransactions.load``, within a transaction of the database."""
-    return with_locations(connection, from_row(load_row(connection, transaction_id)))
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
@@ -182,6 +167,19 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
     return usable(find_row(connection, transaction_id, lock=lock), transaction_id)
 
 
+def load_open_row(connection: sa.Connection, transaction_id: str, what: str) -> Mapping[str, Any]:
+    """Return the locked row of an open transaction; ``what`` says what one in another state cannot do any more.
+
+    Raises:
+        TransactionNotFoundError, IndexNotAtHeadError: As ``load_row``.
+        TransactionStateError: It is not open any more.
+    """
+    row = load_row(connection, transaction_id, lock=True)
+    if row["state"] != State.OPEN:
+        raise wrong_state(row, what)
+    return row
+
+
 def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, Any]:
     """Return a row that was found, of a plan that this release can read; ``TransactionNotFoundError`` otherwise."""
     if row is None:
@@ -193,36 +191,16 @@ def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, A
     return row
 
 
-def ask_locked_row(connection: sa.Connection, transaction_id: str) -> Callable[[], Mapping[str, Any]]:
-    """Ask for the transaction's row as ``load_row`` with a lock; what is returned gives it, or raises what that does.
-
-    It may be sent with others (``together``).
-    """
-    asked = _LOCKED_ROW.asked(connection, {"id": transaction_id})
-
-    def answer() -> Mapping[str, Any]:
-        (row,) = asked() or (None,)
-        return usable(row, transaction_id)
-
-    return answer
-
-
 def find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
     """Return the row of a transaction, or None."""
-    return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
+    return (LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
 
-def row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
-    """Return the query of a transaction's row."""
-    now = database_now_ms(dialect).scalar_subquery()
-    mine = transactions.c.transaction_id == sa.bindparam("id")
-    statement = sa.select(transactions, now.label("now_ms"), revision_column().label("revision")).where(mine)
-    return statement.with_for_update() if lock else statement
-
-
-_ROW = Prepared(partial(row_statement, lock=False))
-
-_LOCKED_ROW = Prepared(partial(row_statement, lock=True))
+ROW = sa.select(transactions, NOW_MS.label("now_ms"), revision_column().label("revision")).where(
+    transactions.c.transaction_id == sa.bindparam("id")
+)
+"""The query of a transaction's row."""
+_ROW, LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
@@ -252,3 +230,101 @@ _APPLICATION = Prepared(
         applications.c.table_id == sa.bindparam("table_id"), applications.c.app_hash == sa.bindparam("app_hash")
     )
 )
+
+
+_T = transactions.c
+OF_TABLE = "of_table_"
+_OF_TABLE = {**tables.c, "namespace": namespaces.c.name}
+WITH_TABLE = ROW.add_columns(*(column.label(f"{OF_TABLE}{name}") for name, column in _OF_TABLE.items())).select_from(
+    transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id).outerjoin(
+        namespaces, namespaces.c.namespace_id == tables.c.namespace_id
+    )
+)
+"""The query of a transaction's row with that of its table, whose columns begin with ``OF_TABLE``."""
+
+
+@cache
+def move_query(*, ends: bool, fails: bool) -> Prepared:
+    """Return the statement of ``IndexedTransactions.move``."""
+    values: dict[str, Any] = {"state": sa.bindparam("to")}
+    if ends:
+        values["ended_at_ms"] = NOW_MS
+        # Registrations look for ended transactions by the index of the lease, which has to end after them.
+        values["expires_at_ms"] = sa.case((_T.expires_at_ms < NOW_MS, NOW_MS), else_=_T.expires_at_ms)
+    if fails:
+        values["error"] = sa.bindparam("why")
+    from_ = _T.state.in_(sa.bindparam("from", expanding=True))
+    return Prepared(sa.update(transactions).where(_T.transaction_id == sa.bindparam("id"), from_).values(**values))
+
+
+def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
+    """Return the statement that deletes a transaction's rows; of a partition command that moves files perhaps none."""
+    t = transactions.c
+    id_: sa.BindParameter[str] = sa.bindparam("id")
+    statement = sa.delete(rows).where(rows.c.transaction_id == id_)
+    moves = sa.exists().where(t.transaction_id == id_, t.plan.like(MOVES))
+    return Prepared(statement.where(~moves) if unless_moving else statement)
+
+
+END_CLAIMS = _of_one(transaction_claims, unless_moving=False)
+END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
+FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
+
+
+def _uncommitted() -> sa.CompoundSelect[Any]:
+    t = transactions.c
+    table_id: sa.BindParameter[int] = sa.bindparam("table_id")
+    columns = sa.select(t.transaction_id, t.state)
+    # Two ranges of one index: databases do not see that in an OR.
+    not_shown = [
+        columns.where(t.table_id == table_id, condition, t.reserved == 1)
+        for condition in (t.version.is_(None), t.version > sa.bindparam("version"))
+    ]
+    undecided = t.state.in_([str(State.RESERVED), str(State.ABORTING), str(State.ABORTED)])
+    not_shown += [columns.where(condition, t.reserved == 1) for condition in (t.table_id.is_(None), undecided)]
+    waiting = (
+        sa.select(t.transaction_id, t.state)
+        .join(waiting_files, waiting_files.c.transaction_id == t.transaction_id)
+        .where(waiting_files.c.table_id == table_id)
+    )
+    return sa.union(*not_shown, waiting)
+
+
+UNCOMMITTED = _uncommitted()
+"""The query of ``IndexedTransactions.uncommitted_ids``."""
+
+
+_MOVING = _T.plan.like(MOVES)
+_HAS_STAGED = _T.transaction_id.in_(
+    sa.select(transaction_files.c.transaction_id).where(transaction_files.c.removal == 0)
+)
+_STATE: sa.ColumnElement[str] = sa.func.coalesce(_T.state, "")
+"""The state as an expression, which has no index: transactions that have ended are to be found by their lists."""
+
+MOVING = sa.union_all(
+    sa.select(transactions).where(_MOVING, _T.state.in_(sa.bindparam("in_flight", expanding=True))),
+    sa.select(transactions).where(_MOVING, _STATE.in_(sa.bindparam("ended", expanding=True)), _HAS_STAGED),
+)
+"""The query of ``IndexedTransactions.moving_commands``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What hardly ever is, and makes a listing of a table's directories one of a moment.
+
+    Attributes:
+        cleans: Whether a committed write, of any table, may still have to delete what it has replaced.
+        moves: Whether ``moving_commands`` has one, of any table, that is not committed.
+    """
+
+    cleans: bool
+    moves: bool
+
+
+_CLEANS = sa.exists().where(_T.state == str(State.COMMITTED))
+_MOVES = sa.or_(
+    sa.exists().where(_MOVING, _T.state.in_([str(State.RESERVED), str(State.ABORTING)])),
+    sa.exists().where(_MOVING, _STATE.in_([str(State.ABORTED)]), _HAS_STAGED),
+)
+AT_WORK = sa.select(sa.case((_CLEANS, 1), else_=0).label("cleans"), sa.case((_MOVES, 1), else_=0).label("moves"))
+"""The query of ``IndexedTransactions.at_work``."""

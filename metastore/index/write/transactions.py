@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,46 +10,16 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
-from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError, InvalidInputError
+from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import transaction_locations, transactions
+from catalog_ext.metastore.index.database.schema import tables, transaction_locations, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.tables.table_rows import find_relation
+from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.outbox import ascii_safe
-from catalog_ext.metastore.index.write.transaction_queries import (
-    END_CLAIMS,
-    END_CLAIMS_UNLESS_MOVING,
-    FORGET_FILES_UNLESS_MOVING,
-    OF_TABLE,
-    AtWork,
-    at_work,
-    check_table,
-    move_query,
-    moving,
-    replaced_meanwhile,
-    same_request,
-    uncommitted,
-    with_table,
-)
-from catalog_ext.metastore.index.write.transaction_rows import (
-    IN_FLIGHT,
-    INSERT,
-    ApplicationVersion,
-    add_locations,
-    application,
-    find_row,
-    forget_locations,
-    from_row,
-    keep_locations,
-    load_row,
-    load_within,
-    table_id_of,
-    to_row,
-    usable,
-    with_locations,
-    wrong_state,
-)
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
@@ -61,6 +32,71 @@ if TYPE_CHECKING:
 _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
 
+_TABLE_ROW = (
+    sa.select(tables.c.location, tables.c.format, tables.c.options, NOW_MS.label("now_ms"))
+    .where(tables.c.table_id == sa.bindparam("table_id"))
+    .with_for_update(read=True, of=tables)
+)
+_DEAD = sa.select(transactions.c.transaction_id).where(
+    transactions.c.state.in_([str(state) for state in rows.IN_FLIGHT]), transactions.c.expires_at_ms < NOW_MS
+)
+_TABLE = Prepared(_TABLE_ROW)
+_TABLE_AND_DEAD = Prepared(_TABLE_ROW.add_columns(_DEAD.limit(1).scalar_subquery().label("dead")))
+
+
+class DeadWritersError(Exception):
+    """A writer's lease is over: the new write begins after the recovery of that transaction."""
+
+
+def replaced_meanwhile(table: str) -> ConflictError:
+    """Return the error of a statement that makes a table under a name that has changed its meaning."""
+    return ConflictError(
+        f"The table {table} was created, replaced, renamed or dropped by another statement since this one looked at "
+        "it. Nothing was written; run the statement again.",
+        {"table": table},
+    )
+
+
+def _same_request(known: Transaction, asked: Transaction) -> Transaction:
+    """Return the known transaction if both are the same write; ``InvalidInputError`` otherwise."""
+    of_both = [(each.table, each.operation, each.plan.asked.kind) for each in (known, asked)]
+    if of_both[0] != of_both[1]:
+        raise InvalidInputError(
+            f"The transaction {known.transaction_id} is a write to table {known.table} ({known.operation}): begin this "
+            "one with an id of its own.",
+            {"transaction": known.transaction_id, "table": known.table},
+        )
+    return known
+
+
+def _check_table(
+    connection: sa.Connection, transaction: Transaction, planned: PlannedFormat | None, *, looks: bool
+) -> int | None:
+    """Return the database's time if the table is where and as it was; None if it is gone, as the reservation finds."""
+    # Locked, so that an alteration of location or format comes before this, or sees the transaction and is refused.
+    with together(connection):
+        asked = (_TABLE_AND_DEAD if looks else _TABLE).asked(connection, {"table_id": transaction.table_id})
+    (row,) = asked() or (None,)
+    if row is None:
+        return None
+    if looks and row["dead"]:
+        raise DeadWritersError
+    location = row["location"]
+    if location != transaction.plan.location:
+        raise ConflictError(
+            f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
+            f"{location}. Nothing was written; run the statement again.",
+            {"table": transaction.table},
+        )
+    changed = planned and planned.changes(PlannedFormat(row["format"], json.loads(row["options"])))
+    if changed:
+        raise ConflictError(
+            f"The table {transaction.table} is read otherwise by now than when this statement was planned: {changed}. "
+            "Nothing was written; run the statement again.",
+            {"table": transaction.table},
+        )
+    return int(row["now_ms"])
+
 
 def _insert(
     connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
@@ -69,33 +105,34 @@ def _insert(
     """Write the row of a transaction, with the database's time; arguments as in ``IndexedTransactions.begin``."""
     replaces, now = None, None
     if transaction.plan.definition is not None:
-        replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
+        current = find_relation(connection, TableIdentifier.parse(transaction.table))
+        replaces = None if current is None else current.table_id
         # Another table may have got the name since, with the same version numbers.
         if replaces != replaced and not isinstance(transaction.plan.asked, Create):
             raise replaced_meanwhile(transaction.table)
     else:
-        now = check_table(connection, transaction, planned, looks=looks)
+        now = _check_table(connection, transaction, planned, looks=looks)
     if now is None:
         now = now_ms(connection)
     begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
-    INSERT.run(connection, {**to_row(begun), "replaces": replaces})
+    rows.INSERT.run(connection, {**rows.to_row(begun), "replaces": replaces})
     return begun
 
 
 class IndexedTransactions:
-    """The rows of transactions."""
+    """The rows of transactions.
+
+    A method that loads a transaction raises ``TransactionNotFoundError`` where there is none, or vacuum has forgotten
+    it.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def begin(
-        self,
-        transaction: Transaction,
-        replaced: int | None = None,
-        planned: PlannedFormat | None = None,
-        *,
+        self, transaction: Transaction, replaced: int | None = None, planned: PlannedFormat | None = None, *,
         looks: bool = False,
-    ) -> Transaction:
+    ) -> Transaction:  # fmt: skip
         """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
         It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is
@@ -124,10 +161,10 @@ class IndexedTransactions:
                 raise
             # What the first call has begun stands, whatever has become of the table since.
             with self._database.reading() as connection:
-                row = find_row(connection, transaction.transaction_id)
+                row = rows.find_row(connection, transaction.transaction_id)
             if row is None:
                 raise
-            return same_request(from_row(row), transaction)
+            return _same_request(rows.from_row(row), transaction)
 
     def finish(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.
@@ -137,44 +174,33 @@ class IndexedTransactions:
         return self.move(transaction_id, (State.COMMITTED,), State.FINISHED)
 
     def load(self, transaction_id: str) -> Transaction:
-        """Return the transaction of this id.
-
-        Raises:
-            TransactionNotFoundError: There is none, or vacuum has forgotten it.
-        """
+        """Return the transaction of this id."""
         with self._database.reading() as connection:
-            return load_within(connection, transaction_id)
+            return rows.with_locations(connection, rows.from_row(rows.load_row(connection, transaction_id)))
 
     def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
-        """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
-
-        Raises:
-            TransactionNotFoundError: There is none, or vacuum has forgotten it.
-        """
+        """Return the transaction of this id, and its table as it is now; None where it has none, or no longer."""
         with self._database.reading() as connection:
-            found: Any = connection.execute(with_table(connection.dialect.name), {"id": transaction_id}).mappings()
-            row = usable(found.one_or_none(), transaction_id)
-            table = {name.removeprefix(OF_TABLE): row[name] for name in row if name.startswith(OF_TABLE)}
-            transaction = with_locations(connection, from_row(row))
+            found: Any = connection.execute(rows.WITH_TABLE, {"id": transaction_id}).mappings()
+            row = rows.usable(found.one_or_none(), transaction_id)
+            table = {name.removeprefix(rows.OF_TABLE): row[name] for name in row if name.startswith(rows.OF_TABLE)}
+            transaction = rows.with_locations(connection, rows.from_row(row))
         return transaction, None if table["table_id"] is None else table_from_row(table)
 
     def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
         """Keep where an open transaction puts files of partitions, and return it; what it had before stays as it was.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is not open any more.
         """
 
         def work(connection: sa.Connection) -> dict[str, str]:
-            row = load_row(connection, transaction_id, lock=True)
-            if row["state"] != State.OPEN:
-                raise wrong_state(row, "put files anywhere")
+            rows.load_open_row(connection, transaction_id, "put files anywhere")
             a, hashes = transaction_locations.c, list(map(name_hash, own))
             mine = sa.select(a.name, a.location).where(a.transaction_id == transaction_id, a.name_hash.in_(hashes))
             known = {found.name: found.location for found in connection.execute(mine)}
             new = {name: place for name, place in own.items() if name not in known}
-            add_locations(connection, transaction_id, new)
+            rows.add_locations(connection, transaction_id, new)
             return {**own, **known}
 
         # Not durable: a writer that dies before the reservation leaves only files to be removed.
@@ -204,13 +230,9 @@ class IndexedTransactions:
         return self._database.write(locked)
 
     def all(
-        self,
-        table_id: int | None = None,
-        *,
-        states: Collection[State] | None = None,
-        expired: bool = False,
+        self, table_id: int | None = None, *, states: Collection[State] | None = None, expired: bool = False,
         limit: int | None = None,
-    ) -> list[Transaction]:
+    ) -> list[Transaction]:  # fmt: skip
         """Return transactions, newest first: of a table, in some states, with a lease that is over."""
         t = transactions.c
         statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
@@ -219,15 +241,15 @@ class IndexedTransactions:
         if states is not None:
             statement = statement.where(t.state.in_([str(state) for state in states]))
         if expired:
-            statement = statement.where(t.expires_at_ms < database_now_ms(self._database.dialect).scalar_subquery())
+            statement = statement.where(t.expires_at_ms < NOW_MS)
         with self._database.reading() as connection:
-            rows: Any = connection.execute(statement).mappings().all()
-            found = [from_row(row) for row in rows]
-            return [with_locations(connection, transaction) for transaction in found]
+            found: Any = connection.execute(statement).mappings().all()
+            loaded = [rows.from_row(row) for row in found]
+            return [rows.with_locations(connection, transaction) for transaction in loaded]
 
     def extend_lease(self, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
         """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
-        living = [str(state) for state in IN_FLIGHT if undoing or state is not State.ABORTING]
+        living = [str(state) for state in rows.IN_FLIGHT if undoing or state is not State.ABORTING]
         statement = (
             sa.update(transactions)
             .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
@@ -254,15 +276,15 @@ class IndexedTransactions:
 
         def work(connection: sa.Connection) -> bool:
             ends = to in (State.ABORTED, State.FINISHED)
-            if move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
+            if rows.move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
                 return False
             if to in (State.ABORTING, State.ABORTED):
                 # A command's files have to be moved back first: until then its claims keep the partitions.
-                (END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else END_CLAIMS).run(connection, mine)
+                (rows.END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else rows.END_CLAIMS).run(connection, mine)
             if ends:
-                forget_locations(connection, transaction_id)
+                rows.forget_locations(connection, transaction_id)
                 # A slow mover may have died with one of a command's files: that is to be put back, too.
-                FORGET_FILES_UNLESS_MOVING.run(connection, mine)
+                rows.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
         # What is finished twice is finished: a clean-up finds nothing more to remove.
@@ -272,13 +294,10 @@ class IndexedTransactions:
         """Mark an open transaction as reserved: the index may have forgotten that it was.
 
         An undoing then removes its files wherever they are, also under their final names.
-
-        Raises:
-            TransactionNotFoundError: There is no such transaction.
         """
 
         def work(connection: sa.Connection) -> None:
-            row = load_row(connection, transaction_id, lock=True)
+            row = rows.load_row(connection, transaction_id, lock=True)
             if row["state"] == State.OPEN:
                 mine = transactions.c.transaction_id == transaction_id
                 connection.execute(sa.update(transactions).where(mine).values(reserved=1))
@@ -292,27 +311,27 @@ class IndexedTransactions:
         all stays as it is.
         """
         plan = transaction.plan
-        asked = to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
+        asked = rows.to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
         undone = {"plan": asked["plan"], "error": ascii_safe(error)[:_ERROR_LENGTH], "reserved": 1}
 
         def work(connection: sa.Connection) -> Transaction:
-            row = find_row(connection, transaction.transaction_id, lock=True)
+            row = rows.find_row(connection, transaction.transaction_id, lock=True)
             if row is None:
-                INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
+                rows.INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
             elif row["state"] == State.OPEN or not row["reserved"]:
                 state = State.ABORTING if row["state"] == State.OPEN else row["state"]
                 mine = transactions.c.transaction_id == transaction.transaction_id
                 connection.execute(sa.update(transactions).where(mine).values(**undone, state=str(state)))
             if plan.asks_locations:
-                keep_locations(connection, transaction.transaction_id, plan.locations)
-            return replace(from_row(load_row(connection, transaction.transaction_id)), plan=plan)
+                rows.keep_locations(connection, transaction.transaction_id, plan.locations)
+            return replace(rows.from_row(rows.load_row(connection, transaction.transaction_id)), plan=plan)
 
         return self._database.write(work)
 
-    def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
-        """Return the newest committed batch of the application in the table."""
+    def find_application(self, table_id: int, app_id: str) -> rows.ApplicationVersion | None:
+        """Return the newest committed batch of the rows.application in the table."""
         with self._database.reading() as connection:
-            return application(connection, table_id, app_id)
+            return rows.application(connection, table_id, app_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
         """Return the transactions whose files the version does not show, in whole (or, while files wait, in part).
@@ -324,8 +343,8 @@ class IndexedTransactions:
         time before it was, and cannot know that it was not committed.
         """
         with self._database.reading() as connection:
-            rows = connection.execute(uncommitted(), {"table_id": table_id, "version": version}).all()
-        return {row.transaction_id: State(row.state) for row in rows}
+            found = connection.execute(rows.UNCOMMITTED, {"table_id": table_id, "version": version}).all()
+        return {row.transaction_id: State(row.state) for row in found}
 
     def moving_commands(
         self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)
@@ -340,11 +359,11 @@ class IndexedTransactions:
         ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
         in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
         with self._database.reading() as connection:
-            found: Any = connection.execute(moving(), {"in_flight": in_flight, "ended": ended}).mappings().all()
-        return [from_row(row) for row in found]
+            found: Any = connection.execute(rows.MOVING, {"in_flight": in_flight, "ended": ended}).mappings().all()
+        return [rows.from_row(row) for row in found]
 
-    def at_work(self) -> AtWork:
+    def at_work(self) -> rows.AtWork:
         """Return whether others may be deleting or moving files that a listing finds."""
         with self._database.reading() as connection:
-            row = connection.execute(at_work()).one()
-        return AtWork(bool(row.cleans), bool(row.moves))
+            row = connection.execute(rows.AT_WORK).one()
+        return rows.AtWork(bool(row.cleans), bool(row.moves))

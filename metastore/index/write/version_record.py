@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.clock import insert_version, version_date
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
-from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
+from catalog_ext.metastore.index.database.schema import partitions, tables
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.write.outbox import enqueue_changes, mark_published
 from catalog_ext.metastore.index.write.partition_rows import successors
 from catalog_ext.metastore.model.json import to_json
@@ -29,21 +30,16 @@ _FEW_NAMES = 1000
 COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
 """The counts of an applier that the history has for every commit."""
 
-
 _ADDED = ("total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions")
 """The columns of ``tables`` to which ``PartitionSums.totals`` are added, in that order."""
 
 _SET = ("version", "next_partition_number", "next_file_id", "has_long_keys", "has_descriptors")
-
-
-def _update_table() -> sa.Update:
-    t = tables.c
-    given: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in (*_ADDED, *_SET)}
-    values = {**given, **{name: t[name] + given[name] for name in _ADDED}}
-    return sa.update(tables).where(t.table_id == sa.bindparam("id")).values(values)
-
-
-_UPDATE_TABLE = Prepared(_update_table())
+_NEW: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in (*_ADDED, *_SET)}
+_UPDATE_TABLE = Prepared(
+    sa.update(tables)
+    .where(tables.c.table_id == sa.bindparam("id"))
+    .values({**_NEW, **{name: tables.c[name] + _NEW[name] for name in _ADDED}})
+)
 
 
 def _write_counters(applier: Applier) -> None:
@@ -71,15 +67,10 @@ def record(
     if applier.carried:
         counts["partitions_carried"] = len(applier.carried)
         _log_carried(applier, operation)
-    row = {
-        "table_id": applier.table.table_id,
-        "version": applier.version,
-        "operation": operation,
-        "summary": to_json({**counts, **summary}),
-        "transaction_id": transaction_id,
-        "first_file_id": applier.row.next_file,
-    }
-    insert_version(applier.connection, row)
+    insert_version(
+        applier.connection, applier.table.table_id, applier.version, operation, to_json({**counts, **summary}),
+        transaction_id=transaction_id, first_file_id=applier.row.next_file,
+    )  # fmt: skip
     if not deliver:
         return 0
     if transaction_id is not None and applier.kept_back:

@@ -53,11 +53,7 @@ class WaitingLists:
             return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
 
     def discard(self, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
-        """Forget waiting files, given by transaction, partition and name; return how many there were.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-        """
+        """Forget waiting files, given by transaction, partition and name; return how many there were."""
         gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
         w = waiting_files.c
 
@@ -84,14 +80,8 @@ class WaitingLists:
                 statement = statement.join(transactions, transactions.c.transaction_id == w.transaction_id)
                 statement = statement.where(transactions.c.app_id == app_id)
             if after is not None:
-                hashed, transaction_id, number = after
-                statement = statement.where(
-                    sa.or_(
-                        w.name_hash > hashed,
-                        sa.and_(w.name_hash == hashed, w.transaction_id > transaction_id),
-                        sa.and_(w.name_hash == hashed, w.transaction_id == transaction_id, w.number > number),
-                    )
-                )
+                last = [sa.literal(value, key.type) for value, key in zip(after, keys, strict=True)]
+                statement = statement.where(sa.tuple_(*keys) > sa.tuple_(*last))
             with self._database.reading() as connection:
                 rows = connection.execute(statement).mappings().all()
             for row in rows:

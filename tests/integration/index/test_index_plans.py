@@ -13,7 +13,8 @@ from sqlalchemy.ext.compiler import compiles
 
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.database import Database
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.schema import partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.urls import parse_url
 from catalog_ext.metastore.index.read.history import changes_statement
 from catalog_ext.metastore.index.read.partitions import located_statement, partitions_statement

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.errors import InvalidPredicateError
-from catalog_ext.metastore.index import ISO, Axis, Index, Pending, TableOrder, Unit
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.read.partition_map import ISO, Axis, Unit
+from catalog_ext.metastore.index.read.table_list import Pending, TableOrder
 from catalog_ext.metastore.index.write.repairs import RepairRecord
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError
-from catalog_ext.metastore.index import PARTITION_SCHEMA
+from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
 from tests.integration.lake import rows
 from tests.repair_cases import write
 from tests.servers.recorder import PRUNED, arrow_answer, refusing, unpruned

@@ -17,7 +17,8 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.metastore.index import Index, WantedGroups
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile, TableDefinition, TableType

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
+from catalog_ext.metastore.index.database.schema import files, partitions
+from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.read.marked_rows import at_version
 from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.index.write import deferred_deletes

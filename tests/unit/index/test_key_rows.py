@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.index.database import keys as database_keys
-from catalog_ext.metastore.index.database.keys import KeyRows, has_long_key, key_row
+from catalog_ext.metastore.index.database import rows as database_rows
 from catalog_ext.metastore.index.database.prepared import insert_rows
+from catalog_ext.metastore.index.database.rows import KeyRows, has_long_key, key_row
 from catalog_ext.metastore.model.typed_values import checked_values
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import Key
@@ -41,7 +41,7 @@ def _loads(draw: st.DrawFn) -> tuple[list[Key], list[str], int]:
 @given(_loads())
 def test_a_remembered_component_is_what_it_was(load: tuple[list[Key], list[str], int]) -> None:
     keys, names, remembered = load
-    before, database_keys._REMEMBERED = database_keys._REMEMBERED, remembered
+    before, database_rows._REMEMBERED = database_rows._REMEMBERED, remembered
     try:
         rows = KeyRows(keys, "n.t")
         long_keys = False
@@ -62,7 +62,7 @@ def test_a_remembered_component_is_what_it_was(load: tuple[list[Key], list[str],
             assert rows.has_long_keys == long_keys
             assert all(len(known) <= remembered for known in rows._known)
     finally:
-        database_keys._REMEMBERED = before
+        database_rows._REMEMBERED = before
 
 
 def test_columns_without_values_stay_null() -> None:

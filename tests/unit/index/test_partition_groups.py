@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index import WantedGroups
-from catalog_ext.metastore.index.read.partition_groups import groups_statement, is_exact
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups, groups_statement, is_exact
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError, TableNotFoundError
-from catalog_ext.metastore.index.database import arrow_rows, sqlite_spill
+from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import PARTITION_NUMBER_BITS
 from catalog_ext.metastore.index.read.marked_rows import Check
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA, plan_statement
@@ -145,7 +145,7 @@ def test_few_rows_and_enough_rows_are_not_spilled(index: Index, table: Table, mo
     def spilled(*_: object) -> None:
         raise AssertionError("rows were spilled")
 
-    monkeypatch.setattr(sqlite_spill, "spill_file", spilled)
+    monkeypatch.setattr(arrow_rows, "spill_file", spilled)
     assert index.files.plan(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
     assert 0 < index.files.plan(table, None, rows=5).read_all().num_rows < 20
     for rows in (None, 1 << 60):
@@ -178,20 +178,20 @@ def test_a_spilled_result_holds_no_connection_and_leaves_no_file(
     index: Index, table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     modes = []
-    read = sqlite_spill.read
+    read = arrow_rows.read_spilled
 
     def noted(file: Path, *rest: Any) -> Iterator[pa.RecordBatch]:
         modes.append((file.parent, file.stat().st_mode & 0o777))
         return read(file, *rest)
 
     monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
-    monkeypatch.setattr(sqlite_spill, "read", noted)
+    monkeypatch.setattr(arrow_rows, "read_spilled", noted)
     monkeypatch.setattr(arrow_rows, "BATCH_ROWS", 500)
     reader = index.files.plan(table, None)
     assert reader.read_next_batch().num_rows > 0
     assert (modes, list(tmp_path.iterdir()), index.pool.in_use) == ([(tmp_path, 0o600)], [], 0)
     reader.close()
-    monkeypatch.setattr(sqlite_spill, "read", lambda *_: iter(()))
+    monkeypatch.setattr(arrow_rows, "read_spilled", lambda *_: iter(()))
     with pytest.raises(TableNotFoundError):
         index.files.plan(table, None)
     assert list(tmp_path.iterdir()) == []
@@ -205,7 +205,7 @@ def test_without_room_the_driver_reads_the_rows(
     monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path if full else tmp_path / "absent"))
     with monkeypatch.context() as patched:
         if full:
-            patched.setattr(sqlite_spill, "_PRAGMAS", ("max_page_count = 3",))
+            patched.setattr(arrow_rows, "_PRAGMAS", ("max_page_count = 3",))
         assert index.files.plan(table, None).read_all().num_rows == COUNT
     assert ("database or disk is full" if full else "No such file or directory") in caplog.text
     caplog.clear()
@@ -231,12 +231,12 @@ def test_the_driver_reads_the_rows_if_the_temporary_directory_is_not_utf8(
 
 
 def test_a_spilled_file_that_breaks_is_an_error(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    spill = sqlite_spill.spill
+    spill = arrow_rows.spill
 
-    def broken(connection: sa.Connection, query: sqlite_spill.Query, schema: pa.Schema, file: Path) -> None:
+    def broken(connection: sa.Connection, query: arrow_rows.SentQuery, schema: pa.Schema, file: Path) -> None:
         spill(connection, query, schema, file)
         os.truncate(file, file.stat().st_size // 2)
 
-    monkeypatch.setattr(sqlite_spill, "spill", broken)
+    monkeypatch.setattr(arrow_rows, "spill", broken)
     with pytest.raises(IndexUnavailableError, match=r"copied to .* cannot be read"):
         index.files.plan(table, None).read_all()

@@ -16,7 +16,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TableAlreadyExistsError,
 )
-from catalog_ext.metastore.index import Verified
+from catalog_ext.metastore.index.write.repairs import Verified
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

@@ -19,7 +19,7 @@ from catalog_ext.metastore.storage.store import Storage
 from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.storage.listing import Descend, Listed
+    from catalog_ext.metastore.storage.listed import Descend, Listed
 
 ODD = [
     "t/", "t/a", "t/k=1/", "t/k=1/a b+c", "t/k=1/50%25", "t/k=1/ü€", "t/k=2&3/<x>", "t/k=2/\ny", "t/k=%3A/a=b:c",

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import MassDropError, StorageError
-from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.database.schema import verifications
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.conditions import Among
