@@ -256,9 +256,8 @@ class CommitLock:
     def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
         """Return when they are held, as they have to be.
 
-        Args:
-            files: All files of the transaction; read only where locks are taken.
-            static: The fully static partition of its statement.
+        All files of the transaction are read, but only where locks are taken; ``static`` is the fully static partition
+        of its statement.
 
         Raises:
             HiveLockTimeoutError: Others have theirs for too long.

@@ -67,11 +67,8 @@ class NewFiles:
         Left out are files that a committed write is about to delete, that a relocation has left (see ``left``), or that
         a write in flight has promoted.
 
-        Args:
-            table_id: The table.
-            directories: By partition.
-            existing: Whether partitions that the index has by now are among the answer.
-            by_hand: The partitions whose directories the statement names: files that a relocation left are theirs.
+        Without ``existing``, partitions that the index has by now are left out. Of the partitions ``by_hand`` the
+        statement names the directories: files that a relocation left are theirs.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
@@ -136,13 +133,8 @@ class NewFiles:
     ) -> dict[str, list[Entry]]:
         """Return those of the files that the index does not know as they are and no write in flight brings.
 
-        Args:
-            table: As loaded after the files were listed.
-            found: Files by directory.
-            known: The files that the index knows, by URI.
-
-        Returns:
-            The files by directory, where there are any.
+        Files are given by directory, known ones by URI. The table was loaded after the files were listed. A directory
+        without such files is not in the answer.
         """
         in_flight = uncommitted(self._index, table)
         unknown = {
@@ -212,10 +204,8 @@ class NewFiles:
     def contents(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
         """Return the files directly in each directory, hidden ones too; none where there is no directory.
 
-        Args:
-            directories: By name.
-            table: The table whose partitions they are: where that takes fewer requests, those in its directory are
-                listed as a tree, on S3 by a request for a thousand files.
+        Given the table whose partitions they are, those in its directory are listed as a tree where that takes fewer
+        requests: on S3 one for a thousand files.
         """
         found = {} if table is None else self._together(directories, table)
         single = sorted(directories.keys() - found.keys())
@@ -262,12 +252,7 @@ def uncommitted(index: Index, table: Table) -> Mapping[str, State]:
 
 
 def pending_deletions(index: Index, concerns: Callable[[Transaction], object]) -> Iterator[tuple[Transaction, Removal]]:
-    """Yield the files that committed transactions still have to delete, each with its transaction.
-
-    Args:
-        index: The index.
-        concerns: Chooses the transactions: only their lists are read.
-    """
+    """Yield the files that committed transactions have left to delete, of those that ``concerns`` chooses."""
     for committed in index.transactions.all(states=(State.COMMITTED,)):
         if concerns(committed):
             for removal in index.deletions.of(committed.transaction_id):

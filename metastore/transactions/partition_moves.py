@@ -68,11 +68,8 @@ class PartitionMoves:
         """Return if nothing else has, registers or loads a file of a reserved load.
 
         Two loads of one file would give both its rows on a store that copies. The transaction that is reserved last
-        sees the other one. Both give way where each was reserved before the other looked.
-
-        Args:
-            transaction: It is reserved.
-            staged: All its files; None where the index has them.
+        sees the other one. Both give way where each was reserved before the other looked. ``staged`` are all its files;
+        None where the index has them.
 
         Raises:
             ConflictError: A partition has one, or another transaction registers or loads it.
@@ -157,11 +154,8 @@ class PartitionMoves:
         """Bring the files of a command that is being undone back to where they were; return all of them.
 
         Where another file has its old name by now, a file gets a name beside that; where its directory can take
-        none, the partition gets a directory of the transaction's. The index then has them there.
-
-        Args:
-            transaction: The transaction.
-            unrecorded: Files of it that the index may not know.
+        none, the partition gets a directory of the transaction's. The index then has them there. ``unrecorded`` are
+        files that the index may not know.
 
         Raises:
             CatalogExtError: Something is not back; the same call may be made again.

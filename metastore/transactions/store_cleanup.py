@@ -70,15 +70,10 @@ class StoreCleanup:
         self._index.incarnations.before_deleting()
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
-        """Remove the files that a commit has replaced; what was written there since stays, and is logged.
+        """Remove the files that a commit has replaced; return those that are gone.
 
-        Args:
-            table_id: The table's number; None where it was not made.
-            removals: The files, as they were.
-            upto: The table's location.
-
-        Returns:
-            Those that were removed, or were gone.
+        What was written there since stays, and is logged. ``table_id`` is None where the table was not made; ``upto``
+        is its location.
         """
         files: list[Location] = []
         compared: list[tuple[Location, Removal]] = []
@@ -152,9 +147,7 @@ class StoreCleanup:
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
         """Remove the directory of a dropped table, which is then free for others; called again, it goes on.
 
-        Args:
-            dropped: The table.
-            late: Whether others may have written there since: their files stay, and that is logged.
+        With ``late`` others may have written there since: their files stay, and that is logged.
 
         Raises:
             StorageError: Something could not be removed.

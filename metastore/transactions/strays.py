@@ -97,11 +97,9 @@ class Strays:
     def files(self, version: int, replaced: Collection[str]) -> Iterator[Found]:
         """Yield files of writes that will not commit them, and relocated files that no version names.
 
-        Files of aborted writes are found anywhere, those of ended writes where they were staged.
-
-        Args:
-            version: The oldest version that is kept.
-            replaced: The directories of relocated files that an overwrite has replaced, which are known by that.
+        Files of aborted writes are found anywhere, those of ended writes where they were staged. ``version`` is the
+        oldest one that is kept. The directories in ``replaced`` hold relocated files that an overwrite has replaced:
+        vacuum knows them by that.
         """
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.

@@ -52,7 +52,6 @@ class Vacuum:
         named: Says which of some directories the metastore has partitions of these names at; None where there is no
             metastore.
         unknown_writes: Whether what writes have staged that this index does not know goes, too.
-        dry_run: Preview only.
     """
 
     def __init__(

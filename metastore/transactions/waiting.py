@@ -63,11 +63,8 @@ class Waiting:
     ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
         """Yield the waiting files of a table, or of one query, with their locations, a document at a time.
 
-        Args:
-            table_id: The table's number.
-            app_id: Only those of this query.
-            directory: Says where a partition's files go now: it may have moved since they were written. None where only
-                it matters where they are.
+        ``directory`` says where a partition's files go now, as it may have moved since they were written. None: only
+        where they are matters.
         """
         origins: dict[str, StagingLocations] = {}
         for waiting, epoch in self.with_epochs(table_id, app_id):
@@ -88,11 +85,7 @@ class Waiting:
     ) -> Iterator[LostFile]:
         """Yield the waiting files that can never be promoted: they are gone, or are not as they were written.
 
-        Args:
-            table_id: The table's number.
-            directory: Says where a partition's files go now.
-            app_id: Only those of this query.
-            partitions: Only those of these partitions.
+        ``directory`` is that of ``files``; query and partitions limit the answer.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -108,14 +101,9 @@ class Waiting:
                     continue
                 if not (_is_whole(place, entry) or _is_whole(place, self._storage.stat(place.target))):
                     yield LostFile(
-                        waiting.partition,
-                        str(place.hidden or place.target),
-                        file.name,
-                        file.rows,
-                        file.size,
-                        waiting.since_ms,
-                        waiting.transaction_id,
-                    )
+                        waiting.partition, str(place.hidden or place.target), file.name, file.rows, file.size,
+                        waiting.since_ms, waiting.transaction_id,
+                    )  # fmt: skip
 
     def partitions(self, table_id: int, app_id: str | None = None) -> list[WaitingPartition]:
         """Return what waits of each partition and query, sorted; of one query only, where it is given."""
@@ -183,11 +171,7 @@ class WaitingCommits:
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
 
-        Args:
-            table: The table.
-            app_id: The query's id, under which its epochs were committed.
-            owner: Names the process, for messages.
-            options: As the epochs had them.
+        The options are those of the epochs.
 
         Raises:
             ConflictError: Another process is committing an epoch of the query.
@@ -202,12 +186,6 @@ class WaitingCommits:
         """Commit what epochs of one query, or of all, have kept back, although its time has not come.
 
         The policies are those of the query's last epoch that kept something back, whose options may have named them.
-
-        Args:
-            table: The table.
-            app_id: The query's id; None for all.
-            owner: Names the process, for messages.
-            dry_run: Preview only.
 
         Raises:
             ConflictError: Another process is committing an epoch of the query; those before it are committed.

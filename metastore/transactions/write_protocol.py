@@ -159,10 +159,8 @@ class Transactions:
     def stage(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
         """Record files that tasks have staged; it may be called several times.
 
-        Args:
-            transaction_id: An open transaction.
-            files: The files.
-            recorded: How many have gone before, so that a call that is repeated records nothing. None where none is.
+        ``recorded`` is how many files were recorded before, so that a repeated call records nothing; None where no call
+        is repeated.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -236,11 +234,7 @@ class Transactions:
     ) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
-        Args:
-            table: The table at the version that the statement read.
-            predicate: Unbound, None for all.
-            truncate: Whether the partitions stay registered.
-            options: As those of a write: its lease.
+        The table has the version that the statement read; the predicate is unbound, None for all.
 
         Raises:
             ConflictError: Another writer changed one of them meanwhile.
@@ -253,13 +247,7 @@ class Transactions:
     def command(
         self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS
     ) -> WriteOutcome:
-        """Carry out a partition command.
-
-        Args:
-            table: The table at the version that the statement read.
-            asked: What it does.
-            operation: The word for the history.
-            options: As those of a write: its lease.
+        """Carry out a partition command on a table at the version that the statement read.
 
         Raises:
             PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
@@ -302,10 +290,8 @@ class Transactions:
     ) -> RecoveryReport:
         """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
 
-        Args:
-            table: Only its transactions, or those of this name where the table is not there; None for all.
-            older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
-            dry_run: Preview only.
+        ``table`` limits it to its transactions, or those of this name where the table is not there. ``older_than_s`` is
+        how long an owner must have been silent, in seconds; None for its own lease.
 
         Raises:
             TableNotFoundError: There is no such table, no write that was to create it, and no files of it.
@@ -341,15 +327,8 @@ class Transactions:
     ) -> VacuumReport:
         """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
 
-        What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else.
-
-        Args:
-            table: The table.
-            retention_s: Seconds.
-            named: Says which of some directories the metastore has partitions of these names at; None: there is no
-                metastore.
-            unknown_writes: Whether what writes have staged that this index does not know goes, too.
-            dry_run: Preview only.
+        What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else. The
+        arguments are those of ``Vacuum``.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.

@@ -192,10 +192,7 @@ class CommandCheck:
         """Return if no committed write has files left to delete where files are moved from or to.
 
         A move would bring files to names that are about to be deleted, or take those along that are. Elsewhere a store
-        may refuse for ever to delete what a write has replaced.
-
-        Args:
-            places: As ``_places``.
+        may refuse for ever to delete what a write has replaced. Places are as in ``_places``.
 
         Raises:
             ConflictError: One has.
@@ -358,10 +355,7 @@ def _require_same_store(table: Table, source: Table) -> None:
 
 
 def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> str:
-    """Return the file's name in the partition that it is moved to, made another one where the name is taken.
-
-    Notes it.
-    """
+    """Return a file's name in the partition that it is moved to, changed where it is taken; add it to ``taken``."""
     # What is hidden stays so.
     free = path if (target, path) not in taken else f"{path[:1] if is_hidden(path) else ''}{number}-{path}"
     taken.add((target, free))

@@ -139,12 +139,7 @@ class WriteCheck:
                 )
 
     def _with_locations(self, targets: Collection[str], others: Collection[str]) -> WritePlan:
-        """Return the plan with the locations of the partitions that get files.
-
-        Args:
-            targets: All that may get some.
-            others: Those of them for which no task has asked.
-        """
+        """Return the plan with the locations of the partitions that may get files; no task has asked for ``others``."""
         plan = self._commit.plan
         if plan.asks_locations:
             # All stay: a task that was lost may have left a file wherever it had asked for.
@@ -221,10 +216,9 @@ class WriteCheck:
             )
 
     def _found(self, names: Collection[str]) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:
-        """Visible files in the directories of partitions that an append to an external table creates.
+        """Return the visible files in the directories of partitions that an append to an external table creates.
 
-        Returns:
-            The files, and whether all directories of new partitions were looked at, and none has a visible file.
+        With them comes whether all directories of new partitions were looked at, and none has a visible file.
         """
         if not names or self._table().definition.table_type is not TableType.EXTERNAL:
             return {}, False

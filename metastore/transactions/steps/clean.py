@@ -29,12 +29,9 @@ PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
 
 
 def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures | None = None) -> Commit:
-    """Return the commit, finished: what it has replaced or left is removed.
+    """Return a committed commit, finished: what it has replaced or left is removed.
 
-    Args:
-        resources: Those of the commit.
-        commit: It is committed.
-        policy_failures: The failures of this recovery, added to: policies are not run again for these directories.
+    Policies are not run again for the directories in ``policy_failures``, those of this recovery; failures are added.
 
     Raises:
         CatalogExtError: Something could not be removed; the same call may be made again.

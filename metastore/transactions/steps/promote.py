@@ -134,12 +134,9 @@ def _promote_batch(
 
 
 def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
-    """Return the files as the store shows them, so that a repair finds them unchanged.
+    """Return files with final names as the store shows them, so that a repair finds them unchanged.
 
-    Args:
-        resources: Those of the commit.
-        batch: Files that have their final names.
-        etags: What the store has said of each when its upload was completed.
+    ``etags`` is what the store has said of each when its upload was completed.
 
     Raises:
         StagedFileMissingError: Another process has deleted one since it was promoted.

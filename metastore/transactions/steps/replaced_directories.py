@@ -43,10 +43,8 @@ class ReplacedDirectories:
     def unknown(self, asked: AskedWrite, names: set[str], old: Table | None) -> Unknown:
         """Return the visible files that the index does not know as they are, by partition.
 
-        Args:
-            asked: The write.
-            names: The partitions that get files, and the static one.
-            old: The table whose name a creation takes, if there is one.
+        ``names`` are the partitions that get files, and the static one; ``old`` is the table whose name a creation
+        takes.
 
         Raises:
             TableLayoutError: A directory is a link into another table.

@@ -37,11 +37,8 @@ def undo(
 ) -> int:
     """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
 
-    Args:
-        resources: Those of its commit.
-        transaction: The transaction.
-        unrecorded: Files of it that the index does not know: not every store says which uploads are pending.
-        promoted: Partitions where files of it may be visible that the index does not know.
+    The index does not know the ``unrecorded`` files (not every store says which uploads are pending), nor the files
+    that may be visible in the ``promoted`` partitions.
 
     Raises:
         CatalogExtError: Something could not be removed; the same call may be made again.
