@@ -25,12 +25,11 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, copies_di
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.write.expire_versions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import Listed
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -82,9 +81,10 @@ class Strays:
         unseen: Whether a place was not looked at: it failed, or another table lies there.
     """
 
-    def __init__(self, index: Index, storage: Storage, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
-        self._index = index
-        self._storage = storage
+    def __init__(self, resources: Resources, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
+        self._resources = resources
+        self._index = resources.index
+        self._storage = resources.storage
         self._table = table
         self._root = Location.parse(table.definition.location)
         self._before_ms = before_ms
@@ -104,7 +104,7 @@ class Strays:
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
             listed = self._seen(root, partial(self._files, root))
-            own = uncommitted(self._index, self._table)
+            own = uncommitted(self._resources, self._table)
             ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
             known = self._known_of(ids)
             named = self._index.partitions.locations_ever(self._table, version).union(replaced)
@@ -146,7 +146,7 @@ class Strays:
     def _takes_files(self) -> bool:
         """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-        return any(one.plan.moves_user_files for one in self._index.transactions.all(states=states))
+        return any(one.plan.moves_user_files for one in self._resources.in_states(states))
 
     def _files(self, root: Location) -> list[ListedFile]:
         return [event for event in self._listed(root) if isinstance(event, ListedFile)]

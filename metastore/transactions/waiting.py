@@ -21,33 +21,25 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction, WriteOutcome
-    from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.index.write.transactions import IndexedTransactions
-    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles, WaitingLists
+    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.promotion import StagedLocation
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
 
 class Waiting:
-    """Reads the files that earlier epochs have left waiting; nothing is changed.
+    """Reads the files that earlier epochs have left waiting; nothing is changed."""
 
-    Args:
-        lists: The lists of waiting files.
-        transactions: Has the epochs that left them.
-    """
-
-    def __init__(self, lists: WaitingLists, transactions: IndexedTransactions, storage: Storage) -> None:
-        self._lists = lists
-        self._transactions = transactions
-        self._storage = storage
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._storage = resources.storage
 
     def documents(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
         """Yield the lists of a table's waiting files; with ``app_id`` those of one query."""
-        return self._lists.all(table_id, app_id)
+        return self._resources.index.waiting_files.all(table_id, app_id)
 
     def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
         """Yield the lists, each with the transaction of the epoch that has left it."""
@@ -55,7 +47,7 @@ class Waiting:
         for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in epochs:
-                epochs[origin] = self._transactions.load(origin)
+                epochs[origin] = self._resources.load(origin)
             yield waiting, epochs[origin]
 
     def files(
@@ -158,14 +150,11 @@ class WaitingCommits:
         commit_final: Begins a write and commits it as the end of its query.
     """
 
-    def __init__(
-        self, index: Index, storage: Storage, waiting: Waiting, threads: int,
-        commit_final: Callable[[BeginWrite], WriteOutcome],
-    ) -> None:  # fmt: skip
-        self._index = index
-        self._storage = storage
-        self._waiting = waiting
-        self._threads = threads
+    def __init__(self, resources: Resources, commit_final: Callable[[BeginWrite], WriteOutcome]) -> None:
+        self._resources = resources
+        self._index = resources.index
+        self._storage = resources.storage
+        self._waiting = Waiting(resources)
         self._commit_final = commit_final
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
@@ -262,7 +251,7 @@ class WaitingCommits:
         """
         if locations:
             # What was committed meanwhile has its final name, and stays.
-            discard(self._storage, locations, threads=self._threads)
+            discard(self._storage, locations, threads=self._resources.threads)
             staged = [place.source.parent for place in locations if place.source is not None]
             self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
             logger.warning(

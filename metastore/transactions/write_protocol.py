@@ -24,17 +24,15 @@ from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.begin import Beginning
 from catalog_ext.metastore.transactions.commit_locks import CommitLocks
 from catalog_ext.metastore.transactions.lease import LeaseRenewal, renew
-from catalog_ext.metastore.transactions.new_files import NewFiles
-from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.recovery import Recovery
+from catalog_ext.metastore.transactions.resources import Resources
 from catalog_ext.metastore.transactions.staging_locations import task_directory
-from catalog_ext.metastore.transactions.steps.resources import Resources
 from catalog_ext.metastore.transactions.steps.run import DEFAULT_UNKNOWN_TIMEOUT_S, attempts, load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
 from catalog_ext.metastore.transactions.steps.undo import abort, lease_ended
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.vacuum import Vacuum
-from catalog_ext.metastore.transactions.waiting import Waiting, WaitingCommits
+from catalog_ext.metastore.transactions.waiting import WaitingCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
-    from catalog_ext.metastore.transactions.steps.resources import DeliveryOutcome
+    from catalog_ext.metastore.transactions.resources import DeliveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -95,16 +93,10 @@ class Transactions:
         metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:
         self._index = index
-        waiting, moves = (
-            Waiting(index.waiting_files, index.transactions, storage),
-            PartitionMoves(index, storage, deliver, threads),
-        )
-        self._resources = Resources(
-            index, storage, NewFiles(index, storage, threads), StoreCleanup(index, storage), waiting, moves, deliver,
-            publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
-        )  # fmt: skip
-        self.locks = CommitLocks(index, deliver, metastore)
-        self.waiting = WaitingCommits(index, storage, waiting, threads, self._commit_final)
+        pauses = partial(attempts, unknown_timeout_s, pause or threading.Event().wait)
+        self._resources = Resources(index, storage, deliver, publish, threads, pauses)
+        self.locks = CommitLocks(self._resources, metastore)
+        self.waiting = WaitingCommits(self._resources, self._commit_final)
         self._recovery = Recovery(self._resources, self.locks)
         self._beginning = Beginning(self._resources, self._recovery)
 
@@ -130,7 +122,7 @@ class Transactions:
             TransactionStateError: It is finished, or another process has undone it.
         """
         transaction = self._resources.load(transaction_id)
-        until_ms = renew(self._index, transaction_id, transaction.plan.lease_ms)
+        until_ms = renew(self._resources, transaction_id, transaction.plan.lease_ms)
         if until_ms is None:
             raise lease_ended(self._resources.load(transaction_id))
         return until_ms
@@ -149,8 +141,7 @@ class Transactions:
         plan = transaction.plan
         own = {name: plan.locations[name] for name in partitions if name in plan.locations}
         if plan.asks_locations:
-            table = self._resources.table(transaction)
-            found = self._index.partitions.locations(table, partitions)
+            found = self._resources.locations(transaction, partitions)
             own |= self._index.transactions.record_locations(
                 transaction_id, {n: at for n, at in found.items() if n not in own}
             )
@@ -206,7 +197,7 @@ class Transactions:
         commit = load(self._resources, transaction_id, files, recorded, options, is_retry=is_retry)
         transaction = commit.transaction
         with (
-            LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms),
+            LeaseRenewal(self._resources, transaction_id, transaction.plan.lease_ms),
             _failure_counted(transaction),
             span("commit", table=transaction.table, kind=str(transaction.plan.asked.kind)),
             self.locks.of_commit(transaction) as lock,
@@ -283,7 +274,7 @@ class Transactions:
         Raises:
             StorageError: Something could not be deleted: ``recover`` deletes the rest.
         """
-        self._resources.cleanup.remove_table(table)
+        StoreCleanup(self._resources).remove_table(table)
 
     def recover(
         self, table: TableIdentifier | None = None, older_than_s: float | None = None, *, dry_run: bool = False

@@ -12,7 +12,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked
-from catalog_ext.metastore.transactions.new_files import removal_of
+from catalog_ext.metastore.transactions.new_files import NewFiles, removal_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
     Unknown = dict[str, tuple[Removal, ...]]
 
@@ -36,7 +36,7 @@ class ReplacedDirectories:
 
     def __init__(self, resources: Resources, transaction: Transaction, plan: WritePlan) -> None:
         self._resources = resources
-        self._new_files = resources.new_files
+        self._new_files = NewFiles(resources)
         self._transaction = transaction
         self._plan = plan
 

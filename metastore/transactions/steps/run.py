@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ def _with_all_files(resources: Resources, commit: Commit) -> Commit:
         return commit
     recorded = commit.recorded
     if recorded is None:
-        recorded = resources.index.transaction_files.staged_count(commit.transaction_id)
+        recorded = resources.recorded_count(commit.transaction_id)
     return commit if recorded else replace(commit, all_files=commit.files)
 
 

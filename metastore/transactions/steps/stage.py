@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 def stage(
