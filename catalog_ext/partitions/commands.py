@@ -66,11 +66,7 @@ class PartitionCommands:
     ) -> WriteOutcome:  # fmt: skip
         """Register partitions with the files that lie there, all of them or none.
 
-        Args:
-            table: The table.
-            partitions: Full specs with locations; a relative one is relative to the table's, None is the default.
-            if_not_exists: Whether partitions that are there stay as they are, rather than being an error.
-            session: The one that the statement runs in.
+        They are given by full specs and locations; a relative one is relative to the table's, None is the default.
 
         Raises:
             PartitionAlreadyExistsError: One is there, whatever the spelling of its values.
@@ -105,12 +101,8 @@ class PartitionCommands:
     ) -> WriteOutcome:  # fmt: skip
         """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
 
-        Args:
-            table: The table.
-            predicates: Unbound predicates that are true for the partitions.
-            clauses: PARTITION clauses, which stand for as many predicates.
-            if_exists: Whether a predicate that matches nothing is no error.
-            purge: Whether data of a managed table that lies outside its directory is deleted too.
+        Unbound predicates and PARTITION clauses choose them. With ``purge``, data of a managed table that lies outside
+        its directory is deleted, too.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
@@ -168,13 +160,7 @@ class PartitionCommands:
     def exchange(
         self, table: str | Table, source: str | Table, specs: Sequence[Spec], *, session: Session = ANY_SESSION
     ) -> WriteOutcome:
-        """Move the matching partitions of another table into this one; both change at one instant.
-
-        Args:
-            table: The table that gets them.
-            source: The table that loses them.
-            specs: Full or partial ones.
-            session: The one that the statement runs in.
+        """Move the partitions of ``source`` that match full or partial specs into the table, at one instant.
 
         Raises:
             PartitionNotFoundError: A spec matches nothing in the source.
@@ -259,13 +245,8 @@ class PartitionCommands:
     ) -> None:  # fmt: skip
         """Warn that others have the same files; refuse it for a managed table, whose data is deleted with it.
 
-        Args:
-            table: The table.
-            name: The partition.
-            place: Where it is to lie.
-            own: Where partitions really are that are not at their default locations.
-            comes: Partitions that come to their default locations by the same statement.
-            chosen: Whether the statement says the place; otherwise it is the default one.
+        ``own`` has the real places of partitions with a location. ``comes`` has the partitions that the same statement
+        adds at their default locations. ``chosen``: the statement gives the place, which is not the default one.
         """
         index, root = self._context.index, _real(Location.parse(table.definition.location))
         real = _real(place)

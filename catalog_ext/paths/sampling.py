@@ -32,7 +32,6 @@ class Sampler:
     """Draws files that lie far apart, going down only as many paths as there are files wanted.
 
     Args:
-        storage: The store.
         pattern: What the user wrote, for messages.
         alternatives: The pattern, with lists and ranges written out.
     """

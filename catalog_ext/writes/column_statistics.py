@@ -50,14 +50,10 @@ class StatisticsCommand:
     ) -> WriteOutcome:  # fmt: skip
         """Record what was found; with neither files nor columns, publish what is known already.
 
-        Args:
-            table: At the version that the statement read.
-            files: Files by partition, as ``FileStatistics.put`` takes them: as they were when their rows were counted.
-            columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
-            predicate: Limits the partitions that are published; unbound, None for all.
-            clauses: PARTITION clauses, which limit them further.
-            publish: Whether the metastore gets the statistics. A query that has counted rows changes only the index:
-                it must not alter 100,000 partitions in the metastore.
+        Files, by partition, are as they were when their rows were counted (``FileStatistics.put``). Statistics of
+        columns have Spark's names (``distinctCount``). An unbound predicate and PARTITION clauses limit the partitions
+        that are published. Without ``publish`` only the index changes: a query that has counted rows must not alter
+        100,000 partitions in the metastore.
 
         Raises:
             TableNotFoundError: The table is gone.

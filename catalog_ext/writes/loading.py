@@ -55,12 +55,8 @@ class Loading:
     ) -> WriteOutcome:  # fmt: skip
         """Move files into a table or one of its partitions, all of them or none.
 
-        Args:
-            table: The table at the version that the statement read.
-            path: A file, a directory whose files are meant (hidden ones left out), or a pattern of such paths.
-            spec: A value for each partition column; None in an unpartitioned table.
-            overwrite: Whether they replace what is there.
-            session: The one that the statement runs in.
+        The path is a file, a directory whose files are meant (hidden ones left out), or a pattern of such paths. The
+        spec has a value for each partition column; None in an unpartitioned table.
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.

@@ -102,15 +102,11 @@ class MetadataTables:
         self, table_id: int, name: str, condition: Predicate | None = None, columns: Sequence[str] | None = None,
         numbers: Predicate | None = None,
     ) -> pa.RecordBatchReader:  # fmt: skip
-        """Read a metadata table.
+        """Read a metadata table, one of ``NAMES``.
 
-        Args:
-            table_id: The table's number.
-            name: One of ``NAMES``.
-            condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
-            columns: The names of the columns that are wanted of these two, None for all: without any the batches have
-                as many rows, and nothing else.
-            numbers: An unbound predicate over the columns of numbers of these two, None for all.
+        Of ``partitions`` and ``files`` the rows are limited by unbound predicates, ``condition`` over the partition
+        columns and ``numbers`` over the columns of numbers. With an empty list of columns the batches have as many
+        rows, and nothing else.
 
         Raises:
             InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
@@ -149,15 +145,8 @@ class MetadataTables:
     ) -> pa.RecordBatchReader:  # fmt: skip
         """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
 
-        There may be several groups of the same values.
-
-        Args:
-            table_id: The table's number.
-            name: Which one.
-            condition: An unbound predicate over the partition columns, None for all.
-            keys: The partition columns that the rows of a group have equal; None for each partition by itself.
-            aggregates: What is asked of each group.
-            numbers: An unbound predicate over the columns of numbers, None for all.
+        The rows of a group have the partition columns ``keys`` equal; None: each partition is a group. There may be
+        several groups of the same values. The predicates are as those of ``read``.
 
         Raises:
             InvalidInputError: There is no such metadata table, or an aggregate is none of its columns of numbers.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _LONGEST_VALUE = 60
-
-
 _SYNONYMS = {"csv": (("compression", "codec"),)}
 """By format the names of one option that decides how files are written, and not how they are read."""
 _ZONE = "timeZone"
@@ -80,7 +78,7 @@ class _Decisive:
         return next((options[name.lower()] for name in self.names if name.lower() in options), None)
 
     def contradicts(self, written: str, table: str | None) -> bool:
-        """Whether a file that is written with one value is misread by a table with the other, or with None."""
+        """Return whether a file that is written with one value is misread by a table with the other, or with None."""
         expected = self.default if table is None else table
         accepted = [*([] if expected is None else [expected]), *(self.accepted if table is None else ())]
         return self.known(written) not in {self.known(value) for value in accepted}
@@ -136,11 +134,7 @@ def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]
 
 
 def check_options_of_write(definition: TableDefinition, written: Mapping[str, str]) -> None:
-    """Return if a table's readers read what is written with these options.
-
-    Args:
-        definition: The table, which was there before the write.
-        written: The options of the write.
+    """Return if the readers of a table that was there before the write read what is written with these options.
 
     Raises:
         InvalidConfigurationError: An option is not the table's, and files that are written with it would be misread.
@@ -200,13 +194,8 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
 def table_of_stream(context: Context, table: Table, operation: str, written: Mapping[str, str]) -> Table | None:
     """Give a new table the options of the stream that writes to it; return it, or None where nothing changes.
 
-    An option that the statement gave the table stays: the stream may not contradict it.
-
-    Args:
-        context: The index and the metastore.
-        table: The table that the stream writes to, as it is now.
-        operation: The word for the history, by which a stream is known.
-        written: The options of the stream.
+    An option that the statement gave the table stays: the stream may not contradict it. ``operation``, the word for the
+    history, says whether the writer is a stream.
 
     Raises:
         ConflictError: Another write to the table is under way.

@@ -112,13 +112,8 @@ class Writes:
     ) -> tuple[BegunWrite, Table]:  # fmt: skip
         """Begin a write to a table that is there.
 
-        Args:
-            kind: What it does; none that creates a table.
-            table_id: The table's number.
-            version: The version that the statement read; an append reads nothing, and goes by the newest one.
-            batch: What else is known of it.
-            predicate: Of an overwrite, unbound; None for all.
-            clauses: The PARTITION clause of the statement, which its rows and its predicate have been made by.
+        ``version`` is the one that the statement read; an append reads nothing, and takes the newest one. The predicate
+        is that of an overwrite, unbound; None for all. Rows and predicate were made by the PARTITION clauses.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -154,13 +149,9 @@ class Writes:
     ) -> tuple[BegunWrite, TableDefinition]:  # fmt: skip
         """Begin a write that creates or replaces a table.
 
-        Args:
-            kind: ``CREATE``, ``REPLACE`` or ``CREATE_OR_REPLACE``.
-            definition: The table; its own ``location`` is not looked at.
-            location: Where it lies; None for the namespace's or the warehouse's default.
-            batch: What else is known of it; its options of the format become the table's.
-            read: The number and the lowest version of the table of this name from which its rows come; None where
-                they do not.
+        It lies at ``location``, whatever the definition says; None for the namespace's or the warehouse's default. The
+        options of the format among those of the batch become the table's. ``read`` is the number and the lowest version
+        of the table of this name, if its rows come from that.
 
         Raises:
             ConflictError: That table is not there any more.
@@ -209,12 +200,7 @@ class Writes:
     ) -> WriteOutcome | None:
         """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
 
-        Args:
-            table_id: The table's number.
-            app_id: The query's id, under which its epochs were committed.
-            owner: Names the process, for people.
-            options: As the epochs had them.
-            session: As the epochs had it.
+        The application is the query's id, under which its epochs were committed; options and session are theirs.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -231,13 +217,8 @@ class Writes:
     ) -> WriteOutcome:  # fmt: skip
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
-        Args:
-            table_id: The table's number.
-            version: The version that the statement read.
-            predicate: Unbound, None for all.
-            truncate: Whether the partitions stay registered.
-            clauses: PARTITION clauses, one of which has to name the partition, and each of which has to name one, but
-                for a clause of TRUNCATE that leaves out a partition column.
+        ``version`` is the one that the statement read; the predicate is unbound, None for all. Each PARTITION clause
+        has to name a partition, but for one of TRUNCATE that leaves out a partition column.
 
         Raises:
             TableNotFoundError: The table is gone.

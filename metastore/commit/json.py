@@ -234,9 +234,7 @@ def _file_to_list(file: DataFile) -> list[Any]:
 def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
     """Return the plan that ``plan_to_dict`` of this release or of an earlier one wrote, after a passage through JSON.
 
-    Args:
-        value: The JSON object.
-        checked: Whether the transaction may have passed ``check``; a command shows by itself whether it has.
+    ``checked``: the transaction may have passed ``check``; a command shows by itself whether it has.
     """
     # An index keeps plans from before a field was there, too.
     value = {**_OF_OTHER_KINDS, **value}

@@ -24,7 +24,6 @@ class LockSettings:
     """Whether and how Hive's locks are taken.
 
     Attributes:
-        mode: Whether they are, and how an append takes them.
         wait_s: How long they are waited for, in seconds.
     """
 

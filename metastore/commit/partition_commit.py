@@ -1,15 +1,7 @@
 """Flink's partition commit: when the partitions of a streaming write become visible, and what is done for them then.
 
-How the engine uses it (``docs/design/5-streaming.md``):
-
-* ``begin`` stores ``chosen_options`` of the table and the write in ``WritePlan.partition_commit``, and makes a
-  ``PartitionCommit`` of them, so that an invalid option is an error before any file is written.
-* ``check`` of a streaming epoch (one with a watermark, or the end of a query) calls ``PartitionCommit.decide`` and puts
-  the result into ``CheckedWrite.waiting`` and ``CheckedWrite.due``. ``promote`` leaves files of waiting partitions out,
-  and includes files that earlier epochs left for partitions that are due.
-* ``apply`` moves waiting files into the index and out of it.
-* ``clean`` (``committed → finished``) calls ``run_policies`` for the partitions that received files. It fails as a
-  whole if one policy fails, and recovery runs all of them again: each runs at least once per commit.
+``docs/design/5-streaming.md`` says what waits, and when it is due. ``clean`` fails as a whole if one policy fails, and
+recovery runs all of them again: each runs at least once per commit.
 """
 
 from __future__ import annotations
@@ -240,10 +232,8 @@ def run_policies(
 ) -> None:
     """Do for every committed partition what the policies say, in their order; one that fails stops no other.
 
-    Args:
-        commit: The options.
-        partitions: Name and location (a URI) of each partition that received files.
-        write_success_file: Puts an empty file at the location (a URI) that it is given.
+    Given are the name and the location (a URI) of each partition that received files. ``write_success_file`` puts an
+    empty file at a URI.
 
     Raises:
         PartitionPolicyError: At least one failed; all of them will run again.

@@ -110,13 +110,8 @@ def as_checked(
 ) -> list[Partition]:
     """Return the partitions that ``check`` has found, in its order, if they are what is there now.
 
-    One whose files stay where they are may have got files since, from a repair: they go with it.
-
-    Args:
-        table: The table.
-        planned: As ``check`` has found them.
-        living: Those of them that are there.
-        moved: Whether the files of one of them were moved.
+    One whose files stay where they are (``moved`` is false) may have got files since, from a repair: they go with it.
+    ``living`` are those of the planned ones that are there.
 
     Raises:
         ConflictError: Another process has changed one of them.
@@ -225,12 +220,9 @@ def _already_exists(table: Table, there: dict[str, list[Partition]]) -> Partitio
 
 
 def not_found(table: Table, which: str, *, droppable: bool = False) -> PartitionNotFoundError:
-    """Return the error for a partition that is not there.
+    """Return the error for a partition of a table or view that is not there, as the statement wrote it.
 
-    Args:
-        table: The table or view.
-        which: The partition, as its asker wrote it.
-        droppable: Whether it was to be dropped, which can be asked for where nothing need be there.
+    ``droppable``: it was to be dropped, for which a statement can say IF EXISTS.
     """
     kind, remedy = "table", ", MSCK REPAIR TABLE finds new ones"
     if table.definition.table_type is TableType.VIEW:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.transactions.recovery import Recovery
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 LEASE = "transaction.lease"
 STAGING = "staging-dir"
@@ -65,7 +65,6 @@ class Beginning:
 
     def __init__(self, resources: Resources, recovery: Recovery) -> None:
         self._index = resources.index
-        self._transactions = resources.index.transactions
         self._storage = resources.storage
         self._recovery = recovery
 
@@ -109,14 +108,14 @@ class Beginning:
             app_id=request.app_id,
             app_version=request.app_version,
         )
-        begun = self._transactions.begin(transaction, number if creates else None, request.planned, looks=looks)
+        begun = self._index.transactions.begin(transaction, number if creates else None, request.planned, looks=looks)
         fault_point("begin.after")
         return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
 
     def _is_duplicate(self, request: BeginWrite) -> bool:
         if request.app_id is None or request.app_version is None or request.table is None:
             return False
-        known = self._transactions.find_application(request.table.table_id, request.app_id)
+        known = self._index.transactions.find_application(request.table.table_id, request.app_id)
         return known is not None and known.app_version >= request.app_version
 
     def _plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from typing_extensions import assert_never
@@ -30,8 +30,8 @@ from catalog_ext.metastore.hive.locks.hive_lock import HiveLock
 from catalog_ext.metastore.hive.locks.model import LockComponent, LockedOperation, LockType
 from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive
 from catalog_ext.metastore.hive.thrift.hive_metastore import SMALL_BATCH
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.moves import covered_partitions
+from catalog_ext.metastore.transactions.resources import NO_LOCKS, HeldLocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
-    from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.transactions.resources import Resources
 
 MOST_PARTITIONS = SMALL_BATCH
 """Partitions that a request names; of more the whole table is locked. The server puts all names into one condition."""
@@ -53,57 +53,22 @@ _LONGEST_NAME = 767
 """Characters of a partition's name that the tables of locks hold."""
 
 
-class Held(Protocol):
-    """Locks that are held."""
-
-    def confirm(self) -> None:
-        """Return if they still are.
-
-        Raises:
-            HiveLockLostError: They are not.
-        """
-        ...
-
-
-class NoLock:
-    """What is held where no lock is needed."""
-
-    def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
-        """Return."""
-
-    def confirm(self) -> None:
-        """Return."""
-
-
-NO_LOCK = NoLock()
-
-
-def target_table(index: Index, transaction: Transaction) -> Table | None:
-    """Return the table whose files a transaction changes or replaces; None of one that it makes, or that is gone."""
-    number = transaction.table_id
-    return index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
-
-
 class CommitLocks:
     """Takes Hive's locks for the commits of an index.
 
     Args:
-        accepts: Says whether the metastore holds a table: what it does not hold no Hive engine writes.
         metastore: Returns the metastore; None where there is none.
     """
 
-    def __init__(
-        self, index: Index, accepts: Callable[[TableDefinition], bool], metastore: Callable[[], HiveMetastore] | None
-    ) -> None:
-        self.index = index
-        self._accepts = accepts
+    def __init__(self, resources: Resources, metastore: Callable[[], HiveMetastore] | None) -> None:
+        self.resources = resources
         self._metastore = metastore
 
     def of_commit(self, transaction: Transaction) -> CommitLock:
         """Return the locks of a transaction, which are not taken yet."""
         return CommitLock(self, transaction)
 
-    def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
+    def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[HeldLocks | HiveLock]:
         """Return a context in which no holder of Hive's exclusive locks writes a table that is repaired.
 
         Raises:
@@ -112,7 +77,7 @@ class CommitLocks:
         """
         return self._of_table(table, settings, LockType.SHARED_READ, "repair")
 
-    def of_drop(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
+    def of_drop(self, table: Table, settings: LockSettings) -> AbstractContextManager[HeldLocks | HiveLock]:
         """Return a context in which no holder of Hive's locks reads or writes a table that is dropped.
 
         Raises:
@@ -122,9 +87,11 @@ class CommitLocks:
         return self._of_table(table, settings, LockType.EXCLUSIVE, "drop")
 
     @contextmanager
-    def _of_table(self, table: Table, settings: LockSettings, kind: LockType, what: str) -> Iterator[Held]:
+    def _of_table(
+        self, table: Table, settings: LockSettings, kind: LockType, what: str
+    ) -> Iterator[HeldLocks | HiveLock]:
         if settings.mode is LockMode.NONE or not self.concerns(table, settings):
-            yield NO_LOCK
+            yield NO_LOCKS
             return
         components = self._components(table, kind, LockedOperation.NO_TXN, None)
         lock = self.take(components, f"catalog-ext {what} {uuid4().hex}", settings)
@@ -134,7 +101,7 @@ class CommitLocks:
             lock.release()
 
     def concerns(self, table: Table, settings: LockSettings) -> bool:
-        """Return whether any Hive engine can have a table that is to be locked.
+        """Return whether the metastore holds a table that is to be locked: no Hive engine writes any other.
 
         Raises:
             InvalidConfigurationError: There is no metastore to ask for locks.
@@ -145,7 +112,7 @@ class CommitLocks:
                 "metastore to ask for locks. Give it the one that Hive engines use, or set 'hive-locks' to 'none'.",
                 {"table": str(table.identifier)},
             )
-        return self._accepts(table.definition)
+        return self.resources.delivers(table.definition)
 
     def take(self, components: Sequence[LockComponent], agent: str, settings: LockSettings) -> HiveLock:
         """Return a lock that is held.
@@ -186,7 +153,7 @@ class CommitLocks:
             case RelocatePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name}))
             case ExchangePartitions():
-                source = self.index.tables.load_by_id(asked.source_id)
+                source = self.resources.table_of(asked.source_id)
                 moving = self._matching(source, plan)
                 # Both tables have the same key names, except for case.
                 return [part for one in (source, table) for part in self._components(one, *exclusive, moving)]
@@ -199,19 +166,19 @@ class CommitLocks:
         kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
         if plan.partition_commit:
             # Files that earlier epochs have left waiting may be due with this one.
-            waiting = self.index.waiting_files.all(table.table_id, transaction.app_id)
+            waiting = self.resources.index.waiting_files.all(table.table_id, transaction.app_id)
             names = names | {one.partition for one in waiting}
         return self._components(table, kind, LockedOperation.INSERT, names)
 
     def _matching(self, table: Table, plan: WritePlan) -> set[str]:
         # More than a request names are as good as all: the whole table is locked.
-        covered = covered_partitions(self.index, plan, table, MOST_PARTITIONS + 1)
+        covered = covered_partitions(self.resources.index, plan, table, MOST_PARTITIONS + 1)
         return {partition.name for partition in covered}
 
     def _with_same_values(self, table: Table, names: set[str]) -> set[str]:
         if not table.definition.partition_columns or len(names) > MOST_PARTITIONS:
             return names
-        return names | {partition.name for partition in self.index.living_partitions.of_values(table, sorted(names))}
+        return names | {partition.name for partition in self.resources.partitions_of_values(table, names)}
 
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
@@ -235,7 +202,7 @@ def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
             yield hive_partition_name(table, name)
 
 
-class CommitLock:
+class CommitLock(HeldLocks):
     """The locks of one transaction, taken by ``take`` and released at the end of the context."""
 
     def __init__(self, locks: CommitLocks, transaction: Transaction) -> None:
@@ -256,9 +223,8 @@ class CommitLock:
     def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
         """Return when they are held, as they have to be.
 
-        Args:
-            files: All files of the transaction; read only where locks are taken.
-            static: The fully static partition of its statement.
+        All files of the transaction are read, but only where locks are taken; ``static`` is the fully static partition
+        of its statement.
 
         Raises:
             HiveLockTimeoutError: Others have theirs for too long.
@@ -267,7 +233,7 @@ class CommitLock:
         plan = self._transaction.plan
         if self._asked or plan.hive_locks.mode is LockMode.NONE:
             return
-        table = target_table(self._locks.index, self._transaction)
+        table = self._locks.resources.target_table(self._transaction)
         if table is not None and self._locks.concerns(table, plan.hive_locks):
             components = self._locks.components(self._transaction, table, files, static)
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
@@ -277,10 +243,6 @@ class CommitLock:
         self._asked = True
 
     def confirm(self) -> None:
-        """Return if those that were taken are still held.
-
-        Raises:
-            HiveLockLostError: They are not.
-        """
+        """Return if those that were taken are still held; as ``HeldLocks.confirm``."""
         if self._lock is not None:
             self._lock.confirm()

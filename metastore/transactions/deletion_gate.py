@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.file_lifetime import FileUser
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.transactions.resources import Resources
 
     StillNamed = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
     """Takes names of partitions and directories; returns the directories that metastore partitions have."""
@@ -55,14 +56,15 @@ class Need:
 class DeletionGate:
     """Answers for files of one table; ask right before the deletion, since a statement may take a file back any time.
 
+    All tables of the index are asked: two may lie over one folder, or share a partition's directory.
+
     Args:
-        index: All its tables are asked: two may lie over one folder, or share a partition's directory.
         table: The table whose files are to be deleted.
         named: Asks the metastore; None where there is none.
     """
 
-    def __init__(self, index: Index, table: Table, named: StillNamed | None = None) -> None:
-        self._index = index
+    def __init__(self, resources: Resources, table: Table, named: StillNamed | None = None) -> None:
+        self._resources = resources
         self._table = table
         self._named = named
 
@@ -70,7 +72,7 @@ class DeletionGate:
         """Return those of the files that a partition of the index has, or that a statement under way is to bring."""
         # Statements first: one that ends in between has its files in the index by the second question.
         needs = self.under_way(uris)
-        return needs | {uri: needed_by(user) for uri, user in self._index.needed_files.users(uris).items()}
+        return needs | {uri: needed_by(user) for uri, user in self._resources.index.needed_files.users(uris).items()}
 
     def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
         """Return those of the files in whose directories the metastore has a partition that the index has elsewhere.
@@ -87,7 +89,7 @@ class DeletionGate:
         root = f"{self._table.definition.location}/"
         inside = {place.removeprefix(root) for place in directories if place.startswith(root)}
         names = sorted({*(name for name in uris.values() if name), *map(_partition_below, inside)} - {""})
-        living = self._index.living_partitions.of_values(self._table, names)
+        living = self._resources.partitions_of_values(self._table, names)
         left = directories - {self._table.directory_of(partition) for partition in living}
         still = set(self._named(names, sorted(left))) if left else set()
         shown = self._table.identifier
@@ -101,10 +103,10 @@ class DeletionGate:
         """Return the files that statements under way have listed, or may list, to register or to move them."""
         directories: dict[str, Need] = {}
         sources: dict[str, Need] = {}
-        for one in self._index.transactions.all(states=_UNDER_WAY):
+        for one in self._resources.in_states(_UNDER_WAY):
             if one.plan.moves_user_files:
                 reason = Need(_LOADED.format(one.transaction_id, one.table))
-                staged = self._index.transaction_files.staged_files(one.transaction_id)
+                staged = self._resources.recorded_files(one.transaction_id)
                 sources.update((file.source, reason) for file in staged if file.source is not None)
             reason = Need(_COMMAND.format(one.operation, one.transaction_id, one.table))
             directories.update((place, reason) for place in named_directories(one))
@@ -137,9 +139,9 @@ def _partition_below(directory: str) -> str:
     return "/".join(components[2:] if components[0] == DATA else components)
 
 
-def without_needed(index: Index, table: Table, uris: Collection[str]) -> set[str]:
+def without_needed(resources: Resources, table: Table, uris: Collection[str]) -> set[str]:
     """Return those of the files that nothing else needs; see ``DeletionGate.needs``."""
-    return set(uris) - DeletionGate(index, table).needs(uris).keys() if uris else set()
+    return set(uris) - DeletionGate(resources, table).needs(uris).keys() if uris else set()
 
 
 def is_unchanged(there: Entry, recorded: Removal) -> bool:

@@ -11,15 +11,15 @@ from catalog_ext.metastore.errors import CatalogExtError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
 
-def renew(index: Index, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> int | None:
+def renew(resources: Resources, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> int | None:
     """Return when the lease ends now, in milliseconds since the epoch; None where the transaction has ended."""
-    until_ms = index.now_ms() + lease_ms
-    return until_ms if index.transactions.extend_lease(transaction_id, until_ms, undoing=undoing) else None
+    until_ms = resources.now_ms() + lease_ms
+    return until_ms if resources.index.transactions.extend_lease(transaction_id, until_ms, undoing=undoing) else None
 
 
 class LeaseRenewal:
@@ -32,9 +32,9 @@ class LeaseRenewal:
         undoing: Whether it is renewed while it is being undone, too.
     """
 
-    def __init__(self, index: Index, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> None:
+    def __init__(self, resources: Resources, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> None:
         self._undoing = undoing
-        self._index = index
+        self._resources = resources
         self._id = transaction_id
         self._lease_ms = lease_ms
         self._ended = threading.Event()
@@ -53,7 +53,7 @@ class LeaseRenewal:
     def _run(self) -> None:
         while not self._ended.wait(self._lease_ms / 3000):
             try:
-                if renew(self._index, self._id, self._lease_ms, undoing=self._undoing) is None:
+                if renew(self._resources, self._id, self._lease_ms, undoing=self._undoing) is None:
                     return
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)

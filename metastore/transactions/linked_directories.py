@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 def refuse_linked(index: Index, table: str, root: Location, directories: Mapping[str, Location]) -> None:
     """Return if no partition's directory is another one's.
 
-    A link may lead into a table that shares files with the whole table anyhow. Names may differ by more than case.
-
-    The index is asked only where there are links.
-
-    Args:
-        index: The index.
-        table: The table's name.
-        root: Its directory.
-        directories: Where its partitions are whose files come or go, by their names.
+    A link may lead into a table that shares files with the whole table anyhow. Names may differ by more than case. The
+    index is asked only where there are links. Given are the partitions whose files come or go, by name.
 
     Raises:
         TableLayoutError: One does; nothing was changed.

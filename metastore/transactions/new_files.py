@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -47,17 +46,12 @@ _FILES_A_REQUEST, _REQUESTS_A_PARENT = 1000, 4
 
 
 class NewFiles:
-    """Looks at directories of partitions; nothing is changed.
+    """Looks at directories of partitions; nothing is changed."""
 
-    Args:
-        threads: Directories that are listed at the same time.
-    """
-
-    def __init__(self, index: Index, storage: Storage, threads: int) -> None:
-        self._index = index
-        self._living = index.living_partitions
-        self._storage = storage
-        self._threads = threads
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._index = resources.index
+        self._storage = resources.storage
 
     def found(
         self, table_id: int, directories: Mapping[str, Location], *, existing: bool = True,
@@ -68,11 +62,8 @@ class NewFiles:
         Left out are files that a committed write is about to delete, that a relocation has left (see ``left``), or that
         a write in flight has promoted.
 
-        Args:
-            table_id: The table.
-            directories: By partition.
-            existing: Whether partitions that the index has by now are among the answer.
-            by_hand: The partitions whose directories the statement names: files that a relocation left are theirs.
+        Without ``existing``, partitions that the index has by now are left out. Of the partitions ``by_hand`` the
+        statement names the directories: files that a relocation left are theirs.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
@@ -86,9 +77,9 @@ class NewFiles:
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}
         # Read these after the listing: the files of every write that has committed by now are in the index.
-        table = self._index.tables.load_by_id(table_id)
+        table = self._resources.table_of(table_id)
         _require_unmoved(table, moves.partitions(table), [name for name, entries in found.items() if entries])
-        in_flight = uncommitted(self._index, table)
+        in_flight = uncommitted(self._resources, table)
         replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
         ignored = IgnoredNames.of(table.definition.properties)
         there = set() if existing else self._index.partitions.existing(table, sorted(found))
@@ -124,7 +115,7 @@ class NewFiles:
     ) -> dict[str, tuple[Removal, ...]]:
         """Return those of the files that ``left`` found which no other partition or table of the index has."""
         places = {f"{directories[name]}/{removal.path}" for name, removals in left.items() for removal in removals}
-        free = without_needed(self._index, table, places)
+        free = without_needed(self._resources, table, places)
         for place in sorted(places - free):
             logger.warning("%s stays, although an overwrite replaced it: another partition needs it.", place)
         return {
@@ -137,15 +128,10 @@ class NewFiles:
     ) -> dict[str, list[Entry]]:
         """Return those of the files that the index does not know as they are and no write in flight brings.
 
-        Args:
-            table: As loaded after the files were listed.
-            found: Files by directory.
-            known: The files that the index knows, by URI.
-
-        Returns:
-            The files by directory, where there are any.
+        Files are given by directory, known ones by URI. The table was loaded after the files were listed. A directory
+        without such files is not in the answer.
         """
-        in_flight = uncommitted(self._index, table)
+        in_flight = uncommitted(self._resources, table)
         unknown = {
             name: [
                 entry
@@ -157,11 +143,7 @@ class NewFiles:
         unknown = {name: entries for name, entries in unknown.items() if entries}
         # Two partitions may have come to one directory, by a RENAME of an external one or a location given by hand.
         directories = {str(entry.location.parent) for entries in unknown.values() for entry in entries}
-        others = {
-            f"{place}/{file.path}": indexed_file(file.path, file)
-            for place, files in self._living.files_at(table, directories).items()
-            for file in files
-        }
+        others = _by_uri(self._index.living_partitions.files_at(table, directories).items())
         left = {name: [e for e in entries if not _is_as_known(e, others)] for name, entries in unknown.items()}
         return {name: entries for name, entries in left.items() if entries}
 
@@ -173,7 +155,7 @@ class NewFiles:
         """
         names = {str(place): name for name, place in directories.items()}
         pending: dict[str, Removal] = {}
-        for committed, removal in pending_deletions(self._index, lambda c: any(map(c.plan.may_delete_near, names))):
+        for committed, removal in pending_deletions(self._resources, lambda c: any(map(c.plan.may_delete_near, names))):
             name = names.get(removal.path.rpartition("/")[0])
             if name in by_hand and committed.operation == VACUUM:
                 raise ConflictError(
@@ -188,22 +170,20 @@ class NewFiles:
 
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
         """Return the files of the partitions that a bound predicate is true for, by URI."""
-        known: dict[str, Removal] = {}
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
-        for batch in self._index.files.known(table, predicate):
-            for name, own, path, size, at, etag in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-                file = DataFile(path, size, at, etag=etag)
-                known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, file)
-        return known
+        return _by_uri(
+            (table.directory(name, own), [DataFile(path, size, at, etag=etag)])
+            for batch in self._index.files.known(table, predicate)
+            for name, own, path, size, at, etag in zip(*(batch.column(c).to_pylist() for c in columns), strict=True)
+        )
 
-    def known_of(self, places: Mapping[int, Location] | Mapping[int, str]) -> dict[str, Removal]:
+    def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
         """Return the files that partitions have now, by URI; given are their numbers and directories."""
-        return {
-            f"{places[number]}/{file.path}": indexed_file(file.path, file)
+        return _by_uri(
+            (str(places[number]), files)
             for numbers in batched(places, _ASKED_AT_ONCE)
-            for number, there in self._living.files(numbers).items()
-            for file in there
-        }
+            for number, files in self._index.living_partitions.files(numbers).items()
+        )
 
     def visible(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
         """Return the visible files directly in each directory; none where there is no directory. As ``contents``."""
@@ -213,14 +193,12 @@ class NewFiles:
     def contents(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
         """Return the files directly in each directory, hidden ones too; none where there is no directory.
 
-        Args:
-            directories: By name.
-            table: The table whose partitions they are: where that takes fewer requests, those in its directory are
-                listed as a tree, on S3 by a request for a thousand files.
+        Given the table whose partitions they are, those in its directory are listed as a tree where that takes fewer
+        requests: on S3 one for a thousand files.
         """
         found = {} if table is None else self._together(directories, table)
         single = sorted(directories.keys() - found.keys())
-        listed = in_parallel(partial(self._files_in, directories), single, self._threads)
+        listed = in_parallel(partial(self._files_in, directories), single, self._resources.threads)
         return {**found, **dict(zip(single, listed, strict=True))}
 
     def _together(self, directories: Mapping[str, Location], table: Table) -> dict[str, list[Entry]]:
@@ -257,22 +235,24 @@ class NewFiles:
         return [e for e in entries if e.kind is EntryKind.FILE]
 
 
-def uncommitted(index: Index, table: Table) -> Mapping[str, State]:
+def uncommitted(resources: Resources, table: Table) -> Mapping[str, State]:
     """Return the transactions whose files a version of a table does not show (``uncommitted_ids``)."""
-    return index.transactions.uncommitted_ids(table.table_id, table.version)
+    return resources.index.transactions.uncommitted_ids(table.table_id, table.version)
 
 
-def pending_deletions(index: Index, concerns: Callable[[Transaction], object]) -> Iterator[tuple[Transaction, Removal]]:
-    """Yield the files that committed transactions still have to delete, each with its transaction.
-
-    Args:
-        index: The index.
-        concerns: Chooses the transactions: only their lists are read.
-    """
-    for committed in index.transactions.all(states=(State.COMMITTED,)):
+def pending_deletions(
+    resources: Resources, concerns: Callable[[Transaction], object]
+) -> Iterator[tuple[Transaction, Removal]]:
+    """Yield the files that committed transactions have left to delete, of those that ``concerns`` chooses."""
+    for committed in resources.in_states((State.COMMITTED,)):
         if concerns(committed):
-            for removal in index.deletions.of(committed.transaction_id):
+            for removal in resources.index.deletions.of(committed.transaction_id):
                 yield committed, removal
+
+
+def _by_uri(directories: Iterable[tuple[str, Sequence[DataFile]]]) -> dict[str, Removal]:
+    """Return files of the index, given by directory, to be compared with the store's, by URI."""
+    return {f"{place}/{file.path}": indexed_file(file.path, file) for place, files in directories for file in files}
 
 
 def _data_file(entry: Entry) -> DataFile:

@@ -22,15 +22,14 @@ from catalog_ext.metastore.transactions.moves import moving_partitions
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import Partition, Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Partition, Table
     from catalog_ext.metastore.storage.moving import Displaced
     from catalog_ext.metastore.storage.promotion import StagedLocation
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -38,20 +37,13 @@ logger = logging.getLogger(__name__)
 class PartitionMoves:
     """Moves the files of partition commands.
 
-    Args:
-        index: The index, which is asked before and after a file is taken whether its transaction still wants that.
-        deliver: Says whether changes of a table are enqueued for the metastore.
-        threads: Files that are moved at the same time.
+    The index is asked before and after a file is taken whether its transaction still wants that.
     """
 
-    def __init__(
-        self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
-    ) -> None:
-        self._index = index
-        self._transactions = index.transactions
-        self._storage = storage
-        self._deliver = deliver
-        self._threads = threads
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._index = resources.index
+        self._storage = resources.storage
 
     def promote(self, transaction: Transaction, files: Sequence[StagedLocation]) -> None:
         """Move files to where the command wants them.
@@ -68,11 +60,8 @@ class PartitionMoves:
         """Return if nothing else has, registers or loads a file of a reserved load.
 
         Two loads of one file would give both its rows on a store that copies. The transaction that is reserved last
-        sees the other one. Both give way where each was reserved before the other looked.
-
-        Args:
-            transaction: It is reserved.
-            staged: All its files; None where the index has them.
+        sees the other one. Both give way where each was reserved before the other looked. ``staged`` are all its files;
+        None where the index has them.
 
         Raises:
             ConflictError: A partition has one, or another transaction registers or loads it.
@@ -80,9 +69,9 @@ class PartitionMoves:
         """
         if not transaction.plan.moves_user_files:
             return
-        files = self._staged(transaction) if staged is None else staged
+        files = self._resources.recorded_files(transaction.transaction_id) if staged is None else staged
         own = {file.source for file in files if file.source is not None}
-        others = self._transactions.all(states=(State.RESERVED, State.COMMITTED))
+        others = self._resources.in_states((State.RESERVED, State.COMMITTED))
         self._require_unregistered(transaction, own, others)
         # A rename takes a file once.
         copies = transaction.plan.promotion is Promotion.UPLOAD
@@ -90,7 +79,8 @@ class PartitionMoves:
         for other in loads:
             if other.transaction_id == transaction.transaction_id:
                 continue
-            shared = next((file.source for file in self._staged(other) if file.source in own), None)
+            taken = self._resources.recorded_files(other.transaction_id)
+            shared = next((file.source for file in taken if file.source in own), None)
             if shared is not None:
                 raise ConflictError(
                     f"The file {shown(shared)} is being loaded into table {other.table} by the write "
@@ -138,7 +128,7 @@ class PartitionMoves:
         if not self._storage.store_has_directories(locations.location):
             return
         names = {partition.partition_id: partition.name for partition in plan.change.partitions}
-        filled = {file.partition for file in self._staged(transaction)}
+        filled = {file.partition for file in self._resources.recorded_files(transaction.transaction_id)}
         if filled.issuperset(names.values()):
             return
         source = self._source_table(transaction)
@@ -157,11 +147,8 @@ class PartitionMoves:
         """Bring the files of a command that is being undone back to where they were; return all of them.
 
         Where another file has its old name by now, a file gets a name beside that; where its directory can take
-        none, the partition gets a directory of the transaction's. The index then has them there.
-
-        Args:
-            transaction: The transaction.
-            unrecorded: Files of it that the index may not know.
+        none, the partition gets a directory of the transaction's. The index then has them there. ``unrecorded`` are
+        files that the index may not know.
 
         Raises:
             CatalogExtError: Something is not back; the same call may be made again.
@@ -239,7 +226,7 @@ class PartitionMoves:
     def _files(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         seen: set[str | None] = set()
-        for file in chain(self._staged(transaction), unrecorded):
+        for file in chain(self._resources.recorded_files(transaction.transaction_id), unrecorded):
             if not unrecorded or file.source not in seen:
                 seen.add(file.source)
                 yield locations.locate(file)
@@ -260,9 +247,9 @@ class PartitionMoves:
             self._storage,
             below(root, f"{plan.staging}/{number}"),
             root,
-            wanted=lambda: self._transactions.state_of(number) in states,
+            wanted=lambda: self._resources.is_in(number, states),
             exile=exile,
-            threads=self._threads,
+            threads=self._resources.threads,
         )
 
     def _record_displaced(
@@ -296,7 +283,7 @@ class PartitionMoves:
             changes,
             operation=f"UNDO {transaction.operation}",
             summary={"undone": transaction.transaction_id},
-            deliver=self._deliver(table.definition),
+            deliver=self._resources.delivers(table.definition),
         )
 
     def _any_back(self, everything: Sequence[StagedLocation], directory: Location) -> bool:
@@ -345,12 +332,9 @@ class PartitionMoves:
         names = [asked.name] if isinstance(asked, RenamePartition) else []
         return moving_partitions(self._index, transaction, table, names)
 
-    def _staged(self, transaction: Transaction) -> Iterator[StagedFile]:
-        return self._index.transaction_files.staged_files(transaction.transaction_id)
-
     def _source_table(self, transaction: Transaction) -> Table:
         """Return the table whose partitions a command moves."""
-        return self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
+        return self._resources.table_of(transaction.plan.source_id or transaction.table_id or 0)
 
 
 def _report_displaced(displaced: Sequence[Displaced]) -> None:

@@ -12,17 +12,19 @@ from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
+from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
 from catalog_ext.metastore.transactions.steps.clean import PolicyFailures, clean
 from catalog_ext.metastore.transactions.steps.forward import WriteUndoneError, forward
 from catalog_ext.metastore.transactions.steps.undo import abandon, undo
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.transactions.commit_locks import CommitLocks
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 _DROP_LEASE_S = 24 * 3600
 """How long a DROP TABLE may take to delete the files: it renews no lease."""
@@ -44,7 +46,6 @@ class Recovery:
     def __init__(self, resources: Resources, locks: CommitLocks) -> None:
         self._resources = resources
         self._index = resources.index
-        self._transactions = resources.index.transactions
         self._locks = locks
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
@@ -115,8 +116,8 @@ class Recovery:
 
     def _in_flight(self) -> tuple[list[Transaction], int]:
         """Return all transactions in flight, newest first, and the database's time in milliseconds."""
-        now = self._index.now_ms()
-        return self._transactions.all(states=IN_FLIGHT), now
+        now = self._resources.now_ms()
+        return self._resources.in_states(IN_FLIGHT), now
 
     def _of(self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool) -> list[Transaction]:
         """Return the transactions of the table; where none has the name, those that were to create or outlived it.
@@ -137,10 +138,11 @@ class Recovery:
 
     def _return_strays(self) -> None:
         """Put back files that a process had taken when it died, of commands that ended without it."""
-        commands = self._transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
-        for command in self._resources.moves.with_strays(commands):
+        commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
+        moves = PartitionMoves(self._resources)
+        for command in moves.with_strays(commands):
             try:
-                self._resources.moves.return_strays(command)
+                moves.return_strays(command)
             except CatalogExtError as error:
                 logger.warning(
                     "What is left of the %s %s could not be looked at: %s",
@@ -156,7 +158,7 @@ class Recovery:
             committed = transaction.state in (State.COMMITTED, State.FINISHED)
             action = RecoveryAction.FAILED if committed else RecoveryAction.WOULD_UNDO
             return RecoveryReport((self._entry(transaction, action, transaction.error),), dry_run)
-        files = self._staged_count(transaction)
+        files = self._resources.recorded_count(transaction_id)
         abandon(self._resources, transaction, _BY_ORDER)
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
@@ -164,7 +166,7 @@ class Recovery:
         action, error = RecoveryAction.WOULD_FINISH, None
         if not dry_run:
             try:
-                self._resources.cleanup.remove_dropped(dropped, late=True)
+                StoreCleanup(self._resources).remove_dropped(dropped, late=True)
                 action = RecoveryAction.FINISHED
             except CatalogExtError as trouble:
                 action, error = RecoveryAction.FAILED, trouble.message
@@ -177,10 +179,10 @@ class Recovery:
 
         The claim is as long as the transaction has been failing, as with a partition-commit policy that always fails.
         """
-        now = self._index.now_ms()
+        now = self._resources.now_ms()
         failing_ms = now - (transaction.ended_at_ms or now)
         pause_ms = min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
-        return pause_ms if self._transactions.claim_recovery(transaction, now + pause_ms) else None
+        return pause_ms if self._index.transactions.claim_recovery(transaction, now + pause_ms) else None
 
     def _preview(self, transaction: Transaction) -> RecoveredTransaction:
         undone = transaction.state in (State.OPEN, State.ABORTING)
@@ -192,9 +194,9 @@ class Recovery:
     ) -> RecoveredTransaction:
         files = 0
         try:
-            files = self._staged_count(transaction)
+            files = self._resources.recorded_count(transaction.transaction_id)
             renewed_ms = pause_ms or _FIRST_PAUSE_MS
-            with LeaseRenewal(self._index, transaction.transaction_id, renewed_ms, undoing=True):
+            with LeaseRenewal(self._resources, transaction.transaction_id, renewed_ms, undoing=True):
                 action, error = self._see_through(transaction, failures)
         except CatalogExtError as trouble:
             action, error = RecoveryAction.FAILED, trouble.message
@@ -237,14 +239,11 @@ class Recovery:
                 clean(resources, commit, failures)
         return RecoveryAction.FINISHED, None
 
-    def _staged_count(self, transaction: Transaction) -> int:
-        return self._index.transaction_files.staged_count(transaction.transaction_id)
-
     def _entry(
         self, transaction: Transaction, action: RecoveryAction, error: str | None, files: int | None = None
     ) -> RecoveredTransaction:
         if files is None:
-            files = self._staged_count(transaction)
+            files = self._resources.recorded_count(transaction.transaction_id)
         return RecoveredTransaction(
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,

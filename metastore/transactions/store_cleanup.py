@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 _DROPPED = "_catalog_ext_dropped_"
 """What the directory of a dropped table is called, beside its old name and before its number, while it is deleted."""
@@ -57,10 +56,9 @@ logger = logging.getLogger(__name__)
 class StoreCleanup:
     """Removes what transactions leave on the store; each call may be repeated."""
 
-    def __init__(self, index: Index, storage: Storage) -> None:
-        self._index = index
-        self._dropped = index.dropped_tables
-        self._storage = storage
+    def __init__(self, resources: Resources) -> None:
+        self._index = resources.index
+        self._storage = resources.storage
 
     def before_deleting(self) -> None:
         """Raise the counter in the warehouse, by which an older copy of the index learns that files may be gone.
@@ -71,15 +69,10 @@ class StoreCleanup:
         self._index.incarnations.before_deleting()
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
-        """Remove the files that a commit has replaced; what was written there since stays, and is logged.
+        """Remove the files that a commit has replaced; return those that are gone.
 
-        Args:
-            table_id: The table's number; None where it was not made.
-            removals: The files, as they were.
-            upto: The table's location.
-
-        Returns:
-            Those that were removed, or were gone.
+        What was written there since stays, and is logged. ``table_id`` is None where the table was not made; ``upto``
+        is its location.
         """
         files: list[Location] = []
         compared: list[tuple[Location, Removal]] = []
@@ -153,9 +146,7 @@ class StoreCleanup:
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
         """Remove the directory of a dropped table, which is then free for others; called again, it goes on.
 
-        Args:
-            dropped: The table.
-            late: Whether others may have written there since: their files stay, and that is logged.
+        With ``late`` others may have written there since: their files stay, and that is logged.
 
         Raises:
             StorageError: Something could not be removed.
@@ -178,7 +169,7 @@ class StoreCleanup:
         self._storage.sync_directories([location.parent])
         # A copy of the index that still has the drop to do would delete what the next table has written here.
         self.before_deleting()
-        self._dropped.note_deleted(dropped, this_process())
+        self._index.dropped_tables.note_deleted(dropped, this_process())
 
     def _remove_dropped_files(self, dropped: DroppedTable, location: Location, aside: Location, *, late: bool) -> bool:
         """Remove the files that the table had; return False where another process has done so."""
@@ -191,7 +182,7 @@ class StoreCleanup:
             old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
             self._delete_while_dropped(old, dropped)
         elif self._storage.store_has_directories(location):
-            renamed = self._dropped.while_undeleted(
+            renamed = self._index.dropped_tables.while_undeleted(
                 dropped.table_id, lambda: self._storage.rename_directory(location, aside)
             )
             if renamed is None:
@@ -218,7 +209,8 @@ class StoreCleanup:
 
     def _undeleted(self, table_id: int, location: str) -> DroppedTable | None:
         """Return the dropped table of a number, whose files are not all deleted yet; None where they are."""
-        return next((one for one in self._dropped.undeleted(location) if one.table_id == table_id), None)
+        undeleted = self._index.dropped_tables.undeleted(location)
+        return next((one for one in undeleted if one.table_id == table_id), None)
 
     def _files(self, directory: Location) -> Iterator[tuple[Location, ListedFile]]:
         return ((place, event) for place, event in self._walk(directory) if isinstance(event, ListedFile))

@@ -26,12 +26,11 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, copies_di
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.file_lifetime import EndedFile
     from catalog_ext.metastore.index.write.expire_versions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listed import Listed
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +82,10 @@ class Strays:
         unseen: Whether a place was not looked at: it failed, or another table lies there.
     """
 
-    def __init__(self, index: Index, storage: Storage, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
-        self._index = index
-        self._storage = storage
+    def __init__(self, resources: Resources, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
+        self._resources = resources
+        self._index = resources.index
+        self._storage = resources.storage
         self._table = table
         self._root = Location.parse(table.definition.location)
         self._before_ms = before_ms
@@ -98,16 +98,14 @@ class Strays:
     def files(self, version: int, replaced: Collection[str]) -> Iterator[Found]:
         """Yield files of writes that will not commit them, and relocated files that no version names.
 
-        Files of aborted writes are found anywhere, those of ended writes where they were staged.
-
-        Args:
-            version: The oldest version that is kept.
-            replaced: The directories of relocated files that an overwrite has replaced, which are known by that.
+        Files of aborted writes are found anywhere, those of ended writes where they were staged. ``version`` is the
+        oldest one that is kept. The directories in ``replaced`` hold relocated files that an overwrite has replaced:
+        vacuum knows them by that.
         """
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
             listed = self._seen(root, partial(self._files, root))
-            own = uncommitted(self._index, self._table)
+            own = uncommitted(self._resources, self._table)
             ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
             known = self._known_of(ids)
             named = self._index.partitions.locations_ever(self._table, version).union(replaced)
@@ -149,7 +147,7 @@ class Strays:
     def _takes_files(self) -> bool:
         """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-        return any(one.plan.moves_user_files for one in self._index.transactions.all(states=states))
+        return any(one.plan.moves_user_files for one in self._resources.in_states(states))
 
     def _files(self, root: Location) -> list[ListedFile]:
         return [event for event in self._listed(root) if isinstance(event, ListedFile)]

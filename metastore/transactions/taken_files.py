@@ -41,14 +41,9 @@ def take_files(
     They are renamed, on S3 copied and then deleted. If the process dies after the reservation, recovery finishes the
     moves or puts every file back.
 
-    Args:
-        transactions: The protocol.
-        table: The table at the version that the statement read.
-        partition: The name of the partition, ``''`` in an unpartitioned table.
-        files: As they were listed; on the table's store.
-        replaces: Whether what the partition holds is replaced.
-        options: As those of a write.
-        touches: A bound predicate that is true for the partition; None where any may be touched.
+    The files are on the table's store, and given as they were listed; the table has the version that the statement
+    read. The partition's name is ``''`` in an unpartitioned table. ``touches`` is a bound predicate that is true for
+    the partition; None where any may be touched.
 
     Raises:
         ConflictError: Another writer replaced the partition meanwhile. Every file is where it was.

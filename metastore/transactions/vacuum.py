@@ -16,6 +16,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, is_same_file, needed_by
 from catalog_ext.metastore.transactions.reports import KeptFiles, VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.strays import Found, Strays
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.file_lifetime import EndedFile
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.deletion_gate import Need, StillNamed
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -52,23 +53,22 @@ class Vacuum:
         named: Says which of some directories the metastore has partitions of these names at; None where there is no
             metastore.
         unknown_writes: Whether what writes have staged that this index does not know goes, too.
-        dry_run: Preview only.
     """
 
     def __init__(
         self, resources: Resources, table: Table, retention_s: float, named: StillNamed | None, *,
         unknown_writes: bool, dry_run: bool,
     ) -> None:  # fmt: skip
-        index = self._index = resources.index
-        storage = self._storage = resources.storage
-        self._cleanup = resources.cleanup
+        self._index = resources.index
+        self._storage = resources.storage
+        self._cleanup = StoreCleanup(resources)
         self._table = resources.table_of(table.table_id)
         self._root = Location.parse(self._table.definition.location)
-        self._began_ms = index.now_ms()
+        self._began_ms = resources.now_ms()
         self._before_ms = self._began_ms - round(retention_s * 1000)
-        self._gate = DeletionGate(index, self._table, named)
+        self._gate = DeletionGate(resources, self._table, named)
         self._dry_run = dry_run
-        self._strays = Strays(index, storage, self._table, self._before_ms, unknown_writes=unknown_writes)
+        self._strays = Strays(resources, self._table, self._before_ms, unknown_writes=unknown_writes)
         self._failed = False
         self._kept = KeptFiles()
         self._data: set[str] = set()

@@ -21,33 +21,25 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction, WriteOutcome
-    from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.index.write.transactions import IndexedTransactions
-    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles, WaitingLists
+    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.promotion import StagedLocation
-    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
 
 class Waiting:
-    """Reads the files that earlier epochs have left waiting; nothing is changed.
+    """Reads the files that earlier epochs have left waiting; nothing is changed."""
 
-    Args:
-        lists: The lists of waiting files.
-        transactions: Has the epochs that left them.
-    """
-
-    def __init__(self, lists: WaitingLists, transactions: IndexedTransactions, storage: Storage) -> None:
-        self._lists = lists
-        self._transactions = transactions
-        self._storage = storage
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._storage = resources.storage
 
     def documents(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
         """Yield the lists of a table's waiting files; with ``app_id`` those of one query."""
-        return self._lists.all(table_id, app_id)
+        return self._resources.index.waiting_files.all(table_id, app_id)
 
     def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
         """Yield the lists, each with the transaction of the epoch that has left it."""
@@ -55,7 +47,7 @@ class Waiting:
         for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in epochs:
-                epochs[origin] = self._transactions.load(origin)
+                epochs[origin] = self._resources.load(origin)
             yield waiting, epochs[origin]
 
     def files(
@@ -63,11 +55,8 @@ class Waiting:
     ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
         """Yield the waiting files of a table, or of one query, with their locations, a document at a time.
 
-        Args:
-            table_id: The table's number.
-            app_id: Only those of this query.
-            directory: Says where a partition's files go now: it may have moved since they were written. None where only
-                it matters where they are.
+        ``directory`` says where a partition's files go now, as it may have moved since they were written. None: only
+        where they are matters.
         """
         origins: dict[str, StagingLocations] = {}
         for waiting, epoch in self.with_epochs(table_id, app_id):
@@ -88,11 +77,7 @@ class Waiting:
     ) -> Iterator[LostFile]:
         """Yield the waiting files that can never be promoted: they are gone, or are not as they were written.
 
-        Args:
-            table_id: The table's number.
-            directory: Says where a partition's files go now.
-            app_id: Only those of this query.
-            partitions: Only those of these partitions.
+        ``directory`` is that of ``files``; query and partitions limit the answer.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -108,14 +93,9 @@ class Waiting:
                     continue
                 if not (_is_whole(place, entry) or _is_whole(place, self._storage.stat(place.target))):
                     yield LostFile(
-                        waiting.partition,
-                        str(place.hidden or place.target),
-                        file.name,
-                        file.rows,
-                        file.size,
-                        waiting.since_ms,
-                        waiting.transaction_id,
-                    )
+                        waiting.partition, str(place.hidden or place.target), file.name, file.rows, file.size,
+                        waiting.since_ms, waiting.transaction_id,
+                    )  # fmt: skip
 
     def partitions(self, table_id: int, app_id: str | None = None) -> list[WaitingPartition]:
         """Return what waits of each partition and query, sorted; of one query only, where it is given."""
@@ -170,24 +150,17 @@ class WaitingCommits:
         commit_final: Begins a write and commits it as the end of its query.
     """
 
-    def __init__(
-        self, index: Index, storage: Storage, waiting: Waiting, threads: int,
-        commit_final: Callable[[BeginWrite], WriteOutcome],
-    ) -> None:  # fmt: skip
-        self._index = index
-        self._storage = storage
-        self._waiting = waiting
-        self._threads = threads
+    def __init__(self, resources: Resources, commit_final: Callable[[BeginWrite], WriteOutcome]) -> None:
+        self._resources = resources
+        self._index = resources.index
+        self._storage = resources.storage
+        self._waiting = Waiting(resources)
         self._commit_final = commit_final
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
 
-        Args:
-            table: The table.
-            app_id: The query's id, under which its epochs were committed.
-            owner: Names the process, for messages.
-            options: As the epochs had them.
+        The options are those of the epochs.
 
         Raises:
             ConflictError: Another process is committing an epoch of the query.
@@ -202,12 +175,6 @@ class WaitingCommits:
         """Commit what epochs of one query, or of all, have kept back, although its time has not come.
 
         The policies are those of the query's last epoch that kept something back, whose options may have named them.
-
-        Args:
-            table: The table.
-            app_id: The query's id; None for all.
-            owner: Names the process, for messages.
-            dry_run: Preview only.
 
         Raises:
             ConflictError: Another process is committing an epoch of the query; those before it are committed.
@@ -284,7 +251,7 @@ class WaitingCommits:
         """
         if locations:
             # What was committed meanwhile has its final name, and stays.
-            discard(self._storage, locations, threads=self._threads)
+            discard(self._storage, locations, threads=self._resources.threads)
             staged = [place.source.parent for place in locations if place.source is not None]
             self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
             logger.warning(

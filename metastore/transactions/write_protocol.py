@@ -24,17 +24,15 @@ from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.begin import Beginning
 from catalog_ext.metastore.transactions.commit_locks import CommitLocks
 from catalog_ext.metastore.transactions.lease import LeaseRenewal, renew
-from catalog_ext.metastore.transactions.new_files import NewFiles
-from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.recovery import Recovery
+from catalog_ext.metastore.transactions.resources import Resources
 from catalog_ext.metastore.transactions.staging_locations import task_directory
-from catalog_ext.metastore.transactions.steps.resources import Resources
 from catalog_ext.metastore.transactions.steps.run import DEFAULT_UNKNOWN_TIMEOUT_S, attempts, load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
 from catalog_ext.metastore.transactions.steps.undo import abort, lease_ended
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.vacuum import Vacuum
-from catalog_ext.metastore.transactions.waiting import Waiting, WaitingCommits
+from catalog_ext.metastore.transactions.waiting import WaitingCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
-    from catalog_ext.metastore.transactions.steps.resources import DeliveryOutcome
+    from catalog_ext.metastore.transactions.resources import DeliveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -95,16 +93,10 @@ class Transactions:
         metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:
         self._index = index
-        waiting, moves = (
-            Waiting(index.waiting_files, index.transactions, storage),
-            PartitionMoves(index, storage, deliver, threads),
-        )
-        self._resources = Resources(
-            index, storage, NewFiles(index, storage, threads), StoreCleanup(index, storage), waiting, moves, deliver,
-            publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
-        )  # fmt: skip
-        self.locks = CommitLocks(index, deliver, metastore)
-        self.waiting = WaitingCommits(index, storage, waiting, threads, self._commit_final)
+        pauses = partial(attempts, unknown_timeout_s, pause or threading.Event().wait)
+        self._resources = Resources(index, storage, deliver, publish, threads, pauses)
+        self.locks = CommitLocks(self._resources, metastore)
+        self.waiting = WaitingCommits(self._resources, self._commit_final)
         self._recovery = Recovery(self._resources, self.locks)
         self._beginning = Beginning(self._resources, self._recovery)
 
@@ -130,7 +122,7 @@ class Transactions:
             TransactionStateError: It is finished, or another process has undone it.
         """
         transaction = self._resources.load(transaction_id)
-        until_ms = renew(self._index, transaction_id, transaction.plan.lease_ms)
+        until_ms = renew(self._resources, transaction_id, transaction.plan.lease_ms)
         if until_ms is None:
             raise lease_ended(self._resources.load(transaction_id))
         return until_ms
@@ -149,8 +141,7 @@ class Transactions:
         plan = transaction.plan
         own = {name: plan.locations[name] for name in partitions if name in plan.locations}
         if plan.asks_locations:
-            table = self._resources.table(transaction)
-            found = self._index.partitions.locations(table, partitions)
+            found = self._resources.locations(transaction, partitions)
             own |= self._index.transactions.record_locations(
                 transaction_id, {n: at for n, at in found.items() if n not in own}
             )
@@ -159,10 +150,8 @@ class Transactions:
     def stage(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
         """Record files that tasks have staged; it may be called several times.
 
-        Args:
-            transaction_id: An open transaction.
-            files: The files.
-            recorded: How many have gone before, so that a call that is repeated records nothing. None where none is.
+        ``recorded`` is how many files were recorded before, so that a repeated call records nothing; None where no call
+        is repeated.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -208,7 +197,7 @@ class Transactions:
         commit = load(self._resources, transaction_id, files, recorded, options, is_retry=is_retry)
         transaction = commit.transaction
         with (
-            LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms),
+            LeaseRenewal(self._resources, transaction_id, transaction.plan.lease_ms),
             _failure_counted(transaction),
             span("commit", table=transaction.table, kind=str(transaction.plan.asked.kind)),
             self.locks.of_commit(transaction) as lock,
@@ -236,11 +225,7 @@ class Transactions:
     ) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
-        Args:
-            table: The table at the version that the statement read.
-            predicate: Unbound, None for all.
-            truncate: Whether the partitions stay registered.
-            options: As those of a write: its lease.
+        The table has the version that the statement read; the predicate is unbound, None for all.
 
         Raises:
             ConflictError: Another writer changed one of them meanwhile.
@@ -253,13 +238,7 @@ class Transactions:
     def command(
         self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS
     ) -> WriteOutcome:
-        """Carry out a partition command.
-
-        Args:
-            table: The table at the version that the statement read.
-            asked: What it does.
-            operation: The word for the history.
-            options: As those of a write: its lease.
+        """Carry out a partition command on a table at the version that the statement read.
 
         Raises:
             PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
@@ -295,17 +274,15 @@ class Transactions:
         Raises:
             StorageError: Something could not be deleted: ``recover`` deletes the rest.
         """
-        self._resources.cleanup.remove_table(table)
+        StoreCleanup(self._resources).remove_table(table)
 
     def recover(
         self, table: TableIdentifier | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
         """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
 
-        Args:
-            table: Only its transactions, or those of this name where the table is not there; None for all.
-            older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
-            dry_run: Preview only.
+        ``table`` limits it to its transactions, or those of this name where the table is not there. ``older_than_s`` is
+        how long an owner must have been silent, in seconds; None for its own lease.
 
         Raises:
             TableNotFoundError: There is no such table, no write that was to create it, and no files of it.
@@ -341,15 +318,8 @@ class Transactions:
     ) -> VacuumReport:
         """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
 
-        What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else.
-
-        Args:
-            table: The table.
-            retention_s: Seconds.
-            named: Says which of some directories the metastore has partitions of these names at; None: there is no
-                metastore.
-            unknown_writes: Whether what writes have staged that this index does not know goes, too.
-            dry_run: Preview only.
+        What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else. The
+        arguments are those of ``Vacuum``.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.

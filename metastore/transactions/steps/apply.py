@@ -10,7 +10,7 @@ from catalog_ext.metastore.runtime.tracing import span
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 def apply(resources: Resources, commit: Commit) -> Commit:

@@ -13,7 +13,7 @@ from catalog_ext.metastore.transactions.steps.check_write import WriteCheck
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 def check(resources: Resources, commit: Commit) -> Commit:

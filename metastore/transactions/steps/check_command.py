@@ -30,7 +30,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked, refuse_other_case
 from catalog_ext.metastore.transactions.moves import covered_partitions
-from catalog_ext.metastore.transactions.new_files import pending_deletions, removal_of
+from catalog_ext.metastore.transactions.new_files import NewFiles, pending_deletions, removal_of
 from catalog_ext.metastore.transactions.staging_locations import below, relocation_base
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.storage.entries import Entry
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 _PARTITIONS_AT_ONCE = 500
 
@@ -56,7 +56,7 @@ class CommandCheck:
         self._resources = resources
         self._index = resources.index
         self._storage = resources.storage
-        self._new_files = resources.new_files
+        self._new_files = NewFiles(resources)
         self._transaction = transaction
         self._table = resources.table(transaction)
 
@@ -87,7 +87,7 @@ class CommandCheck:
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the table's living partitions that have the values of one of the names."""
-        return self._index.living_partitions.of_values(self._table, names)
+        return self._resources.partitions_of_values(self._table, names)
 
     def _add(self, asked: AddPartitions) -> WritePlan:
         table = self._table
@@ -192,10 +192,7 @@ class CommandCheck:
         """Return if no committed write has files left to delete where files are moved from or to.
 
         A move would bring files to names that are about to be deleted, or take those along that are. Elsewhere a store
-        may refuse for ever to delete what a write has replaced.
-
-        Args:
-            places: As ``_places``.
+        may refuse for ever to delete what a write has replaced. Places are as in ``_places``.
 
         Raises:
             ConflictError: One has.
@@ -206,7 +203,7 @@ class CommandCheck:
         def concerned(committed: Transaction) -> set[int]:
             return tables.keys() & {committed.table_id, committed.plan.source_id}
 
-        for committed, removal in pending_deletions(self._index, concerned):
+        for committed, removal in pending_deletions(self._resources, concerned):
             directory = removal.path.rpartition("/")[0]
             if any((number, _top(tables[number], directory)) in places for number in concerned(committed)):
                 raise ConflictError(
@@ -358,10 +355,7 @@ def _require_same_store(table: Table, source: Table) -> None:
 
 
 def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> str:
-    """Return the file's name in the partition that it is moved to, made another one where the name is taken.
-
-    Notes it.
-    """
+    """Return a file's name in the partition that it is moved to, changed where it is taken; add it to ``taken``."""
     # What is hidden stays so.
     free = path if (target, path) not in taken else f"{path[:1] if is_hidden(path) else ''}{number}-{path}"
     taken.add((target, free))

@@ -21,10 +21,11 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
-from catalog_ext.metastore.transactions.commit_locks import target_table
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked, refuse_other_case
+from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.replaced_directories import ReplacedDirectories, covered_names
+from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import AskedWrite, WritePlan
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.tables import DataFile, Table
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 class WriteCheck:
@@ -47,7 +48,8 @@ class WriteCheck:
         self._resources = resources
         self._index = resources.index
         self._storage = resources.storage
-        self._new_files = resources.new_files
+        self._new_files = NewFiles(resources)
+        self._waiting = Waiting(resources)
         self._commit = commit
         self._transaction = commit.transaction
         self._table_id = commit.transaction.table_id or 0
@@ -76,7 +78,7 @@ class WriteCheck:
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(plan, asked, names)
         # Before anything is listed: what is registered later was not looked at.
-        old = target_table(self._index, self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
+        old = self._resources.target_table(self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
         nothing_there = False
@@ -118,7 +120,7 @@ class WriteCheck:
             refuse_linked(self._index, transaction.table, Location.parse(plan.location), directories)
         else:
             refuse_other_case(transaction.table, Location.parse(plan.location), directories)
-        self._resources.waiting.check(self._table_id, transaction.table, transaction.app_id, due, plan.directory)
+        self._waiting.check(self._table_id, transaction.table, transaction.app_id, due, plan.directory)
 
     def _refuse_shared(self, plan: WritePlan, names: Collection[str]) -> None:
         """Refuse to put files where another partition lies: engines would read them as that one's, too."""
@@ -139,17 +141,11 @@ class WriteCheck:
                 )
 
     def _with_locations(self, targets: Collection[str], others: Collection[str]) -> WritePlan:
-        """Return the plan with the locations of the partitions that get files.
-
-        Args:
-            targets: All that may get some.
-            others: Those of them for which no task has asked.
-        """
+        """Return the plan with the locations of the partitions that may get files; no task has asked for ``others``."""
         plan = self._commit.plan
         if plan.asks_locations:
             # All stay: a task that was lost may have left a file wherever it had asked for.
-            table = self._resources.table(self._transaction) if others else None
-            found = {} if table is None else self._index.partitions.locations(table, others)
+            found = self._resources.locations(self._transaction, others) if others else {}
             return replace(plan, locations={**found, **plan.locations})
         return replace(plan, locations={name: own for name, own in plan.locations.items() if name in targets})
 
@@ -189,10 +185,10 @@ class WriteCheck:
             return Decision()
         policies = self._policies()
         waiting: dict[str, int] = {}
-        for left in self._resources.waiting.documents(self._table_id, self._transaction.app_id):
+        for left in self._waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
         # The index has dated what waits; what comes new needs no clock.
-        now = self._index.now_ms() if waiting else 0
+        now = self._resources.now_ms() if waiting else 0
         return policies.decide(names, waiting, watermark_ms=options.watermark_ms, final=options.final, now_ms=now)
 
     def _refuse_others(self, plan: WritePlan, asked: Overwrite, names: set[str]) -> None:
@@ -221,10 +217,9 @@ class WriteCheck:
             )
 
     def _found(self, names: Collection[str]) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:
-        """Visible files in the directories of partitions that an append to an external table creates.
+        """Return the visible files in the directories of partitions that an append to an external table creates.
 
-        Returns:
-            The files, and whether all directories of new partitions were looked at, and none has a visible file.
+        With them comes whether all directories of new partitions were looked at, and none has a visible file.
         """
         if not names or self._table().definition.table_type is not TableType.EXTERNAL:
             return {}, False

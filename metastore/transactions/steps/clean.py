@@ -14,7 +14,10 @@ from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
+from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,28 +25,25 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
 """Directories of partitions whose policies have failed, with the error."""
 
 
 def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures | None = None) -> Commit:
-    """Return the commit, finished: what it has replaced or left is removed.
+    """Return a committed commit, finished: what it has replaced or left is removed.
 
-    Args:
-        resources: Those of the commit.
-        commit: It is committed.
-        policy_failures: The failures of this recovery, added to: policies are not run again for these directories.
+    Policies are not run again for the directories in ``policy_failures``, those of this recovery; failures are added.
 
     Raises:
         CatalogExtError: Something could not be removed; the same call may be made again.
     """
     fault_point("clean.before")
-    transaction, index = commit.transaction, resources.index
+    transaction, index, cleanup = commit.transaction, resources.index, StoreCleanup(resources)
     # An older copy of the index still names the files that are deleted now. The counter in the warehouse shows it that
     # it is old: raise it after the commit and before the first deletion.
-    resources.cleanup.before_deleting()
+    cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
@@ -52,9 +52,9 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
         _remove(resources, transaction, removals, locations.location)
     fault_point("clean.removed")
     if transaction.plan.moves:
-        resources.moves.tidy(transaction)
+        PartitionMoves(resources).tidy(transaction)
     elif not transaction.plan.is_command:
-        resources.cleanup.remove_staging(transaction, locations, _still_waiting(resources, transaction, locations))
+        cleanup.remove_staging(transaction, locations, _still_waiting(resources, transaction, locations))
     fault_point("clean.staging")
     try:
         _run_policies(resources, transaction, locations, {} if policy_failures is None else policy_failures)
@@ -69,7 +69,7 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
 
 def _remove(resources: Resources, transaction: Transaction, removals: Sequence[Removal], root: Location) -> None:
     """Remove replaced files, and the directories that are empty then."""
-    cleanup = resources.cleanup
+    cleanup = StoreCleanup(resources)
     replaced = [removal for removal in removals if not removal.is_directory]
     if transaction.operation == VACUUM:
         replaced = _unneeded(resources, transaction, replaced)
@@ -91,7 +91,7 @@ def _unneeded(resources: Resources, claim: Transaction, removals: Sequence[Remov
     except TableNotFoundError:
         # The replaced files of an unregistered table belong to the user, as all its other files do.
         return []
-    free = without_needed(resources.index, table, {removal.path for removal in removals})
+    free = without_needed(resources, table, {removal.path for removal in removals})
     return [removal for removal in removals if removal.path in free]
 
 
@@ -101,7 +101,7 @@ def _still_waiting(resources: Resources, transaction: Transaction, locations: St
         return frozenset()
     mine = (
         locations.locate(file)
-        for waiting in resources.waiting.documents(transaction.table_id or 0, transaction.app_id)
+        for waiting in Waiting(resources).documents(transaction.table_id or 0, transaction.app_id)
         if waiting.transaction_id == transaction.transaction_id
         for file in waiting.files
     )

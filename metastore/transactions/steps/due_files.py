@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, hide, promote
+from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.storage.promotion import StagedLocation
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[
     due = frozenset(() if write is None else write.due)
     if due:
         number = transaction.table_id or 0
-        for waiting, files in resources.waiting.files(number, transaction.app_id, transaction.plan.directory):
+        for waiting, files in Waiting(resources).files(number, transaction.app_id, transaction.plan.directory):
             if waiting.partition in due:
                 yield files
 

@@ -27,7 +27,7 @@ from catalog_ext.metastore.transactions.steps.undo import forgotten_error, undo_
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 class WriteUndoneError(Exception):

@@ -17,11 +17,12 @@ from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import keep, vanished
 from catalog_ext.metastore.storage.promotion import promote as promote_files
-from catalog_ext.metastore.transactions.commit_locks import target_table
 from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations, without_needed
 from catalog_ext.metastore.transactions.moves import covered_partitions
+from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.due_files import promote_due
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.promotion import StagedLocation
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
     Located = tuple[StagedFile, StagedLocation]
     Stored = dict[tuple[str, str], StoredFile]
@@ -53,10 +54,10 @@ def promote(resources: Resources, commit: Commit) -> Commit:
     if commit.all_files is None:
         # Nothing is promoted into a table that is gone. A commit that holds its files was reserved a moment ago.
         resources.definition(commit.transaction)
-    resources.moves.require_unshared(commit.transaction, commit.all_files)
+    PartitionMoves(resources).require_unshared(commit.transaction, commit.all_files)
     if commit.plan.moves:
         # An older copy of the index would take the moved files for lost.
-        resources.cleanup.before_deleting()
+        StoreCleanup(resources).before_deleting()
     with span("promote"):
         fault_point("promote.before")
         locations = StagingLocations(commit.transaction_id, commit.plan)
@@ -85,7 +86,7 @@ def _make_directories(resources: Resources, transaction: Transaction, locations:
         storage.create_directory, emptied_directories(resources, transaction, locations), storage.listing_threads
     )
     if plan.moves:
-        resources.moves.make_directories(transaction)
+        PartitionMoves(resources).make_directories(transaction)
 
 
 def emptied_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
@@ -119,7 +120,7 @@ def _promote_batch(
     storage, places = resources.storage, [place for _, place in batch]
     etags: Sequence[int | None] = ()
     if commit.plan.moves:
-        resources.moves.promote(commit.transaction, places)
+        PartitionMoves(resources).promote(commit.transaction, places)
     else:
         commit.promoted.update(file.partition for file, _ in batch)
         wanted = partial(resources.is_reserved, commit.transaction)
@@ -134,12 +135,9 @@ def _promote_batch(
 
 
 def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
-    """Return the files as the store shows them, so that a repair finds them unchanged.
+    """Return files with final names as the store shows them, so that a repair finds them unchanged.
 
-    Args:
-        resources: Those of the commit.
-        batch: Files that have their final names.
-        etags: What the store has said of each when its upload was completed.
+    ``etags`` is what the store has said of each when its upload was completed.
 
     Raises:
         StagedFileMissingError: Another process has deleted one since it was promoted.
@@ -188,11 +186,11 @@ def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Re
     """Return what relocations have left of a table that is replaced in its place: no table will know it any more."""
     if transaction.plan.definition is None:
         return []
-    table = target_table(resources.index, transaction)
+    table = resources.target_table(transaction)
     if table is None or table.definition.location != transaction.plan.location:
         return []
     left = {removal.path: removal for removal in replaced_by_relocations(resources.index, table)}
-    return [left[path] for path in sorted(without_needed(resources.index, table, left))]
+    return [left[path] for path in sorted(without_needed(resources, table, left))]
 
 
 def _removes_staging(resources: Resources, commit: Commit) -> bool:
@@ -207,7 +205,7 @@ def _removes_staging(resources: Resources, commit: Commit) -> bool:
         return False
     try:
         locations = StagingLocations(commit.transaction_id, commit.plan)
-        resources.cleanup.remove_staging(commit.transaction, locations, frozenset())
+        StoreCleanup(resources).remove_staging(commit.transaction, locations, frozenset())
     except CatalogExtError as error:
         # The files have their names, and what is left is invisible: the clean-up after the commit tries again.
         logger.info("What write %s has staged stays for now: %s", commit.transaction_id, error.message)

@@ -13,7 +13,7 @@ from catalog_ext.metastore.runtime.tracing import span
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 

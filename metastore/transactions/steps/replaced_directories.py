@@ -12,7 +12,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked
-from catalog_ext.metastore.transactions.new_files import removal_of
+from catalog_ext.metastore.transactions.new_files import NewFiles, removal_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
     Unknown = dict[str, tuple[Removal, ...]]
 
@@ -36,17 +36,15 @@ class ReplacedDirectories:
 
     def __init__(self, resources: Resources, transaction: Transaction, plan: WritePlan) -> None:
         self._resources = resources
-        self._new_files = resources.new_files
+        self._new_files = NewFiles(resources)
         self._transaction = transaction
         self._plan = plan
 
     def unknown(self, asked: AskedWrite, names: set[str], old: Table | None) -> Unknown:
         """Return the visible files that the index does not know as they are, by partition.
 
-        Args:
-            asked: The write.
-            names: The partitions that get files, and the static one.
-            old: The table whose name a creation takes, if there is one.
+        ``names`` are the partitions that get files, and the static one; ``old`` is the table whose name a creation
+        takes.
 
         Raises:
             TableLayoutError: A directory is a link into another table.

@@ -10,7 +10,7 @@ from catalog_ext.metastore.commit.transaction import Transaction
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 def reserve(resources: Resources, commit: Commit) -> Commit:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -78,12 +78,9 @@ def load(
 
 
 def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
-    """Return the outcome of a commit, all of whose changes are visible.
+    """Return the outcome of a commit that ``load`` has returned; all of its changes are visible.
 
-    Args:
-        resources: Those of the commit.
-        commit: As ``load`` returns it.
-        started_s: When the writer called, by ``time.monotonic``.
+    ``started_s`` is when the writer called, by ``time.monotonic``.
 
     Raises:
         CommitStateUnknownError: The index or the store stays away, and the commit may be finished by ``recover``.
@@ -155,7 +152,7 @@ def _with_all_files(resources: Resources, commit: Commit) -> Commit:
         return commit
     recorded = commit.recorded
     if recorded is None:
-        recorded = resources.index.transaction_files.staged_count(commit.transaction_id)
+        recorded = resources.recorded_count(commit.transaction_id)
     return commit if recorded else replace(commit, all_files=commit.files)
 
 
@@ -289,12 +286,7 @@ def _clean_quietly(resources: Resources, commit: Commit) -> None:
 
 
 def attempts(timeout_s: float, pause: Callable[[float], object]) -> Iterator[int]:
-    """Yield the number of each attempt until the time is over, with pauses in between; there is one at least.
-
-    Args:
-        timeout_s: For how long, in seconds (``commit.unknown-timeout``).
-        pause: Waits so many seconds.
-    """
+    """Yield the number of each attempt until the time (``commit.unknown-timeout``) is over; there is one at least."""
     deadline = time.monotonic() + timeout_s
     attempt = 0
     while True:
@@ -320,11 +312,7 @@ def state_unknown(
 ) -> CommitStateUnknownError:
     """Return the error for the owner of a transaction that may be committed or not.
 
-    Args:
-        transaction_id: The transaction.
-        table: Its table, where it is known.
-        why: What went wrong, for people.
-        ask_again: Whether asking for the commit again may end it; otherwise something has to be mended first.
+    ``ask_again`` says whether another call of commit may end it; otherwise something has to be mended first.
     """
     of_table = f" to table {table}" if table else ""
     return CommitStateUnknownError(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 
 def stage(
@@ -23,14 +23,9 @@ def stage(
     *,
     with_reserve: bool = False,
 ) -> None:
-    """Record files that tasks have staged.
+    """Record files that tasks of an open transaction have staged; with ``with_reserve`` only check them.
 
-    Args:
-        resources: Those of the commit.
-        transaction: An open transaction.
-        files: The files.
-        recorded: How many were recorded before them; None where the writer has not counted.
-        with_reserve: Whether ``reserve`` records them: here they are only checked.
+    ``recorded`` is how many were recorded before them; None where the writer has not counted.
 
     Raises:
         TransactionStateError: The transaction is not open any more.

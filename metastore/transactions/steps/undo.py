@@ -13,10 +13,11 @@ from catalog_ext.metastore.errors import CatalogExtError, TransactionStateError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.promotion import discard
 from catalog_ext.metastore.storage.promotion import undo as undo_files
+from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.due_files import hide_due
 from catalog_ext.metastore.transactions.steps.promote import emptied_directories
-from catalog_ext.metastore.transactions.store_cleanup import made_directories
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup, made_directories
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.storage.locations import Location
-    from catalog_ext.metastore.transactions.steps.resources import Resources
+    from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -37,11 +38,8 @@ def undo(
 ) -> int:
     """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
 
-    Args:
-        resources: Those of its commit.
-        transaction: The transaction.
-        unrecorded: Files of it that the index does not know: not every store says which uploads are pending.
-        promoted: Partitions where files of it may be visible that the index does not know.
+    The index does not know the ``unrecorded`` files (not every store says which uploads are pending), nor the files
+    that may be visible in the ``promoted`` partitions.
 
     Raises:
         CatalogExtError: Something could not be removed; the same call may be made again.
@@ -50,7 +48,7 @@ def undo(
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     if transaction.plan.is_command or transaction.plan.moves_user_files:
         return _undo_moves(resources, transaction, locations, unrecorded)
-    storage, cleanup, index = resources.storage, resources.cleanup, resources.index
+    storage, cleanup, index = resources.storage, StoreCleanup(resources), resources.index
     cleanup.remove_staging(transaction, locations, frozenset())
     fault_point("undo.sources")
     removed, directories = _remove_files(resources, transaction, locations, unrecorded)
@@ -103,18 +101,18 @@ def _undo_moves(
     resources: Resources, transaction: Transaction, locations: StagingLocations, unrecorded: Sequence[StagedFile]
 ) -> int:
     """Move files back where they came from; of partitions without files nothing but directories was made."""
-    plan, reserved = transaction.plan, transaction.reserved
+    plan, reserved, cleanup = transaction.plan, transaction.reserved, StoreCleanup(resources)
     directories = made_directories(plan, locations)
     fault_point("undo.sources")
     # At the names of a LOAD DATA that was never reserved lie files of one that an index put back has forgotten.
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
         # A copy of the index that does not know of the undoing would carry the command out.
-        resources.cleanup.before_deleting()
-    moved = resources.moves.restore(transaction, unrecorded) if restores else []
+        cleanup.before_deleting()
+    moved = PartitionMoves(resources).restore(transaction, unrecorded) if restores else []
     directories.update(place.target.parent for place in moved)
     fault_point("undo.due")
-    resources.cleanup.remove_directories(transaction.table_id, directories, locations.location)
+    cleanup.remove_directories(transaction.table_id, directories, locations.location)
     sources = {place.source.parent for place in moved if place.source is not None}
     resources.storage.sync_directories({*directories, *sources})
     _end(resources, transaction)

@@ -1,4 +1,4 @@
-"""What the steps of a commit work with."""
+"""What the commits of an index work with, and what they ask the index for."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TransactionNotFoundError
-from catalog_ext.metastore.transactions.commit_locks import NO_LOCK
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Partition, Table, TableDefinition
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.metastore.transactions.commit_locks import CommitLock, NoLock
-    from catalog_ext.metastore.transactions.new_files import NewFiles
-    from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
-    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
-    from catalog_ext.metastore.transactions.waiting import Waiting
 
 
 class DeliveryOutcome(Protocol):
@@ -34,43 +29,54 @@ class DeliveryOutcome(Protocol):
         ...
 
 
+class HeldLocks:
+    """Hive's locks around a change; this class holds none."""
+
+    def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
+        """Take the locks of a commit; see ``CommitLock.take``."""
+
+    def confirm(self) -> None:
+        """Return if they are still held.
+
+        Raises:
+            HiveLockLostError: They are not.
+        """
+
+
+NO_LOCKS = HeldLocks()
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The index, the stores and the objects that the steps use; one for all commits of a ``Transactions``.
+    """The index and the stores; one for all commits of a ``Transactions``.
 
     Attributes:
-        index: The index.
-        storage: The stores.
-        new_files: Looks at the directories of partitions.
-        cleanup: Removes staging directories and empty ones.
-        waiting: Reads the lists of files that wait for their partitions to be due.
-        moves: Moves the files of partition commands and of LOAD DATA.
         delivers: Says whether changes of a table are enqueued for the metastore.
         publish: Delivers the due messages of a table, by number (None: of all); returns None without a metastore.
-        threads: Files that are promoted at the same time.
+        threads: Files that are promoted, and directories that are listed, at the same time.
         pauses: Yields the numbers of attempts while the index is away, with waits in between.
         lock: Hive's locks of the commit at hand.
     """
 
     index: Index
     storage: Storage
-    new_files: NewFiles
-    cleanup: StoreCleanup
-    waiting: Waiting
-    moves: PartitionMoves
     delivers: Callable[[TableDefinition], bool]
     publish: Callable[[int | None], DeliveryOutcome | None]
     threads: int
     pauses: Callable[[], Iterator[int]]
-    lock: CommitLock | NoLock = NO_LOCK
+    lock: HeldLocks = NO_LOCKS
 
     def staged_files(self, commit: Commit) -> Iterable[StagedFile]:
         """Return all staged files of a commit, from the index where the commit does not hold them."""
         return self.recorded_files(commit.transaction_id) if commit.all_files is None else commit.all_files
 
-    def recorded_files(self, transaction_id: str) -> Iterable[StagedFile]:
+    def recorded_files(self, transaction_id: str) -> Iterator[StagedFile]:
         """Return the staged files that the index has of a transaction."""
         return self.index.transaction_files.staged_files(transaction_id)
+
+    def recorded_count(self, transaction_id: str) -> int:
+        """Return the number of ``recorded_files``."""
+        return self.index.transaction_files.staged_count(transaction_id)
 
     def table(self, transaction: Transaction) -> Table:
         """Return the table that a transaction changes.
@@ -88,6 +94,11 @@ class Resources:
         """
         return self.index.tables.load_by_id(table_id)
 
+    def target_table(self, transaction: Transaction) -> Table | None:
+        """Return the table whose files a transaction changes or replaces; None if it makes one, or it is gone."""
+        number = transaction.table_id
+        return self.index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
+
     def definition(self, transaction: Transaction) -> TableDefinition:
         """Return the definition of the table that a transaction changes or makes.
 
@@ -95,6 +106,18 @@ class Resources:
             TableNotFoundError: It is gone.
         """
         return transaction.plan.definition or self.table(transaction).definition
+
+    def partitions_of_values(self, table: Table, names: Collection[str]) -> list[Partition]:
+        """Return the living partitions that have the values of one of the names."""
+        return self.index.living_partitions.of_values(table, sorted(names))
+
+    def locations(self, transaction: Transaction, names: Collection[str]) -> dict[str, str]:
+        """Return the locations of the partitions of a transaction's table that have locations of their own."""
+        return self.index.partitions.locations(self.table(transaction), names)
+
+    def now_ms(self) -> int:
+        """Return the database's time, in milliseconds since the epoch."""
+        return self.index.now_ms()
 
     def load(self, transaction_id: str) -> Transaction:
         """Return a transaction as it is now.
@@ -104,9 +127,17 @@ class Resources:
         """
         return self.index.transactions.load(transaction_id)
 
+    def in_states(self, states: Sequence[State]) -> list[Transaction]:
+        """Return the transactions of all tables that are in one of the states, newest first."""
+        return self.index.transactions.all(states=states)
+
+    def is_in(self, transaction_id: str, states: Collection[State]) -> bool:
+        """Return whether a transaction is in one of the states now."""
+        return self.index.transactions.state_of(transaction_id) in states
+
     def is_reserved(self, transaction: Transaction) -> bool:
         """Return whether a transaction is reserved now: files are given their final names only then."""
-        return self.index.transactions.state_of(transaction.transaction_id) is State.RESERVED
+        return self.is_in(transaction.transaction_id, (State.RESERVED,))
 
     def start_undo(self, transaction_id: str, states: Collection[State], reason: str) -> bool:
         """Return whether the transaction was in one of the states and is ``aborting`` now, for a reason."""
