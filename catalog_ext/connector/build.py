@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from filelock import Timeout
 
-from catalog_ext.connector.packed import packed_jar
+from catalog_ext.connector.packed import packed_name, write_packed
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder, kept, lock_of
 from catalog_ext.metastore.runtime.java import check_age, find_java, jar_folder, java_program, told_version
@@ -63,9 +63,10 @@ def connector_jar() -> Path:
             has to be compiled and Java is missing or too old, or the sources do not compile.
     """
     spark = spark_version()
-    packed = None if _compiling_is_asked() else packed_jar(minor_version(spark))
-    if packed is not None:
-        return _kept(packed.name, packed.write)
+    minor = minor_version(spark)
+    name = None if _compiling_is_asked() else packed_name(minor)
+    if name is not None:
+        return _kept(name, lambda jar: write_packed(minor, jar))
     return compiled_jar(spark, lambda: jar_folder().glob("*.jar"))
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.catalog import Catalog
 from catalog_ext.catalog_table import CatalogTable
-from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.notebook.markup import render
 from catalog_ext.notebook.rows import ShownRows, shown_rows
@@ -19,8 +18,8 @@ from catalog_ext.overview import formats
 from catalog_ext.overview.layout import Column, record_lines
 from catalog_ext.overview.map_layout import SMALL, Choice, first_keys
 from catalog_ext.overview.map_svg import map_svg
-from catalog_ext.overview.metastore_state import DeliveryState, metastore_state
 from catalog_ext.overview.partition_map import PartitionMap, read_map
+from catalog_ext.overview.table_state import DeliveryState, load_summary, metastore_state
 from catalog_ext.repair.report import RepairReport
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.overview.dates import Gap
-    from catalog_ext.overview.partition_map import Place
+    from catalog_ext.overview.partition_map import MapPlace
 
 logger = logging.getLogger(__name__)
 _Made = TypeVar("_Made")
@@ -109,7 +108,7 @@ def small_map(of: PartitionMap) -> SmallMap:
     return SmallMap(of, map_svg(of, _said))
 
 
-def _said(place: Place) -> str:
+def _said(place: MapPlace) -> str:
     # A card has at most 50 kB: places without a partition have no text, others only their measure.
     if place.kind == "none":
         return ""
@@ -228,10 +227,7 @@ def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled
         TableNotFoundError: There is no table or view of that name.
         IndexUnavailableError: The index does not answer.
     """
-    found = index.views.load_relation(identifier)
-    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
-    if summary is None:
-        raise TableNotFoundError(f"The table {identifier} does not exist any more.")
+    summary = load_summary(index, identifier)
     table, now_ms = summary.table, index.now_ms()
     partitioned = with_map and bool(table.definition.keys)
     state = metastore_state(summary, enabled=enabled, now_ms=now_ms)

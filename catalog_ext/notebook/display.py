@@ -63,6 +63,6 @@ class NotebookDisplay(Display):
 
     def show_arrow_rows(self) -> None:
         """Register the formatters of Arrow tables."""
-        from catalog_ext.notebook.arrow_rows import register
+        from catalog_ext.notebook.rows import register
 
         register()

@@ -1,11 +1,13 @@
-"""Result lists as tables: HTML in a cell, text in a terminal."""
+"""Result lists and Arrow tables with ``ROWS_MARK`` as tables: HTML in a cell, text in a terminal."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.display import ROWS_MARK
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
 from catalog_ext.overview.layout import Column, room
@@ -15,12 +17,19 @@ from catalog_ext.overview.lists import HISTORY, STATUS, TRANSACTIONS, commit_fie
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from catalog_ext.display import Rows, RowsKind
 
 SHOWN = 50
 """Rows that are shown of a longer list."""
 
 _LONGEST = 500
+_ARROW_TABLE = ("pyarrow.lib", "Table")
+_HIDDEN = frozenset({"partition_id"})
+"""Columns with internal numbers of the index."""
+
+_SIZES = frozenset({"bytes", "size"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +90,49 @@ _LISTS: dict[RowsKind, tuple[Sequence[Column], Callable[[Any], Mapping[str, Any]
     "in flight": (STATUS, lambda entry: entry._asdict(), "Nothing is under way."),
     "transactions": (TRANSACTIONS, transaction_fields, "There is no transaction."),
 }
+
+
+def shown_table(table: pa.Table) -> ShownRows | None:
+    """Return the first rows of a table that has the mark; None for any other table."""
+    name, value = ROWS_MARK
+    if (table.schema.metadata or {}).get(name) != value:
+        return None
+    names = [n for n in table.schema.names if n not in _HIDDEN and not _is_empty(table.column(n))]
+    return shown_rows([_column(name) for name in names], table.slice(0, SHOWN).to_pylist(), table.num_rows)
+
+
+def _is_empty(column: pa.ChunkedArray) -> bool:
+    return len(column) > 0 and column.null_count == len(column)
+
+
+def _column(name: str) -> Column:
+    if name.endswith("_ms"):
+        return Column(name, f"{name.removesuffix('_ms')} (UTC)", cell=formats.moment, rank=1)
+    if name in _SIZES:
+        return Column(name, right=True, cell=formats.size)
+    return Column(name, right=name in ("files", "rows"))
+
+
+def register() -> None:
+    """Add the formatters to the IPython of this process, unless it has its own for Arrow tables."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    if shell is None:
+        return
+    formatters = shell.display_formatter.formatters
+    for kind, show in (("text/html", _html), ("text/plain", _plain)):
+        formatter = formatters[kind]
+        try:
+            formatter.lookup_by_type(".".join(_ARROW_TABLE))
+        except KeyError:
+            formatter.for_type_by_name(*_ARROW_TABLE, show)
+
+
+def _html(table: pa.Table) -> str | None:
+    shown = shown_table(table)
+    return None if shown is None else shown.html()
+
+
+def _plain(table: pa.Table, printer: Any, _: bool) -> None:  # noqa: ANN401 -- IPython's
+    shown = shown_table(table)
+    printer.text(repr(table) if shown is None else shown.text())

@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ListLayout:
     """The layout of rows.
 
     Attributes:
@@ -104,7 +104,7 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> Layout:
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> ListLayout:
     """Return the layout of rows.
 
     Args:
@@ -117,7 +117,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: 
     own = tuple(i for i in kept if columns[i].own_line) if len(columns) > 1 else ()
     kept = [i for i in kept if i not in own]
     if width is None or len(columns) == 1 or _total(kept, natural) <= width:
-        return Layout(tuple(kept), tuple(natural[i] for i in kept), own)
+        return ListLayout(tuple(kept), tuple(natural[i] for i in kept), own)
     least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in range(len(columns))]
     # A column without values is left out without a note.
     kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
@@ -134,7 +134,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: 
             break
         left_out += [i for i in kept if columns[i].rank == rank]
         kept = [i for i in kept if columns[i].rank != rank]
-    return Layout(tuple(kept), _widths(kept, natural, least, width), tuple(sorted(below)), tuple(sorted(left_out)))
+    return ListLayout(tuple(kept), _widths(kept, natural, least, width), tuple(sorted(below)), tuple(sorted(left_out)))
 
 
 def _total(kept: Sequence[int], widths: Sequence[int]) -> int:

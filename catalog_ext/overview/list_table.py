@@ -14,7 +14,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from catalog_ext.overview.layout import GAP, INDENT, Column, Layout, can_draw, fit, width_of, wrapped
+from catalog_ext.overview.layout import GAP, INDENT, Column, ListLayout, can_draw, fit, width_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def print_list(
     console: Console, columns: Sequence[Column], rows: Sequence[Cells], width: int | None, styles: Sequence[str] = ()
-) -> Layout:
+) -> ListLayout:
     """Print the headings, a rule and the rows, and return their layout.
 
     Args:
@@ -56,7 +56,7 @@ def list_text(columns: Sequence[Column], rows: Sequence[Cells], width: int | Non
     return made.getvalue().rstrip("\n")
 
 
-def _plain_lines(columns: Sequence[Column], rows: Iterable[Cells], layout: Layout, rule: str) -> Iterator[str]:
+def _plain_lines(columns: Sequence[Column], rows: Iterable[Cells], layout: ListLayout, rule: str) -> Iterator[str]:
     shown = list(zip(layout.columns, layout.widths, strict=True))
     rules = [rule * wide for wide in layout.widths]
 
@@ -81,7 +81,7 @@ class _RichList:
 
     columns: Sequence[Column]
     rows: Sequence[tuple[Cells, str]]
-    layout: Layout
+    layout: ListLayout
     width: int | None
     rule: str
 

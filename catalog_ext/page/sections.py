@@ -19,7 +19,7 @@ from catalog_ext.metastore.index import GrowthPosition
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
-from catalog_ext.overview.metastore_state import compacting_statement
+from catalog_ext.overview.table_state import compacting_statement
 from catalog_ext.page import charts
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | Non
             )
     kinds, rows = _by_interval(counts)
     shown = [
-        charts.Column(_label(at, step), sum(each), _commits_said(formats.instant(at), kinds, each))
+        charts.Bar(_label(at, step), sum(each), _commits_said(formats.instant(at), kinds, each))
         for at, each in _without_gaps(rows, step, len(kinds))
     ]
     return Growth(
@@ -197,7 +197,7 @@ def _commits_said(at: str, kinds: Sequence[str], counts: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSizes:
+class FileSizePart:
     """How large files are.
 
     Attributes:
@@ -225,7 +225,7 @@ class FileSizes:
         return "under 1" if 0 < percent < 1 else "over 99" if 99 < percent < 100 else f"{percent:.0f}"
 
 
-def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizes | None:
+def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizePart | None:
     """Return how large the table's files are; None where it has none.
 
     Args:
@@ -240,12 +240,12 @@ def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str
     classes = overviews.files.count_sizes(table, _EDGES, every)
     named = [(_class_name(each), each.files, each.bytes, _is_small(each, below)) for each in classes]
     columns = [
-        charts.Column(name, files, _class_said(name, files, size), "small" if small else "")
+        charts.Bar(name, files, _class_said(name, files, size), "small" if small else "")
         for name, files, size, small in named
     ]  # fmt: skip
     small = [each for each in classes if _is_small(each, below)]
     worst = tuple(overviews.files.small_file_partitions(table, below, _WORST))
-    return FileSizes(
+    return FileSizePart(
         charts.columns("Files by size", columns), tuple(named), below, sum(each.files for each in small),
         sum(each.bytes for each in small), sum(each.files for each in classes), every,
         worst, compacting_statement(catalog, table, worst[0].partition) if worst else None,
@@ -279,24 +279,9 @@ def _is_small(each: SizeClass, below: int) -> bool:
     return each.below is not None and each.below <= below
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """A commit or repair in words."""
-
-    at: str
-    age: str
-    kind: str
-    operation: str
-    who: str
-    version: int | None
-    what: str
-    duration: str
-    error: str | None
-
-
 def read_events(
     overviews: Overviews, table: Table, before: GrowthPosition | None, now_ms: int
-) -> tuple[list[EventRow], str | None]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], str | None]:  # fmt: skip
     """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
     shown, rest = overviews.history.recent_events(table, before=before, limit=_EVENTS)
     return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
@@ -322,12 +307,13 @@ def position_of(text: str) -> GrowthPosition | None:
     return GrowthPosition(version, repair)
 
 
-def _event(event: HistoryEvent, now_ms: int) -> EventRow:
-    return EventRow(
-        formats.instant(event.at_ms), formats.age(now_ms - event.at_ms), event.kind, event.operation,
-        event.who or "", event.version, _in_words(event.summary, event.kind),
-        "" if event.duration_ms is None else formats.age(event.duration_ms), event.error,
-    )  # fmt: skip
+def _event(event: HistoryEvent, now_ms: int) -> dict[str, Any]:
+    return {
+        "at": formats.instant(event.at_ms), "age": formats.age(now_ms - event.at_ms), "kind": event.kind,
+        "operation": event.operation, "who": event.who or "", "version": event.version, "error": event.error,
+        "what": _in_words(event.summary, event.kind),
+        "duration": "" if event.duration_ms is None else formats.age(event.duration_ms),
+    }  # fmt: skip
 
 
 _OF_COMMITS = (
@@ -353,30 +339,19 @@ def _in_words(summary: Mapping[str, Any], kind: str) -> str:
     return ", ".join(words) or "nothing changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """What the index knows of drift: when it was last compared with the store and the metastore, and what is in doubt.
+def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict[str, Any]:
+    """Return what the index knows of drift; nothing is compared.
 
-    Attributes:
-        verified: When all of the table was last compared with the store, in words; None for never.
-        since: How many partitions were compared by themselves since.
-        metastore_version: The version at which a follower last compared it with the metastore; None for never.
-        command: What compares all three sides.
+    It is when all of the table was last compared with the store (None: never), the number of partitions that were
+    compared one by one since, the version at which a follower last compared it with the metastore (None: never), and
+    the command that compares all three sides.
     """
-
-    verified: tuple[str, str] | None
-    since: int
-    metastore_version: int | None
-    command: str
-
-
-def read_sides(overviews: Overviews, summary: TableSummary, now_ms: int) -> Sides:
-    """Return what the index knows of drift; nothing is compared."""
     table, at = summary.table, summary.verified_at_ms
-    return Sides(
-        None if at is None else (formats.instant(at), formats.age(now_ms - at)), overviews.compared_since(table),
-        overviews.compared_with_metastore(table), f"catalog-ext drift {table.identifier}",
-    )  # fmt: skip
+    return {
+        "verified": None if at is None else (formats.instant(at), formats.age(now_ms - at)),
+        "since": overviews.compared_since(table), "metastore_version": overviews.compared_with_metastore(table),
+        "command": f"catalog-ext drift {table.identifier}",
+    }  # fmt: skip
 
 
 def is_view(table: Table) -> bool:

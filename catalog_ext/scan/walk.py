@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
@@ -18,7 +19,7 @@ from catalog_ext.scan.path_keys import Pruning, keys_of
 from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, WalkState, begin, below, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.storage.patterns import Alternative
@@ -147,7 +148,7 @@ class Walk:
         for state in listed:
             (trees if self._whole_is_best(state) else levels).setdefault(state.at, []).append(state)
         few = len(trees) <= _FEW_TREES
-        for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
+        for numbers, file in chain.from_iterable(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
         listings = pool.map(lambda item: self._entries(*item), levels.items())
         for here, entries in zip(levels.values(), listings, strict=True):
@@ -265,10 +266,3 @@ class Walk:
             self._matches.files[file.location] = file
         else:
             self._take(file)
-
-
-def _flat(
-    lists: Iterable[list[tuple[list[int], FoundFile]]],
-) -> Iterator[tuple[list[int], FoundFile]]:
-    for each in lists:
-        yield from each

@@ -7,11 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys, write_keys
-from catalog_ext.conf.properties import (
-    check_not_transactional,
-    check_partition_commit,
-    checked_properties,
-)
+from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
 from catalog_ext.display import shown_progress
 from catalog_ext.metastore.errors import (
     InvalidInputError,

@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.changes import Removals
+from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, key_named
 from catalog_ext.metastore.predicates.conditions import Where, bound_to, bound_where
@@ -27,8 +28,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
-from catalog_ext.tables.declared_names import declared_batches
-from catalog_ext.tables.partition_matches import in_words
+from catalog_ext.tables.lookups import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.tables.freshness import Freshness, Staleness
 
+
 logger = logging.getLogger(__name__)
 
 _REMEMBERED_TABLES = 1024
+_PARTITION, _LOCATION = "partition", "location"
 
 
 class TableReads:
@@ -302,3 +304,36 @@ def _chosen(reader: pa.RecordBatchReader, names: Collection[str], *, kept: bool)
         for batch in reader:
             among = pc.is_in(batch.column("partition"), value_set=values)
             yield batch.filter(among if kept else pc.invert(among))
+
+
+def declared_batches(table: Table, found: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the batches with declared names in the column ``partition``.
+
+    A ``location`` that was the default one of a name that changes by that is written out.
+    """
+    names = [key.name for key in table.definition.partition_columns]
+    if not names:
+        return found
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with found:
+            for batch in found:
+                yield _declared(table, DeclaredNames(names), batch)
+
+    return pa.RecordBatchReader.from_batches(found.schema, batches())
+
+
+def _declared(table: Table, names: DeclaredNames, batch: pa.RecordBatch) -> pa.RecordBatch:
+    stored = batch.column(_PARTITION)
+    # A million names are looked at one by one only where that changes any.
+    if pc.all(pc.match_substring_regex(stored, names.pattern), min_count=0).as_py():
+        return batch
+    shown = pa.array([names.of(name) for name in stored.to_pylist()], stored.type)
+    if shown.equals(stored):
+        return batch
+    columns = {name: batch.column(name) for name in batch.schema.names} | {_PARTITION: shown}
+    if _LOCATION in columns:
+        there = pc.binary_join_element_wise(pa.scalar(table.definition.location), stored, "/")
+        own = pc.if_else(pc.equal(shown, stored), pa.scalar(None, pa.string()), there)
+        columns[_LOCATION] = pc.coalesce(columns[_LOCATION], own)
+    return pa.RecordBatch.from_pydict(columns, schema=batch.schema)

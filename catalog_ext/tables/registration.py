@@ -18,9 +18,8 @@ from catalog_ext.metastore.model.definition_checks import (
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import Field, parse_fields
 from catalog_ext.scan.location_pattern import LocationPattern
-from catalog_ext.tables.location_scan import LocationContents, LocationScan
+from catalog_ext.tables.location_scan import LocationContents, LocationScan, scan_pattern
 from catalog_ext.tables.locations import check_location, located
-from catalog_ext.tables.pattern_scan import scan_pattern
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import TablesInMetastore, compare_tables
 from catalog_ext.metastore_sync.not_taken import not_taken
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.tables.test_table_ddl import managed
 

@@ -1,14 +1,16 @@
-"""Looks for the partitions that a statement names, and refuses one that names none."""
+"""Looks up what a statement names: refuses partitions that match nothing, suggests names of tables that are missing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.errors import CatalogExtError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.json import predicate_to_json
 from catalog_ext.metastore.predicates.partition_specs import ANY_VALUE
 from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, StringMatch
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -68,3 +70,30 @@ def in_words(predicate: Predicate) -> str:
             return f"{column}{kind}{pattern}"
         case _:
             return f"with {predicate_to_json(predicate)}"
+
+
+def near_tables(index: Index, asked: str, most: int = 1) -> str:
+    """Return the question which tables or views are meant; nothing if none is near."""
+    names = (
+        f"{space}.{name}"
+        for space in index.namespaces.all()
+        for name in (*index.tables.all(space), *index.views.list_names(space))
+    )
+    return did_you_mean(asked, names, most)
+
+
+def near_namespaces(index: Index, asked: str) -> str:
+    """Return the question which namespace is meant; nothing if none is near."""
+    return did_you_mean(asked, index.namespaces.all())
+
+
+def asked_again(index: Index, error: CatalogExtError) -> CatalogExtError:
+    """Return the error, which of a table or a namespace that is not there asks for the one that is near."""
+    asked = next(iter(error.parameters.values()), "")
+    if type(error) is TableNotFoundError:
+        question = near_tables(index, asked)
+    elif type(error) is NamespaceNotFoundError:
+        question = near_namespaces(index, asked)
+    else:
+        return error
+    return type(error)(f"{error.message} {question.strip()}", error.parameters) if question else error

@@ -1,20 +1,23 @@
-"""The state of a table in the metastore, as far as the index knows, and the statement that compacts a partition."""
+"""The sums of a table, its state in the metastore as far as the index knows, and the statement that compacts it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.tables import PartitionMode
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.model.types import quote_name, quote_text
 from catalog_ext.metastore.model.values import value_text
+from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.index import TableSummary
+    from catalog_ext.metastore.index import Index, TableSummary
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -29,6 +32,19 @@ class DeliveryState:
 
     word: str
     detail: str
+
+
+def load_summary(index: Index, identifier: TableIdentifier) -> TableSummary:
+    """Return a table or view with its sums.
+
+    Raises:
+        TableNotFoundError: There is no table or view of that name.
+    """
+    found = index.views.load_relation(identifier)
+    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
+    if summary is None:
+        raise TableNotFoundError(f"The table {identifier} does not exist any more.")
+    return summary
 
 
 def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> DeliveryState:
