@@ -41,14 +41,7 @@ and each time: make package, then make sign KEY=<id or e-mail address of the key
 
 
 def write_artifact(jar: Path, spark: str, project: Project, repository: Path) -> Path:
-    """Write the artifact of one jar, and return its folder.
-
-    Args:
-        jar: The connector's jar.
-        spark: The version of Spark that it was compiled against.
-        project: What is told of the project.
-        repository: The repository's folder.
-    """
+    """Write the artifact of a jar that was compiled against a version of Spark into a repository; return its folder."""
     name = artifact_name(minor_version(spark))
     folder = repository.joinpath(*project.group.split("."), name, project.version)
     folder.mkdir(parents=True)
@@ -128,12 +121,7 @@ def _pom(name: str, spark: str, project: Project) -> str:
 
 
 def sign(repository: Path, key: str, out: Path) -> Path:
-    """Sign every artifact below a repository's folder, and return the zip file of all, which an upload takes.
-
-    Args:
-        repository: The folder, as `write_artifact` writes it.
-        key: Which key GnuPG uses.
-        out: Where the zip file goes.
+    """Sign the artifacts below a repository's folder with a key of GnuPG; return the zip file in ``out`` for an upload.
 
     Raises:
         EnvironmentSetupError: There is no GnuPG or no artifact, or the key cannot sign.

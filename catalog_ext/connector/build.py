@@ -71,13 +71,10 @@ def connector_jar() -> Path:
 
 
 def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
-    """Return the jar of the sources for a release of Spark, compiled now unless the cache has it.
+    """Return the jar of the sources for a release of Spark, such as ``4.3.0``, compiled now unless the cache has it.
 
-    The same sources and jars make the same bytes, wherever they lie.
-
-    Args:
-        spark: The release, such as ``4.3.0``.
-        jars: Returns its jars and those of its Scala compiler.
+    The same sources and jars make the same bytes, wherever they lie. ``jars`` returns Spark's jars, its Scala compiler
+    among them.
 
     Raises:
         EnvironmentSetupError: Java is missing or too old, the sources do not compile, or the cache cannot be written.

@@ -214,14 +214,7 @@ def _shares(report: RepairReport) -> Iterator[Share]:
 
 
 def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool, with_map: bool = True) -> Card:
-    """Return the card of a table or view, by at most ten queries of the index.
-
-    Args:
-        index: The index.
-        identifier: The table.
-        title: Its name with the catalog's.
-        enabled: Whether the catalog has a metastore.
-        with_map: Whether the card has a partition map, which needs most of the queries.
+    """Return the card of a table or view, by at most ten queries of the index; a map needs most of them.
 
     Raises:
         TableNotFoundError: There is no table or view of that name.

@@ -90,12 +90,7 @@ def _shower() -> Show | None:
 
 
 class CellBar:
-    """A bar that appears after ``AFTER_S``, also without a report until then.
-
-    Args:
-        show: Shows output, or updates it (second argument).
-        title: The text before the first report.
-    """
+    """A bar that appears after ``AFTER_S``, with its title until a report comes."""
 
     def __init__(self, show: Show, title: str) -> None:
         self._show = show

@@ -77,11 +77,7 @@ class ListLayout:
 
 
 def room(stream: IO[str] | None = None) -> int | None:
-    """Return the columns of the terminal; None where the output is no terminal and lines may have any length.
-
-    Args:
-        stream: The output; standard output if left out.
-    """
+    """Return the columns of the terminal behind an output, by default stdout; None for another output: nothing has to fit."""
     output = stream or sys.stdout
     # COLUMNS applies to results only: a log is for programs, whatever a script has set for its results.
     chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
@@ -105,12 +101,9 @@ def width_of(text: str) -> int:
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> ListLayout:
-    """Return the layout of rows.
+    """Return the layout of rows of texts; None is a missing value.
 
-    Args:
-        columns: The columns of the list.
-        rows: The texts of each row; None where there is no value.
-        width: The columns of the terminal; None if nothing has to fit.
+    ``width`` is the columns of the terminal; None if nothing has to fit.
     """
     kept = list(range(len(columns)))
     natural = [max([width_of(c.title), *(width_of(r[i] or "-") for r in rows)]) for i, c in enumerate(columns)]
@@ -176,12 +169,8 @@ def wrapped(text: str, width: int) -> list[str]:
 def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
     """Yield the lines of labels with their values, wrapped at blanks; words stay whole.
 
-    A word that does not fit beside its label stands on the next line.
-
-    Args:
-        pairs: Labels and values.
-        width: The columns of the terminal; None if nothing has to fit.
-        label: The width of labels; that of the longest if left out.
+    A word that does not fit beside its label stands on the next line. ``width`` is the columns of the terminal, None if
+    nothing has to fit. ``label`` is the width of labels, by default that of the longest.
     """
     beside = label or max(width_of(name) for name, _ in pairs)
     for name, value in pairs:

@@ -27,14 +27,9 @@ if TYPE_CHECKING:
 def print_list(
     console: Console, columns: Sequence[Column], rows: Sequence[Cells], width: int | None, styles: Sequence[str] = ()
 ) -> ListLayout:
-    """Print the headings, a rule and the rows, and return their layout.
+    """Print the headings, a rule and the rows of texts, and return their layout; a text of None is a missing value.
 
-    Args:
-        console: The output.
-        columns: The columns, in order.
-        rows: The texts of each row; None where there is no value.
-        width: The columns of the terminal; None if nothing has to fit.
-        styles: The style of each row; none by default.
+    ``width`` is the columns of the terminal, None if nothing has to fit. ``styles`` has a style for each row, or none.
     """
     layout = fit(columns, rows, width)
     rule = "─" if can_draw(console.encoding) else "-"

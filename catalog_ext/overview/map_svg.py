@@ -49,12 +49,7 @@ SHADES = tuple(f"l{n + 1}" for n in range(LEVELS))
 
 
 def map_svg(of: PartitionMap, said: Callable[[MapPlace], str] = lambda place: place.label) -> Markup:
-    """Return a partition map as an SVG element.
-
-    Args:
-        of: The map.
-        said: Returns the text of a place, which a pointer shows and a screen reader reads; ``''`` for none.
-    """
+    """Return a map as SVG; ``said`` gives the text of a place for a pointer and a screen reader, ``''`` for none."""
     labels = [_shown(head.label) for head in of.columns]
     tall = any(len(label) >= _TALL for label in labels)
     left = _room([_shown(of.corner), *(_shown(head.label) for head, _ in of.rows)])

@@ -64,12 +64,9 @@ def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> Del
 
 
 def compacting_statement(catalog: str, table: Table, partition: str) -> str:
-    """Return an INSERT OVERWRITE of a partition with its own rows.
+    """Return an INSERT OVERWRITE of a partition with its own rows; ``''`` is that of a table without partition columns.
 
-    Args:
-        catalog: The catalog's name in SQL.
-        table: The table.
-        partition: The partition's name; ``''`` for a table without partition columns.
+    ``catalog`` is the catalog's name in SQL.
     """
     of, keys = table.definition, table.definition.keys
     name = ".".join(quote_name(part) for part in (catalog, of.identifier.namespace, of.identifier.name))

@@ -53,12 +53,10 @@ _HEADERS = (
 
 
 def build_page(catalog: Catalog, tokens: Sequence[str], port: int) -> ASGIApp:
-    """Return the application that answers below ``/ui``, and ``/``, after a sign-in with a token of the service.
+    """Return the application that answers below ``/ui``, and ``/``, after a sign-in with any of the service's tokens.
 
-    Args:
-        catalog: What it shows; nothing of it is changed.
-        tokens: Any of them opens a session: the page changes nothing, so that one for reading is enough.
-        port: Where the service listens: browsers keep one cookie of a name for all ports of a host.
+    The page changes nothing, so a token for reading is enough. ``port`` is where the service listens: browsers keep one
+    cookie of a name for all ports of a host.
     """
     return _WithHeaders(_Page(catalog, tokens, port).application())
 

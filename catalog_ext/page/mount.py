@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 class WithPage:
     """An application with the page before it, once that is shown.
 
-    Args:
-        app: Answers everything else.
-        build: Makes the page, at its first use: a service without one loads nothing for it.
+    ``build`` makes the page at its first use: a service that shows none loads nothing for it.
     """
 
     def __init__(self, app: ASGIApp, build: Callable[[], ASGIApp]) -> None:

@@ -51,12 +51,7 @@ _KEPT_S, _MOST_KEPT, _CHART = 60.0, 40_000, 50
 
 
 class Kept:
-    """Answers that were dear, by what they are of, for a minute; the oldest go when they are too many together.
-
-    Args:
-        most: How much they may weigh together.
-        clock: Seconds that only rise.
-    """
+    """Keeps expensive answers for a minute; the oldest go first when all together weigh more than ``most``."""
 
     def __init__(self, most: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._answers: OrderedDict[Hashable, tuple[float, int, Any]] = OrderedDict()
@@ -70,10 +65,7 @@ class Kept:
     ) -> _Answer:
         """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it.
 
-        Args:
-            key: What it is of.
-            make: Makes it.
-            weigh: How heavy it is, about: a place of a map is 1.
+        ``weigh`` gives the weight of an answer, about: a place of a map is 1.
         """
         now = self._clock()
         with self._lock:
@@ -226,14 +218,7 @@ class FileSizePart:
 
 
 def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizePart | None:
-    """Return how large the table's files are; None where it has none.
-
-    Args:
-        overviews: The index.
-        table: The table.
-        below: Bytes below which a file is too small.
-        catalog: The catalog's name in SQL.
-    """
+    """Return the sizes of the table's files, where a small file has fewer bytes than ``below``; None for no file."""
     if not table.totals.files:
         return None
     every = _stride(table.totals.files)

@@ -97,11 +97,7 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
 def hidden(storage: Storage, location: str) -> CatalogExtError | None:
     """Return the error of a directory without keys on S3 that an object of its name may hide; None without one.
 
-    One request (HEAD) on S3.
-
-    Args:
-        storage: The stores.
-        location: A directory whose listing is empty.
+    ``location`` is a directory whose listing is empty. It costs one HEAD request on S3.
     """
     place = Location.parse(location)
     if place.scheme != "s3a" or not place.key:

@@ -30,16 +30,7 @@ _BUFFER_ROWS = 5000
 
 
 class PatternObserver:
-    """Expands a table's location into the scratch database.
-
-    Args:
-        storage: The store.
-        table: The table.
-        pattern: Its location.
-        predicate: A bound predicate that limits which partitions are looked at, or None.
-        scratch: Gets what is found, and what is skipped.
-        progress: Is called while it runs.
-    """
+    """Expands a table's location into the scratch database; a bound predicate limits which partitions are looked at."""
 
     def __init__(
         self,
@@ -94,10 +85,9 @@ class PatternObserver:
         self._scratch.insert("skipped", skipped, columns=5, ignore=True)
 
     def keep_unseen(self, *, missing_too: bool) -> None:
-        """Take what is registered where nothing could be listed for what is there, so that it stays as it is.
+        """Keep registered files as they are where nothing could be listed: take them as listed.
 
-        Args:
-            missing_too: Whether that goes for what the location names and what is not there at all, too.
+        ``missing_too`` says the same of paths that the location names and that do not exist.
         """
         unlisted = [self._pattern.relative(place) for place, _ in self._failures]
         missing = self._missing if missing_too else []

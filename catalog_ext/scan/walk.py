@@ -94,9 +94,7 @@ class Walk:
     instead: on S3 that costs a request for a thousand keys, and not one for each directory.
 
     Args:
-        storage: The store.
         alternatives: The pattern, with lists and ranges written out.
-        pruner: Says which directories need not be looked at.
         keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
         take: Gets the files, some maybe twice, which are then not among the matches; it is called from one thread.
         failed: Is called, from any thread, for directories that cannot be listed; without it they are errors.

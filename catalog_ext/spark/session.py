@@ -213,12 +213,7 @@ def _active(table: str) -> _Running:
 
 
 def stop(catalog: str, drain_seconds: int | None = None) -> None:
-    """End the service of a catalog that ``configure`` started, with its connections.
-
-    Args:
-        catalog: Its name.
-        drain_seconds: How long requests in flight have to end; None for a second.
-    """
+    """End a catalog's service and its connections; requests in flight get ``drain_seconds``, by default one second."""
     with _lock:
         running = _running.pop(catalog, None)
     if running is not None:

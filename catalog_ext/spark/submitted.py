@@ -161,10 +161,7 @@ def warn_of_own_catalog(settings: Settings, options: Mapping[str, str]) -> None:
     """Warn where Spark's own catalog does not see the metastore of the index.
 
     Spark's databases, views, functions and tables that are not in the index then are not those of the metastore.
-
-    Args:
-        settings: Those of the catalog that is added to Spark's own.
-        options: What the builder of the session sets.
+    ``options`` is what the builder of the session sets.
     """
     if settings.metastore is None:
         return

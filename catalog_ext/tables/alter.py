@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 
 class TableAlterations:
-    """Alters and renames the tables of a catalog.
-
-    Args:
-        context: What the parts share.
-        creation: Checks that a new name is free.
-        repair: Finds the files of an unpartitioned table that has another location.
-    """
+    """Alters and renames the tables of a catalog; a new location of an unpartitioned table is repaired."""
 
     def __init__(self, context: Context, creation: TableCreation, repair: TableRepair) -> None:
         self._context = context
@@ -205,13 +199,9 @@ class TableAlterations:
 
 
 def check_places(before: TableDefinition, after: TableDefinition) -> None:
-    """Return unless Hive would show a column's values under another one's name.
+    """Return unless Hive would show a column's values under another one's name after an alteration.
 
     It reads by position from release 3.1 on (HIVE-20129), fields of structs excepted.
-
-    Args:
-        before: The table as it is.
-        after: As it is to be.
 
     Raises:
         InvalidAlterationError: A column of an ORC table gets another name or place, or goes.

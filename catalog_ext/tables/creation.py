@@ -111,9 +111,7 @@ class TableCreation:
     def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
         """Return the checked definition of a table that is to be created, with its location and its defaults.
 
-        Args:
-            definition: The table; its own ``location`` is not looked at.
-            location: Where it lies; None for the namespace's or the warehouse's default.
+        The arguments are those of ``create_table``.
 
         Raises:
             NamespaceNotFoundError: Its namespace is not there.

@@ -57,12 +57,7 @@ class LocationContents:
 
 
 class LocationScan:
-    """Scans a location for its partition columns and a sample of its files.
-
-    Args:
-        storage: Where it is.
-        sample_files: How many files the sample is to have at most; None for all.
-    """
+    """Scans a location for its partition columns and a sample of at most ``sample_files`` files (None: all of them)."""
 
     def __init__(self, storage: Storage, sample_files: int | None) -> None:
         self._storage = storage
@@ -278,12 +273,8 @@ def scan_pattern(
 ) -> LocationContents:
     """Return what the files that a table's location matches have in common.
 
-    Args:
-        storage: Where they are.
-        definition: The table, by the user's words.
-        pattern: Its location.
-        sample_files: How many files the sample is to have at most; None for all.
-        keys: Whether the definition has the partition columns; otherwise they are the keys of the matched paths.
+    With ``keys`` the definition has the partition columns; otherwise they are the keys of the matched paths. The sample
+    has at most ``sample_files`` files; None for all.
 
     Raises:
         PathNotFoundError: Nothing lies at some of the paths that it names, or there is no file; the message lists them.

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 def require_match(index: Index, table: Table, predicate: Predicate, *, droppable: bool = False) -> None:
-    """Return if an unbound predicate is true for a partition.
-
-    Args:
-        index: Has the table's partitions.
-        table: The table.
-        predicate: Unbound.
-        droppable: Whether what it names is to be dropped.
+    """Return if an unbound predicate is true for a partition; ``droppable`` words the error for a statement that drops.
 
     Raises:
         PartitionNotFoundError: It is true for none.
@@ -38,17 +32,13 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
 
 
 def require_matches(index: Index, table: Table, clauses: PartitionClauses, *, full_only: bool = False) -> None:
-    """Return if each clause that has a value names a partition. A clause without a value stands for all partitions.
+    """Return if each PARTITION clause that has a value names a partition. One without a value stands for all partitions.
 
-    Args:
-        index: Has the table's partitions.
-        table: The table.
-        clauses: The PARTITION clauses of a statement.
-        full_only: Whether a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
+    With ``full_only`` a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
 
     Raises:
-        PartitionNotFoundError: One names none.
-        InvalidPartitionSpecError, InvalidValueError: One does not fit the table's partition columns.
+        PartitionNotFoundError: A clause names none.
+        InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
     """
     for clause, condition in zip(clauses.clauses, clauses.conditions(table), strict=True):
         given = [comparison for comparison in clause if comparison.operator != ANY_VALUE]

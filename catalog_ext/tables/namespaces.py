@@ -23,13 +23,7 @@ _SHOWN = 200
 
 
 class NamespaceManagement:
-    """The namespaces of a catalog, and the tables that they hold.
-
-    Args:
-        context: What the parts share.
-        views: Drops the views of a namespace that goes with what it holds.
-        removal: Drops its tables.
-    """
+    """The namespaces of a catalog, and the tables that they hold."""
 
     def __init__(self, context: Context, views: Views, removal: TableRemoval) -> None:
         self._context = context

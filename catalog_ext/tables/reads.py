@@ -205,13 +205,9 @@ class TableReads:
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
     ) -> pa.RecordBatchReader:
-        """Return the partitions of a table or view at a version that an unbound predicate is true for.
+        """Return the partitions of a table or view at a version that an unbound predicate is true for; None for all.
 
-        Args:
-            table_id: The table's number.
-            version: The version.
-            condition: The predicate, None for all.
-            clauses: PARTITION clauses, one of which has to name the partition.
+        One of the PARTITION clauses has to name the partition.
 
         Raises:
             TableNotFoundError, InvalidPredicateError, InvalidValueError: As in ``plan_files``.
@@ -275,12 +271,8 @@ def read_moved(
 ) -> pa.RecordBatchReader:
     """Return what ``read`` gives of the table, and of the partitions that have moved what it gives at their versions.
 
-    Args:
-        index: Knows the numbers of the partitions.
-        table: The table, at the version of the others.
-        moved: Versions by the names of partitions.
-        read: Reads the table at its version, maybe only the partitions of some numbers; the rows have a column
-            ``partition``, and those of one partition lie together.
+    ``moved`` has these versions by the names of partitions. ``read`` reads the table at its version, maybe only the
+    partitions of some numbers; the rows have a column ``partition``, and those of one partition lie together.
     """
     by_version: dict[int, list[str]] = {}
     for name, version in moved.items():

@@ -45,9 +45,7 @@ class Registration:
     def define(self, storage: Storage, sample_files: int | None) -> TableDefinition:
         """Return the definition, after a look at the location.
 
-        Args:
-            storage: Where the location is.
-            sample_files: Files from which a schema is read at most; None for all.
+        A schema is read from at most ``sample_files`` files; None for all.
 
         Raises:
             InvalidInputError: An argument is wrong.

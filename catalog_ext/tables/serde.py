@@ -47,8 +47,7 @@ class NamedFormat:
     def of(self, definition: TableDefinition) -> TableDefinition:
         """Return the definition with the format and its options, and without the property that named it.
 
-        Args:
-            definition: Its format is not looked at; its options may be the settings of ROW FORMAT.
+        The definition's own format is not looked at; its options may be the settings of ROW FORMAT.
 
         Raises:
             UnsupportedFormatError: Hive's clauses name none that is supported.
@@ -78,10 +77,8 @@ class NamedFormat:
 def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> TableDefinition:
     """Return the table's definition with another class for the same files, or other settings of it.
 
-    Args:
-        table: As it is.
-        serde: The class that SET SERDE names, which is to read the files as they are; None where there is none.
-        given: The settings, by Hive's names; what formats other than text have besides is an option of the reader.
+    ``serde`` is the class that SET SERDE names, which has to read the files as they are; None where there is none. The
+    settings have Hive's names. Those that are not of the format itself become options of the reader, except for text.
 
     Raises:
         UnsupportedFormatError: The class, or a setting, is of no format that is supported.

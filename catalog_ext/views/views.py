@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Column
     from catalog_ext.metastore.model.views import PartitionDependency, ViewQuery
-    from catalog_ext.views.refresh import ViewRefresh
+    from catalog_ext.views.automatic import ViewRefresh
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +49,7 @@ class NewViewPartition:
 
 
 class Views:
-    """The views of a catalog.
-
-    Args:
-        context: What the parts share.
-        refresh: Keeps the partitions of automatic views in step.
-    """
+    """The views of a catalog."""
 
     def __init__(self, context: Context, refresh: ViewRefresh) -> None:
         self._context = context
