@@ -77,7 +77,7 @@ class ListLayout:
 
 
 def room(stream: IO[str] | None = None) -> int | None:
-    """Return the columns of the terminal behind an output, by default stdout; None for another output: nothing has to fit."""
+    """Return the columns of the terminal behind an output (stdout by default); None where lines may have any length."""
     output = stream or sys.stdout
     # COLUMNS applies to results only: a log is for programs, whatever a script has set for its results.
     chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()

@@ -104,8 +104,8 @@ def is_log(directory: str) -> bool:
 def log_warning(storage: Storage, root: str, directory: str) -> str | None:
     """Return the warning about a directory for which ``is_log`` is true; None if it is no log after all.
 
-    The directory is right below the location ``root``. A directory ``metadata`` is listed once: it is Iceberg's if it has
-    a file ``*.metadata.json``.
+    The directory is right below the location ``root``. A directory ``metadata`` is listed once: it is Iceberg's if it
+    has a file ``*.metadata.json``.
     """
     if directory != _ICEBERG_DIRECTORY:
         return _LOGS[directory]

@@ -77,9 +77,9 @@ class Freshness:
     ) -> Mapping[str, int]:
         """Return the partitions that are to be read at a later version than the table's, with that version.
 
-        At it the partition is as at the table's version, but for what has come to light by comparing with the store. The
-        table is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select its
-        partitions; None selects all.
+        At it the partition is as at the table's version, but for what has come to light by comparing with the store.
+        The table is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select
+        its partitions; None selects all.
 
         Raises:
             StorageError: The store cannot be listed.

@@ -122,8 +122,8 @@ def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) ->
     """Warn if a canonical location on HDFS has the path of a table by another name of a name node.
 
     Locations are compared as texts. Where both names are of one HDFS (``namenode:8020`` and the name service), no
-    statement sees that two tables share files. ``about`` names what is to lie there, ``others`` are the locations of the
-    tables that are there.
+    statement sees that two tables share files. ``about`` names what is to lie there, ``others`` are the locations of
+    the tables that are there.
     """
     if not location.startswith("hdfs:"):
         return

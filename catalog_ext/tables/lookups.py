@@ -32,7 +32,7 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
 
 
 def require_matches(index: Index, table: Table, clauses: PartitionClauses, *, full_only: bool = False) -> None:
-    """Return if each PARTITION clause that has a value names a partition. One without a value stands for all partitions.
+    """Return if each PARTITION clause that has a value names a partition. A clause without one stands for all.
 
     With ``full_only`` a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
 
