@@ -60,7 +60,12 @@ class _Component(NamedTuple):
 
 
 class Layout:
-    """Judges directories below a table's location by its partition columns and, if given, a bound predicate."""
+    """Judges directories below a table's location against its partition columns and a predicate.
+
+    Args:
+        definition: The table.
+        predicate: A bound predicate that limits which partitions are looked at, or None.
+    """
 
     def __init__(self, definition: TableDefinition, predicate: Predicate | None = None) -> None:
         self.keys: tuple[Key, ...] = definition.keys
@@ -78,7 +83,11 @@ class Layout:
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
 
     def judge(self, directory: str) -> JudgedDirectory:
-        """Return the verdict on a directory, by its path below the table's location (``''``: the location itself)."""
+        """Return the verdict on a directory.
+
+        Args:
+            directory: Its path relative to the table's location, ``''`` for the location itself.
+        """
         depth = directory.count("/") + 1
         if self._leaves_are_partitions and depth == len(self.keys):
             parent, _, name = directory.rpartition("/")
