@@ -52,7 +52,7 @@ class ShownRows:
         return render("rows.html", shown=self)
 
     def text(self) -> str:
-        """Return them as a table of text: it fits the terminal, and has all columns where the output is none."""
+        """Return them as a table of text that fits the terminal; other outputs get all columns."""
         if not self.rows:
             return self.empty
         more = f"\n… and {self.more:,} more" if self.more else ""

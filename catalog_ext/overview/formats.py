@@ -76,11 +76,7 @@ def visible(text: object) -> str:
     >>> visible("a\nb\u202e")
     'a⟨U+000A⟩b⟨U+202E⟩'
     """
-    return _UNSEEN.sub(_seen, str(text))
-
-
-def _seen(found: re.Match[str]) -> str:
-    return f"⟨U+{ord(found.group()):04X}⟩"
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", str(text))
 
 
 def moment(ms: int) -> str:

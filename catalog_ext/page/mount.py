@@ -38,10 +38,6 @@ class WithPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, as ASGI has it."""
-        page = self._page
-        wanted = page is not None and scope["type"] == "http" and _is_of_page(scope["path"])
-        await (page if wanted and page is not None else self._app)(scope, receive, send)
-
-
-def _is_of_page(path: str) -> bool:
-    return path in ("/", ROOT) or path.startswith(f"{ROOT}/")
+        path = scope["path"] if scope["type"] == "http" else ""
+        is_of_page = path in ("/", ROOT) or path.startswith(f"{ROOT}/")
+        await (self._page if is_of_page and self._page is not None else self._app)(scope, receive, send)

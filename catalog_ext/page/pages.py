@@ -97,7 +97,7 @@ class Pages:
         """Yield a table's page.
 
         Raises:
-            TableNotFoundError: There is none.
+            TableNotFoundError: There is no such table.
             InvalidInputError: The address asks for what there is not.
         """
         summary = load_summary(self._catalog.index, TableIdentifier(path["namespace"].lower(), path["name"].lower()))

@@ -225,7 +225,7 @@ def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str
     classes = overviews.files.count_sizes(table, _EDGES, every)
     named = [(_class_name(each), each.files, each.bytes, _is_small(each, below)) for each in classes]
     columns = [
-        charts.Bar(name, files, _class_said(name, files, size), "small" if small else "")
+        charts.Bar(name, files, f"{name}: {counted(files, 'file')}, {formats.size(size)}", "small" if small else "")
         for name, files, size, small in named
     ]  # fmt: skip
     small = [each for each in classes if _is_small(each, below)]
@@ -235,10 +235,6 @@ def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str
         sum(each.bytes for each in small), sum(each.files for each in classes), every,
         worst, compacting_statement(catalog, table, worst[0].partition) if worst else None,
     )  # fmt: skip
-
-
-def _class_said(name: str, files: int, size: int) -> str:
-    return f"{name}: {counted(files, 'file')}, {formats.size(size)}"
 
 
 def _stride(files: int) -> int:
@@ -269,11 +265,8 @@ def read_events(
 ) -> tuple[list[dict[str, Any]], str | None]:  # fmt: skip
     """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
     shown, rest = overviews.history.recent_events(table, before=before, limit=_EVENTS)
-    return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
-
-
-def _position_text(at: GrowthPosition) -> str:
-    return ".".join("" if number is None else str(number) for number in (at.version, *(at.repair or (None, None))))
+    numbers = () if rest is None else (rest.version, *(rest.repair or (None, None)))
+    return [_event(each, now_ms) for each in shown], ".".join("" if n is None else str(n) for n in numbers) or None
 
 
 def position_of(text: str) -> GrowthPosition | None:

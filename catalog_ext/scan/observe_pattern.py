@@ -15,8 +15,6 @@ from catalog_ext.scan.walk import Walk
 from catalog_ext.scan.walk_states import FoundFile, expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -136,12 +134,9 @@ class PatternObserver:
 
     def _flush(self) -> None:
         self._seen += len(self._files)
-        self._scratch.insert("listed_partitions", self._names(), columns=1, ignore=True)
+        self._scratch.insert("listed_partitions", ((name,) for name in self._partitions), columns=1, ignore=True)
         self._scratch.insert("listed_files", self._files, columns=5)
         self._partitions.clear()
         self._files.clear()
         count = self._scratch.count("SELECT count(*) FROM listed_partitions")
         self._progress(RepairProgress("listing", count, self._seen))
-
-    def _names(self) -> Iterator[tuple[str]]:
-        return ((name,) for name in self._partitions)

@@ -144,7 +144,8 @@ class Walk:
         trees: dict[Location, list[WalkState]] = {}
         levels: dict[Location, list[WalkState]] = {}
         for state in listed:
-            (trees if self._whole_is_best(state) else levels).setdefault(state.at, []).append(state)
+            is_whole_best = state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
+            (trees if is_whole_best else levels).setdefault(state.at, []).append(state)
         few = len(trees) <= _FEW_TREES
         for numbers, file in chain.from_iterable(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
@@ -179,9 +180,6 @@ class Walk:
                 file = FoundFile(state.at.parent, state.at.name, entry.size, entry.modified_ms)
                 self._keep([state.number], file)
         return further
-
-    def _whole_is_best(self, state: WalkState) -> bool:
-        return state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
 
     def _tree(self, place: Location, states: list[WalkState], *, few: bool) -> list[tuple[list[int], FoundFile]]:
         """Return what the states match below their common directory, with the numbers of their alternatives."""

@@ -24,7 +24,7 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
 
     Raises:
         PartitionNotFoundError: It is true for none.
-        InvalidPredicateError, InvalidValueError: It is none over the table's partition columns.
+        InvalidPredicateError, InvalidValueError: It does not fit the table's partition columns.
     """
     with index.partitions.all(table, bound_to(table, predicate)) as found:
         if not any(batch.num_rows for batch in found):

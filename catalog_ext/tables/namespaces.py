@@ -38,7 +38,7 @@ class NamespaceManagement:
         """Return the namespace.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
         """
         return self._context.index.namespaces.load(validate_identifier(name, "namespace"))
 
@@ -80,7 +80,7 @@ class NamespaceManagement:
         """Set and remove properties of a namespace; ``comment`` and ``location`` (of tables to come) are among them.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
             InvalidInputError: The location is not valid.
         """
         checked = checked_map(set_, "properties")
@@ -102,7 +102,7 @@ class NamespaceManagement:
             session: What the caller's session gives of Hive's locks, as of ``drop_table``.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
             NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
             CatalogExtError: A view or table cannot be dropped; the message names what was dropped before.
         """
@@ -143,6 +143,6 @@ class NamespaceManagement:
         """Return the names of a namespace's tables, sorted.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
         """
         return self._context.index.tables.all(validate_identifier(namespace, "namespace"))

@@ -76,7 +76,7 @@ class TableReads:
         """Return the registered partitions, by their typed values, NULL first; columns as ``partitions/list`` has them.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
@@ -87,7 +87,7 @@ class TableReads:
         """Return the registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``).
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
@@ -127,10 +127,10 @@ class TableReads:
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
-            InvalidPartitionSpecError: A clause is none over them.
+            InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
+            InvalidPartitionSpecError: A clause does not fit them.
             StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
-            ConflictError: Partitions were described anew while they were brought in step.
+            ConflictError: Partitions were described anew while they were compared with the store.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))

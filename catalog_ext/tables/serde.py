@@ -25,7 +25,7 @@ _DELIMITED = frozenset({
 })  # fmt: skip
 """Settings of ``LazySimpleSerDe``; other formats ignore them, as in Hive."""
 _QUOTED = {"separatorChar": "sep", "quoteChar": "quote", "escapeChar": "escape", "field.delim": "sep"}
-"""What ``OpenCSVSerde`` goes by, and the options of Spark's reader for it."""
+"""The settings of ``OpenCSVSerde``, and the options of Spark's reader for it."""
 _OF_TEXT = ("sep", "quote", "escape", "nullValue", *sorted(LAZY_SETTINGS))
 _NO_CHANGE = frozenset({"serialization.format"})
 
@@ -77,7 +77,7 @@ class NamedFormat:
 def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> TableDefinition:
     """Return the table's definition with another class for the same files, or other settings of it.
 
-    ``serde`` is the class that SET SERDE names, which has to read the files as they are; None where there is none. The
+    ``serde`` is the class that SET SERDE names, which has to read the files as they are; None without that clause. The
     settings have Hive's names. Those that are not of the format itself become options of the reader, except for text.
 
     Raises:

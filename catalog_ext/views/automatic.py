@@ -300,7 +300,7 @@ class ViewRefresh:
         return self._index.views.load(identifier)
 
     def refresh_stale(self) -> None:
-        """Bring the views in step whose tables have changed; what cannot be done now is done at the next occasion.
+        """Refresh the views whose tables have changed; a refresh that fails now is done at the next occasion.
 
         It runs after a change of a table, which is committed even if this fails.
         """
@@ -308,13 +308,13 @@ class ViewRefresh:
             for identifier in self._index.views.stale():
                 self._refresh_one(identifier)
         except CatalogExtError as error:
-            logger.warning("The partitions of automatic views are not in step: %s", error.message)
+            logger.warning("The partitions of automatic views are not in sync: %s", error.message)
 
     def _refresh_one(self, identifier: TableIdentifier) -> None:
         try:
             self.refresh(identifier)
         except CatalogExtError as error:
-            logger.warning("The partitions of the view %s are not in step: %s", identifier, error.message)
+            logger.warning("The partitions of the view %s are not in sync: %s", identifier, error.message)
 
     def _refreshed(self, view: View) -> bool:
         """Return whether the view, or one of its tables, changed meanwhile, so that it must be looked at again."""

@@ -68,7 +68,7 @@ class Views:
         """Return the view.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
         """
         return self._index.load(self._context.identify(view))
 
@@ -106,7 +106,7 @@ class Views:
         """Give a view another query, other properties or another comment; it keeps its partitions.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
             ViewError, InvalidConfigurationError: As in ``create``.
         """
         self._index.load(request.identifier)
@@ -118,7 +118,7 @@ class Views:
         """Drop a view and its partitions, here and in the metastore.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
         """
         there = self.load(view)
         return self._published(self._index.drop(there.identifier, deliver=self._accepts(there)))
@@ -127,7 +127,7 @@ class Views:
         """Give a view another name, maybe in another namespace.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
             ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
             NamespaceNotFoundError: The new name's namespace is not there.
         """
@@ -138,7 +138,7 @@ class Views:
     # Partitions
 
     def partitions(self, view: str) -> list[str]:
-        """Return the names of a view's partitions, by their typed values; automatic ones are brought in step first.
+        """Return the names of a view's partitions, by their typed values; automatic ones are refreshed first.
 
         Raises:
             ViewNotFoundError: There is no such view.

@@ -159,13 +159,12 @@ def _orc_leaf(f: pa.Field) -> DataType:
     data_type = f.type
     if pa.types.is_timestamp(data_type):
         return DataType("timestamp")
-    if pa.types.is_date(data_type):
-        return DataType("date")
     if pa.types.is_decimal(data_type):
         return DataType("decimal", (data_type.precision, data_type.scale))
     known = {
         pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
         pa.float32(): "float", pa.float64(): "double", pa.string(): "string", pa.binary(): "binary",
+        pa.date32(): "date",
     }  # fmt: skip
     if data_type in known:
         return parse_type(known[data_type])

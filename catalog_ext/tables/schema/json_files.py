@@ -99,7 +99,7 @@ class JsonTypes:
         self.corrupt = DataType("struct", fields=(Field(corrupt, STRING),))
 
     def record(self, text: str, head: Head) -> DataType:
-        """Return the struct of one record; the struct of the corrupt column where it is none.
+        """Return the struct of one record; the struct of the corrupt column where it is not valid.
 
         Raises:
             InvalidInputError: The mode is FAILFAST and the record is malformed.
