@@ -15,7 +15,7 @@ from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.notebook.markup import render
 from catalog_ext.notebook.rows import ShownRows, shown_rows
 from catalog_ext.overview import formats
-from catalog_ext.overview.layout import Column, record_lines
+from catalog_ext.overview.layout import ListColumn, record_lines
 from catalog_ext.overview.map_layout import SMALL, Choice, first_keys
 from catalog_ext.overview.map_svg import map_svg
 from catalog_ext.overview.partition_map import PartitionMap, read_map
@@ -42,13 +42,14 @@ TABLES = 20
 """Tables that a catalog's card lists."""
 
 _COLUMNS = (
-    Column("table"), Column("keys", cell=lambda keys: formats.cut(keys, 80)), Column("partitions", right=True),
-    Column("files", right=True), Column("bytes", "size", right=True, cell=formats.size),
-    Column("committed_at_ms", "last commit (UTC)", cell=formats.moment), Column("metastore"),
+    ListColumn("table"), ListColumn("keys", cell=lambda keys: formats.cut(keys, 80)),
+    ListColumn("partitions", right=True), ListColumn("files", right=True),
+    ListColumn("bytes", "size", right=True, cell=formats.size),
+    ListColumn("committed_at_ms", "last commit (UTC)", cell=formats.moment), ListColumn("metastore"),
 )  # fmt: skip
 _ENTRIES = (
-    Column("action"), Column("partition"), Column("path"), Column("files", right=True),
-    Column("bytes", "size", right=True, cell=format_bytes), Column("reason", wraps=True),
+    ListColumn("action"), ListColumn("partition"), ListColumn("path"), ListColumn("files", right=True),
+    ListColumn("bytes", "size", right=True, cell=format_bytes), ListColumn("reason", wraps=True),
 )  # fmt: skip
 CHANGED = {"added": "#1a7f4b", "changed": "#d99000", "dropped": "#b3261e", "skipped": "#8b949e"}
 """The colours of what a repair does."""

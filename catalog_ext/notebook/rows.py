@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.display import ROWS_MARK
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
-from catalog_ext.overview.layout import Column, room
+from catalog_ext.overview.layout import ListColumn, room
 from catalog_ext.overview.list_table import list_text
 from catalog_ext.overview.lists import HISTORY, STATUS, TRANSACTIONS, commit_fields, transaction_fields
 
@@ -42,7 +42,7 @@ class ShownRows:
         empty: The text of an empty list.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ListColumn, ...]
     rows: tuple[tuple[str | None, ...], ...]
     more: int
     empty: str
@@ -60,15 +60,15 @@ class ShownRows:
 
 
 def shown_rows(
-    columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], count: int, empty: str = "There is nothing to show.",
-    *, most: int = SHOWN,
+    columns: Sequence[ListColumn], rows: Iterable[Mapping[str, Any]], count: int,
+    empty: str = "There is nothing to show.", *, most: int = SHOWN,
 ) -> ShownRows:  # fmt: skip
     """Return the first ``most`` of ``count`` rows as they are shown."""
     cells = tuple(tuple(_text(column, row[column.name]) for column in columns) for row in islice(rows, most))
     return ShownRows(tuple(columns), cells, count - len(cells), empty)
 
 
-def _text(column: Column, value: object) -> str | None:
+def _text(column: ListColumn, value: object) -> str | None:
     if value is None:
         return None
     shown = column.cell(value) if column.cell else value
@@ -85,7 +85,7 @@ def listed(rows: Rows[Any]) -> ShownRows:
     return shown_rows(columns, map(fields, rows), len(rows), empty)
 
 
-_LISTS: dict[RowsKind, tuple[Sequence[Column], Callable[[Any], Mapping[str, Any]], str]] = {
+_LISTS: dict[RowsKind, tuple[Sequence[ListColumn], Callable[[Any], Mapping[str, Any]], str]] = {
     "commits": (HISTORY, commit_fields, "There is no commit."),
     "in flight": (STATUS, lambda entry: entry._asdict(), "Nothing is under way."),
     "transactions": (TRANSACTIONS, transaction_fields, "There is no transaction."),
@@ -105,12 +105,12 @@ def _is_empty(column: pa.ChunkedArray) -> bool:
     return len(column) > 0 and column.null_count == len(column)
 
 
-def _column(name: str) -> Column:
+def _column(name: str) -> ListColumn:
     if name.endswith("_ms"):
-        return Column(name, f"{name.removesuffix('_ms')} (UTC)", cell=formats.moment, rank=1)
+        return ListColumn(name, f"{name.removesuffix('_ms')} (UTC)", cell=formats.moment, rank=1)
     if name in _SIZES:
-        return Column(name, right=True, cell=formats.size)
-    return Column(name, right=name in ("files", "rows"))
+        return ListColumn(name, right=True, cell=formats.size)
+    return ListColumn(name, right=name in ("files", "rows"))
 
 
 def register() -> None:

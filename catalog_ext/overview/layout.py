@@ -30,7 +30,7 @@ _WORDS = re.compile(r" (?!(?:B|[KMGT]iB)\b)")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """A column of a list.
 
     Attributes:
@@ -100,7 +100,7 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> ListLayout:
+def fit(columns: Sequence[ListColumn], rows: Sequence[Sequence[str | None]], width: int | None) -> ListLayout:
     """Return the layout of rows of texts; None is a missing value.
 
     ``width`` is the columns of the terminal; None if nothing has to fit.
@@ -134,7 +134,7 @@ def _total(kept: Sequence[int], widths: Sequence[int]) -> int:
     return sum(widths[i] for i in kept) + GAP * (len(kept) - 1)
 
 
-def _least(column: Column, natural: int, texts: Sequence[str]) -> int:
+def _least(column: ListColumn, natural: int, texts: Sequence[str]) -> int:
     """Return the least width of a column: of its longest word, and enough to read."""
     if not column.wraps:
         return natural
