@@ -119,7 +119,7 @@ patches: $(STAMP)  ## Whether the jar of each Spark links with its oldest patch 
 	@$(BIN)/python -m release.patches $(M)
 
 sign: $(STAMP)  ## Sign the Maven artifacts of dist/, and pack them for upload (KEY=the id of a GnuPG key)
-	@$(BIN)/python -m release.sign $(KEY)
+	@$(BIN)/python -m release.maven $(KEY)
 
 bench: $(STAMP)  ## Measure, and keep the tables in docs/benchmarks.md (B="planning first": print a part)
 	@$(BIN)/python -m tests.benchmarks $(B)

@@ -37,7 +37,7 @@ from catalog_ext.tables.import_tables import ImportTables
 from catalog_ext.tables.namespaces import NamespaceManagement
 from catalog_ext.tables.reads import TableReads
 from catalog_ext.tables.removal import TableRemoval
-from catalog_ext.views.refresh import ViewRefresh
+from catalog_ext.views.automatic import ViewRefresh
 from catalog_ext.views.views import Views
 from catalog_ext.writes.column_statistics import StatisticsCommand
 from catalog_ext.writes.loading import Loading

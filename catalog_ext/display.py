@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -113,8 +113,6 @@ def as_rows(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS_MARK[0]: ROWS_MARK[1]})
 
 
-@contextlib.contextmanager
-def shown_progress(given: Progress | None, title: str) -> Iterator[Progress]:
-    """Yield the caller's own callback; without one, a bar in the running cell of a notebook."""
-    with contextlib.nullcontext(given) if given is not None else display().progress(title) as progress:
-        yield progress
+def shown_progress(given: Progress | None, title: str) -> AbstractContextManager[Progress]:
+    """Return a context of the caller's own callback; without one, of a bar in the running cell of a notebook."""
+    return contextlib.nullcontext(given) if given is not None else display().progress(title)

@@ -47,12 +47,7 @@ def main() -> int:
 
 
 def closing_lines(wheel: str, *, has_home: bool) -> list[str]:
-    """Return the last lines: what was made, and what to do with it.
-
-    Args:
-        wheel: The wheel's path.
-        has_home: Whether the addresses in ``pyproject.toml`` are real.
-    """
+    """Return the last lines: what was made, and what to do with it; an upload needs real addresses (``has_home``)."""
     lines = [] if has_home else [
         "For an upload only: [project.urls] in pyproject.toml has example addresses. Set real ones first."
     ]  # fmt: skip

@@ -29,12 +29,10 @@ _PRESET: Final = 7  # a dictionary that holds two jars, so that a class is found
 
 
 def build_release(minors: Sequence[str], out: Path, say: Callable[[str], None]) -> list[Path]:
-    """Build a release, and return the wheel, the sources' archive and the folders of the Maven artifacts.
+    """Build a release into a folder; return the wheel, the sources' archive and the folders of the Maven artifacts.
 
-    Args:
-        minors: The minor versions of Spark that it is for.
-        out: The folder; its `maven` is made anew.
-        say: Is called with a line before each step, which takes up to some minutes.
+    ``minors`` are the minor versions of Spark that it is for; the folder's `maven` is made anew. ``say`` is called with
+    a line before each step, which takes up to some minutes.
 
     Raises:
         EnvironmentSetupError: A PySpark cannot be fetched, or the connector does not compile against it.

@@ -1,4 +1,4 @@
-"""The project's folder, and what its pyproject.toml tells, for other indexes than Python's."""
+"""The project's folder, and its metadata in pyproject.toml, for other indexes than Python's."""
 
 from __future__ import annotations
 

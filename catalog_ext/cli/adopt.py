@@ -9,13 +9,13 @@ import click
 from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
 
-_CHANGES = (Column("what"), Column("before"), Column("after"))
+_CHANGES = (ListColumn("what"), ListColumn("before"), ListColumn("after"))
 
 _NEXT = "Restart the services and sessions that have it open. What another metastore lacks: catalog-ext publish --all"
 

@@ -14,11 +14,10 @@ from catalog_ext.connector.build import (
     check_pyspark,
     connector_jar,
     fitting_java,
-    minor_version,
     pyspark_requirement,
     spark_version,
 )
-from catalog_ext.connector.packed import packed_jar
+from catalog_ext.connector.packed import ARCHIVE
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
@@ -371,7 +370,7 @@ def _spark(*, quick: bool) -> Iterator[Finding]:
     yield _python_of_spark(spark)
     if CheckState.WRONG in (java.state, spark.state):
         yield Finding("spark", "connector", CheckState.SKIPPED, "Java and Spark come first")
-    elif quick and packed_jar(minor_version(spark_version())) is None:
+    elif quick and not ARCHIVE.is_file():
         yield Finding("spark", "connector", CheckState.SKIPPED, "not looked at with --quick: a checkout compiles it")
     else:
         yield _looked("spark", "connector", lambda: str(connector_jar()))

@@ -15,7 +15,7 @@ from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.layout import Column, can_draw
+from catalog_ext.overview.layout import ListColumn, can_draw
 
 if TYPE_CHECKING:
     from catalog_ext.cli.checks import Finding
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "✓", "warning": "!", "wrong": "✗", "skipped": "-"}
 _STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red", "skipped": "dim"}
 _CHECKS = (
-    Column("state", "", cell=lambda state: _MARKS[state] if can_draw(sys.stdout.encoding) else state),
-    Column("area"),
-    Column("check"),
-    Column("found", wraps=True),
-    Column("remedy", "", wraps=True, own_line=True),
+    ListColumn("state", "", cell=lambda state: _MARKS[state] if can_draw(sys.stdout.encoding) else state),
+    ListColumn("area"),
+    ListColumn("check"),
+    ListColumn("found", wraps=True),
+    ListColumn("remedy", "", wraps=True, own_line=True),
 )
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 

@@ -17,7 +17,7 @@ from catalog_ext.cli.progress import progress_bar
 from catalog_ext.drift.difference import DriftKind, Side
 from catalog_ext.metastore.model.identifiers import is_pattern
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from catalog_ext.drift.planned import Mended
 
 _DIFFERENCES = (
-    Column("table"), Column("kind"), Column("subject"), *(Column(str(side), wraps=True) for side in Side),
-    Column("newer", rank=1), Column("evidence", wraps=True, rank=2),
-    *(Column(name, hidden=True, rank=3) for name in ("pending", "failed", "unavailable")),
+    ListColumn("table"), ListColumn("kind"), ListColumn("subject"),
+    *(ListColumn(str(side), wraps=True) for side in Side), ListColumn("newer", rank=1),
+    ListColumn("evidence", wraps=True, rank=2),
+    *(ListColumn(name, hidden=True, rank=3) for name in ("pending", "failed", "unavailable")),
 )  # fmt: skip
 _MENDED = ("table", "action", "subject", "why", "done")
 

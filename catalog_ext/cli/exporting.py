@@ -11,11 +11,11 @@ from catalog_ext.cli.invocation import Invocation, message_console
 from catalog_ext.cli.listing import TABLE, UNCHANGED, Listing, Shape
 from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import spinner
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 _EXPORTED = (
-    Column("table"), Column("action"), Column("partition", rank=2), Column("sent", right=True, rank=1),
-    Column("kept", right=True, rank=1), Column("reason", wraps=True),
+    ListColumn("table"), ListColumn("action"), ListColumn("partition", rank=2), ListColumn("sent", right=True, rank=1),
+    ListColumn("kept", right=True, rank=1), ListColumn("reason", wraps=True),
 )  # fmt: skip
 
 

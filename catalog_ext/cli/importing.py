@@ -15,7 +15,7 @@ from catalog_ext.cli.tables import show_table
 from catalog_ext.metastore.errors import TableAlreadyExistsError, UnsupportedFormatError
 from catalog_ext.metastore.model.identifiers import is_pattern
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 from catalog_ext.tables.import_tables import JOBS, REFUSED, TAKEN, THERE, ImportEntry
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ _FOR_GOOD = (UnsupportedFormatError.code,)
 """Of tables that no import takes."""
 
 _ENTRIES = (
-    Column("table"), Column("action"), Column("partitions", right=True, rank=1), Column("files", right=True, rank=2),
-    Column("code", rank=3, hidden=True), Column("reason", "why", wraps=True),
+    ListColumn("table"), ListColumn("action"), ListColumn("partitions", right=True, rank=1),
+    ListColumn("files", right=True, rank=2), ListColumn("code", rank=3, hidden=True),
+    ListColumn("reason", "why", wraps=True),
 )  # fmt: skip
 
 

@@ -10,14 +10,14 @@ import click
 from catalog_ext.cli.listing import Listing, Shape
 from catalog_ext.cli.options import list_options
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 FILES = Path(__file__).parents[1] / "spark_conf"
 """What is written."""
 _WRITTEN = (
-    Column("file"),
-    Column("action"),
-    Column("change", "lines marked CHANGE", cell=lambda lines: ", ".join(map(str, lines)) or "-", wraps=True),
+    ListColumn("file"),
+    ListColumn("action"),
+    ListColumn("change", "lines marked CHANGE", cell=lambda lines: ", ".join(map(str, lines)) or "-", wraps=True),
 )
 _CHANGE = re.compile(r"\s*(#|<!--) CHANGE\b")
 

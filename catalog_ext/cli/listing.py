@@ -15,7 +15,7 @@ import click
 from catalog_ext.cli.invocation import output_console
 from catalog_ext.cli.output import cell, echo_json_rows, note, one_line
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.layout import Column, room
+from catalog_ext.overview.layout import ListColumn, room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +66,7 @@ class Shape:
         """The columns of the terminal; None where nothing has to fit."""
         return None if self.wide else room()
 
-    def chosen(self, columns: Sequence[Column]) -> list[Column]:
+    def chosen(self, columns: Sequence[ListColumn]) -> list[ListColumn]:
         """Return the columns that are shown, in the order in which they were named."""
         if self.columns:
             # A column that was asked for is never left out.
@@ -85,7 +85,7 @@ class Listing:
     """
 
     def __init__(
-        self, name: tuple[str, str], columns: Sequence[Column], head: dict[str, Any] | None = None, *,
+        self, name: tuple[str, str], columns: Sequence[ListColumn], head: dict[str, Any] | None = None, *,
         style: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:  # fmt: skip
         self._name = name
@@ -156,7 +156,7 @@ def _csv_value(value: object) -> object:
 
 
 def print_table(
-    console: Console, columns: Sequence[Column], rows: Iterable[dict[str, Any]], width: int | None,
+    console: Console, columns: Sequence[ListColumn], rows: Iterable[dict[str, Any]], width: int | None,
     style: Callable[[dict[str, Any]], str] = lambda row: "",
 ) -> None:  # fmt: skip
     """Print the rows as a table; print nothing without rows.

@@ -15,7 +15,7 @@ from catalog_ext.cli.writes import DURATION
 from catalog_ext.metastore.commit.partition_expiry import REGISTERED_AGAIN
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import format_bytes
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from catalog_ext.repair.report import ReportEntry
 
 _DROPPED = (
-    Column("partition"),
-    Column("path", rank=3, hidden=True),
-    Column("files", right=True),
-    Column("bytes", "size", right=True, cell=format_bytes),
-    Column("reason", wraps=True, rank=1),
+    ListColumn("partition"),
+    ListColumn("path", rank=3, hidden=True),
+    ListColumn("files", right=True),
+    ListColumn("bytes", "size", right=True, cell=format_bytes),
+    ListColumn("reason", wraps=True, rank=1),
 )
 _AGAIN = (
     "The table is an external one: its files stay, and a repair adds the partitions again, unless its mode is drop. "

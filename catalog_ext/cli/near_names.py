@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.resolved import UNSET
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.runtime.wording import did_you_mean
-from catalog_ext.tables.near_tables import near_namespaces, near_tables
+from catalog_ext.tables.lookups import near_namespaces, near_tables
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation

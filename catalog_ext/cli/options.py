@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.predicates.conditions import Where
-    from catalog_ext.overview.layout import Column
+    from catalog_ext.overview.layout import ListColumn
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -37,7 +37,7 @@ def json_option(command: F) -> F:
     return choose(_JSON_FLAG(with_json))  # type: ignore[return-value]
 
 
-def list_options(columns: Sequence[Column], *, shown: int = SHOWN) -> Callable[[F], F]:
+def list_options(columns: Sequence[ListColumn], *, shown: int = SHOWN) -> Callable[[F], F]:
     """Add the options of a list: ``--output``, ``--json``, ``--columns``, ``--wide`` and ``--limit``.
 
     The command is called with a ``shape``.
@@ -69,7 +69,7 @@ def list_options(columns: Sequence[Column], *, shown: int = SHOWN) -> Callable[[
     return add
 
 
-def _options_of_list(columns: Sequence[Column], shown: int) -> tuple[Callable[[F], F], ...]:
+def _options_of_list(columns: Sequence[ListColumn], shown: int) -> tuple[Callable[[F], F], ...]:
     def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
         return _columns(value, columns)
 
@@ -97,7 +97,7 @@ def _output(output: str | None, as_json: bool, default: str) -> str:
     return JSON if as_json else output or default
 
 
-def _columns(value: str | None, columns: Sequence[Column]) -> tuple[str, ...]:
+def _columns(value: str | None, columns: Sequence[ListColumn]) -> tuple[str, ...]:
     if value is None:
         return ()
     known = {name.lower(): c.name for c in columns for name in (c.title, c.name)}

@@ -13,7 +13,7 @@ from catalog_ext.cli.options import list_options
 from catalog_ext.cli.output import note, one_line
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore_sync.outbox import ACTIONS, LIST, RETRY, SKIP, OutboxEntry
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 from catalog_ext.overview.lists import SINCE
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from catalog_ext.cli.listing import Shape
 
 _CHANGES = (
-    Column("id", right=True, cell=str), Column("table"), Column("operation", rank=1), Column("state"),
-    Column("attempts", right=True, rank=3), SINCE, Column("error", wraps=True),
+    ListColumn("id", right=True, cell=str), ListColumn("table"), ListColumn("operation", rank=1), ListColumn("state"),
+    ListColumn("attempts", right=True, rank=3), SINCE, ListColumn("error", wraps=True),
 )  # fmt: skip
 _PUBLISHED = (
-    Column("table"), Column("action"), Column("differs", wraps=True), Column("published", right=True, rank=1),
-    Column("dropped", right=True, rank=1), Column("pending", right=True, rank=2), Column("error", wraps=True),
-    Column("drops", hidden=True, rank=3, cell=", ".join),
+    ListColumn("table"), ListColumn("action"), ListColumn("differs", wraps=True),
+    ListColumn("published", right=True, rank=1), ListColumn("dropped", right=True, rank=1),
+    ListColumn("pending", right=True, rank=2), ListColumn("error", wraps=True),
+    ListColumn("drops", hidden=True, rank=3, cell=", ".join),
 )  # fmt: skip
 _NAMED = 10
 """Partitions that are named below the table."""

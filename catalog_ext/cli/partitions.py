@@ -12,7 +12,7 @@ from catalog_ext.cli.options import list_options, where_of, where_options
 from catalog_ext.cli.output import arrow_rows
 from catalog_ext.metastore.runtime.wording import format_bytes
 from catalog_ext.overview.formats import moment
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
 
-_ROWS = Column("rows", right=True, rank=3)
-_ELSEWHERE = Column("location", rank=5)
+_ROWS = ListColumn("rows", right=True, rank=3)
+_ELSEWHERE = ListColumn("location", rank=5)
 _PARTITIONS = (
-    Column("partition"),
-    Column("files", right=True, rank=2),
-    Column("bytes", "size", right=True, cell=format_bytes, rank=1),
+    ListColumn("partition"),
+    ListColumn("files", right=True, rank=2),
+    ListColumn("bytes", "size", right=True, cell=format_bytes, rank=1),
     _ROWS,
-    Column("created_ms", "created (UTC)", cell=moment, rank=4),
+    ListColumn("created_ms", "created (UTC)", cell=moment, rank=4),
     _ELSEWHERE,
 )
 _FILES = (
-    Column("partition"), Column("path", "file"), Column("size", right=True, cell=format_bytes, rank=1), _ROWS,
-    Column("modified_ms", "modified (UTC)", cell=moment, rank=4), _ELSEWHERE,
+    ListColumn("partition"), ListColumn("path", "file"), ListColumn("size", right=True, cell=format_bytes, rank=1),
+    _ROWS, ListColumn("modified_ms", "modified (UTC)", cell=moment, rank=4), _ELSEWHERE,
 )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def files(invocation: Invocation, table: str, where: str | None, spec: tuple[str
     _show(found, table, ("file", "files"), _FILES, shape)
 
 
-def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[Column], shape: Shape) -> None:
+def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[ListColumn], shape: Shape) -> None:
     # Only partitions that lie elsewhere say where: in most tables there is none.
     is_needed = shape.columns or not shape.is_text or found.num_rows > found.column("location").null_count
     kept = columns if is_needed else [c for c in columns if c is not _ELSEWHERE]

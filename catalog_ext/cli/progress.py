@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.progress import PHASES, in_words
+from catalog_ext.overview.formats import PHASES, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

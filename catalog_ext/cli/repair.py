@@ -16,7 +16,7 @@ from catalog_ext.cli.output import note
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from catalog_ext.repair.report import RepairReport, ReportEntries
 
 _SHOWN = 20
-_BYTES = Column("bytes", "size", right=True, cell=format_bytes, rank=2)
+_BYTES = ListColumn("bytes", "size", right=True, cell=format_bytes, rank=2)
 _ENTRIES = (
-    Column("action", hidden=True), Column("partition", hidden=True), Column("path"),
-    Column("files", right=True, rank=3), _BYTES, Column("reason", "why", wraps=True),
+    ListColumn("action", hidden=True), ListColumn("partition", hidden=True), ListColumn("path"),
+    ListColumn("files", right=True, rank=3), _BYTES, ListColumn("reason", "why", wraps=True),
 )  # fmt: skip
-_SUMS = (Column("what", ""), Column("partitions", right=True), Column("files", right=True), _BYTES)
+_SUMS = (ListColumn("what", ""), ListColumn("partitions", right=True), ListColumn("files", right=True), _BYTES)
 _STYLES = {"add": "green", "drop": "red", "change": "yellow", "skip": "magenta", "warn": "yellow"}
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
 _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped", "warn": "warnings"}

@@ -11,12 +11,12 @@ from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import json_option, list_options
 from catalog_ext.cli.output import echo_json, note
 from catalog_ext.cli.progress import spinner
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from catalog_ext.cli.listing import Shape
 
-_ENTRIES = (Column("action"), Column("subject"), Column("detail", wraps=True, rank=1))
+_ENTRIES = (ListColumn("action"), ListColumn("subject"), ListColumn("detail", wraps=True, rank=1))
 _NEXT = "Compare the metastore now: catalog-ext drift --check (docs/operations.md)"
 
 

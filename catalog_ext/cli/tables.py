@@ -16,20 +16,20 @@ from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.tables import FORMATS, PartitionMode, TableType
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
-from catalog_ext.overview.layout import Column, record_lines, room
+from catalog_ext.overview.layout import ListColumn, record_lines, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.cli.listing import Shape
-    from catalog_ext.metastore.model.tables import Column as TableColumn
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import Column, Table
 
 _TABLES = (
-    Column("table"), Column("type", hidden=True, rank=9), Column("format", rank=2), Column("partitions", right=True),
-    Column("files", right=True, rank=1), Column("bytes", "size", right=True, cell=format_bytes, rank=1),
-    Column("version", right=True, rank=3), Column("location", rank=4),
+    ListColumn("table"), ListColumn("type", hidden=True, rank=9), ListColumn("format", rank=2),
+    ListColumn("partitions", right=True), ListColumn("files", right=True, rank=1),
+    ListColumn("bytes", "size", right=True, cell=format_bytes, rank=1), ListColumn("version", right=True, rank=3),
+    ListColumn("location", rank=4),
 )  # fmt: skip
 _LABEL = 17
 """Columns that the labels of a table's description take."""
@@ -302,7 +302,7 @@ def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool)
     _print_lines(lines)
 
 
-def _described(columns: Iterable[TableColumn]) -> str:
+def _described(columns: Iterable[Column]) -> str:
     return ", ".join(f"{c.name} {type_name(c.type)}" for c in columns)
 
 

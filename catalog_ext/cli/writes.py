@@ -16,7 +16,7 @@ from catalog_ext.cli.output import note, one_line
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.metastore.transactions.reports import VacuumAction
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 from catalog_ext.overview.lists import HISTORY, SINCE, STATUS, commit_fields
 
 if TYPE_CHECKING:
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 DURATION = "DURATION"
 
-_FILES = Column("files", right=True)
-_ROWS = Column("rows", right=True)
-_BYTES = Column("bytes", right=True, cell=format_bytes)
+_FILES = ListColumn("files", right=True)
+_ROWS = ListColumn("rows", right=True)
+_BYTES = ListColumn("bytes", right=True, cell=format_bytes)
 _RECOVERED = (
-    Column("action"), Column("table"), Column("operation", rank=2), Column("files", right=True, rank=3),
-    Column("transaction_id", "transaction"), Column("owner", rank=4), Column("error", wraps=True),
+    ListColumn("action"), ListColumn("table"), ListColumn("operation", rank=2), ListColumn("files", right=True, rank=3),
+    ListColumn("transaction_id", "transaction"), ListColumn("owner", rank=4), ListColumn("error", wraps=True),
 )  # fmt: skip
 _REMOVALS = (
-    Column("action"),
-    Column("path"),
-    Column("bytes", right=True, cell=format_bytes, rank=1),
-    Column("reason", wraps=True, rank=2),
-    Column("table", rank=3),
+    ListColumn("action"),
+    ListColumn("path"),
+    ListColumn("bytes", right=True, cell=format_bytes, rank=1),
+    ListColumn("reason", wraps=True, rank=2),
+    ListColumn("table", rank=3),
 )
 _REMOVAL = ("removal", "removals")
 _STAYS = (VacuumAction.KEPT, VacuumAction.SKIPPED, VacuumAction.FAILED)
-_RELEASED = (Column("partition"), Column("application", rank=2), _FILES, _ROWS, _BYTES, SINCE)
+_RELEASED = (ListColumn("partition"), ListColumn("application", rank=2), _FILES, _ROWS, _BYTES, SINCE)
 _DISCARDED = (
-    Column("partition", rank=2), Column("location"), _ROWS, _BYTES, SINCE,
-    Column("transaction_id", "transaction", rank=3),
+    ListColumn("partition", rank=2), ListColumn("location"), _ROWS, _BYTES, SINCE,
+    ListColumn("transaction_id", "transaction", rank=3),
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from filelock import Timeout
 
-from catalog_ext.connector.packed import packed_jar
+from catalog_ext.connector.packed import packed_name, write_packed
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder, kept, lock_of
 from catalog_ext.metastore.runtime.java import check_age, find_java, jar_folder, java_program, told_version
@@ -63,20 +63,18 @@ def connector_jar() -> Path:
             has to be compiled and Java is missing or too old, or the sources do not compile.
     """
     spark = spark_version()
-    packed = None if _compiling_is_asked() else packed_jar(minor_version(spark))
-    if packed is not None:
-        return _kept(packed.name, packed.write)
+    minor = minor_version(spark)
+    name = None if _compiling_is_asked() else packed_name(minor)
+    if name is not None:
+        return _kept(name, lambda jar: write_packed(minor, jar))
     return compiled_jar(spark, lambda: jar_folder().glob("*.jar"))
 
 
 def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
-    """Return the jar of the sources for a release of Spark, compiled now unless the cache has it.
+    """Return the jar of the sources for a release of Spark, such as ``4.3.0``, compiled now unless the cache has it.
 
-    The same sources and jars make the same bytes, wherever they lie.
-
-    Args:
-        spark: The release, such as ``4.3.0``.
-        jars: Returns its jars and those of its Scala compiler.
+    The same sources and jars make the same bytes, wherever they lie. ``jars`` returns Spark's jars, its Scala compiler
+    among them.
 
     Raises:
         EnvironmentSetupError: Java is missing or too old, the sources do not compile, or the cache cannot be written.

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.catalog import Catalog
 from catalog_ext.catalog_table import CatalogTable
-from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.notebook.markup import render
 from catalog_ext.notebook.rows import ShownRows, shown_rows
 from catalog_ext.overview import formats
-from catalog_ext.overview.layout import Column, record_lines
+from catalog_ext.overview.layout import ListColumn, record_lines
 from catalog_ext.overview.map_layout import SMALL, Choice, first_keys
 from catalog_ext.overview.map_svg import map_svg
-from catalog_ext.overview.metastore_state import DeliveryState, metastore_state
 from catalog_ext.overview.partition_map import PartitionMap, read_map
+from catalog_ext.overview.table_state import DeliveryState, load_summary, metastore_state
 from catalog_ext.repair.report import RepairReport
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.overview.dates import Gap
-    from catalog_ext.overview.partition_map import Place
+    from catalog_ext.overview.partition_map import MapPlace
 
 logger = logging.getLogger(__name__)
 _Made = TypeVar("_Made")
@@ -44,13 +43,14 @@ TABLES = 20
 """Tables that a catalog's card lists."""
 
 _COLUMNS = (
-    Column("table"), Column("keys", cell=lambda keys: formats.cut(keys, 80)), Column("partitions", right=True),
-    Column("files", right=True), Column("bytes", "size", right=True, cell=formats.size),
-    Column("committed_at_ms", "last commit (UTC)", cell=formats.moment), Column("metastore"),
+    ListColumn("table"), ListColumn("keys", cell=lambda keys: formats.cut(keys, 80)),
+    ListColumn("partitions", right=True), ListColumn("files", right=True),
+    ListColumn("bytes", "size", right=True, cell=formats.size),
+    ListColumn("committed_at_ms", "last commit (UTC)", cell=formats.moment), ListColumn("metastore"),
 )  # fmt: skip
 _ENTRIES = (
-    Column("action"), Column("partition"), Column("path"), Column("files", right=True),
-    Column("bytes", "size", right=True, cell=format_bytes), Column("reason", wraps=True),
+    ListColumn("action"), ListColumn("partition"), ListColumn("path"), ListColumn("files", right=True),
+    ListColumn("bytes", "size", right=True, cell=format_bytes), ListColumn("reason", wraps=True),
 )  # fmt: skip
 CHANGED = {"added": "#1a7f4b", "changed": "#d99000", "dropped": "#b3261e", "skipped": "#8b949e"}
 """The colours of what a repair does."""
@@ -110,7 +110,7 @@ def small_map(of: PartitionMap) -> SmallMap:
     return SmallMap(of, map_svg(of, _said))
 
 
-def _said(place: Place) -> str:
+def _said(place: MapPlace) -> str:
     # A card has at most 50 kB: places without a partition have no text, others only their measure.
     if place.kind == "none":
         return ""
@@ -216,23 +216,13 @@ def _shares(report: RepairReport) -> Iterator[Share]:
 
 
 def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool, with_map: bool = True) -> Card:
-    """Return the card of a table or view, by at most ten queries of the index.
-
-    Args:
-        index: The index.
-        identifier: The table.
-        title: Its name with the catalog's.
-        enabled: Whether the catalog has a metastore.
-        with_map: Whether the card has a partition map, which needs most of the queries.
+    """Return the card of a table or view, by at most ten queries of the index; a map needs most of them.
 
     Raises:
         TableNotFoundError: There is no table or view of that name.
         IndexUnavailableError: The index does not answer.
     """
-    found = index.views.load_relation(identifier)
-    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
-    if summary is None:
-        raise TableNotFoundError(f"The table {identifier} does not exist any more.")
+    summary = load_summary(index, identifier)
     table, now_ms = summary.table, index.now_ms()
     partitioned = with_map and bool(table.definition.keys)
     state = metastore_state(summary, enabled=enabled, now_ms=now_ms)

@@ -11,11 +11,12 @@ import logging
 import sys
 import threading
 import time
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 from catalog_ext.context import no_progress
-from catalog_ext.overview.progress import in_words
+from catalog_ext.overview.formats import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,40 +38,34 @@ Show: TypeAlias = "Callable[[dict[str, str], bool], None]"
 @contextlib.contextmanager
 def cell_progress(title: str) -> Iterator[Progress]:
     """Yield a callback that shows a bar in the running cell of a notebook, and elsewhere does nothing."""
-    show = _shower()
-    if show is None:
-        yield no_progress
-        return
-    bar = CellBar(show, title)
-    try:
-        yield bar.update
-    finally:
-        bar.close()
+    with _bar(title) as bar:
+        yield no_progress if bar is None else bar.update
 
 
 @contextlib.contextmanager
 def cell_steps(words: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Yield a callback that takes the name of each step that ended, and shows a bar in the running cell.
+    """Yield a callback that takes the name of each step that ended, of ``total``; a bar in the cell shows them."""
+    numbers = count(1)
+    with _bar(f"{words}: 0 of {total:,}") as bar:
 
-    Args:
-        words: What the steps do.
-        total: How many steps there are.
-    """
-    show = _shower()
-    if show is None:
-        yield lambda _: None
-        return
-    bar, done = CellBar(show, f"{words}: 0 of {total:,}"), 0
+        def ended(name: str) -> None:
+            if bar is not None:
+                done = next(numbers)
+                bar.say(f"{words}: {done:,} of {total:,}, the last {name}", done, total)
 
-    def ended(name: str) -> None:
-        nonlocal done
-        done += 1
-        bar.say(f"{words}: {done:,} of {total:,}, the last {name}", done, total)
-
-    try:
         yield ended
+
+
+@contextlib.contextmanager
+def _bar(title: str) -> Iterator[CellBar | None]:
+    """Yield a bar in the running cell; None unless a cell runs on this thread."""
+    show = _shower()
+    bar = None if show is None else CellBar(show, title)
+    try:
+        yield bar
     finally:
-        bar.close()
+        if bar is not None:
+            bar.close()
 
 
 def _shower() -> Show | None:
@@ -95,12 +90,7 @@ def _shower() -> Show | None:
 
 
 class CellBar:
-    """A bar that appears after ``AFTER_S``, also without a report until then.
-
-    Args:
-        show: Shows output, or updates it (second argument).
-        title: The text before the first report.
-    """
+    """A bar that appears after ``AFTER_S``, with its title until a report comes."""
 
     def __init__(self, show: Show, title: str) -> None:
         self._show = show

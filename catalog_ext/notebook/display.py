@@ -11,10 +11,6 @@ from catalog_ext.display import Display, Displayed, Rows
 from catalog_ext.notebook.cell_progress import cell_progress, cell_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from catalog_ext.context import Progress
     from catalog_ext.display import Picture
 
 
@@ -53,16 +49,11 @@ class NotebookDisplay(Display):
             return report_picture(result)
         raise TypeError(f"A {type(result).__name__} has no picture.")
 
-    def progress(self, title: str) -> AbstractContextManager[Progress]:
-        """Return a bar in the running cell."""
-        return cell_progress(title)
-
-    def steps(self, words: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a bar of steps in the running cell."""
-        return cell_steps(words, total)
+    progress = staticmethod(cell_progress)
+    steps = staticmethod(cell_steps)
 
     def show_arrow_rows(self) -> None:
         """Register the formatters of Arrow tables."""
-        from catalog_ext.notebook.arrow_rows import register
+        from catalog_ext.notebook.rows import register
 
         register()

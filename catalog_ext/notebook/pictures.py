@@ -43,9 +43,8 @@ def table_picture(of: CatalogTable, *, keys: Keys, measure: str, where: Where, u
     found = index.views.load_relation(of._identifier)
     table = found.table if isinstance(found, View) else found
     choice = Choice(_one_of(Measure, measure, "measure"), None if unit is None else _one_of(Unit, unit, "unit"))
-    drawn = read_map(
-        index.overviews, table, bound_where(table, where), _chosen(table, keys), choice, index.now_ms()
-    )  # fmt: skip
+    predicate = bound_where(table, where)
+    drawn = read_map(index.overviews, table, predicate, _chosen(table, keys), choice, index.now_ms())
     if drawn is None:
         raise InvalidInputError(
             f"Table {table.identifier} has no partition columns: there is no map of its partitions.",

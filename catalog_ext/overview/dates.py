@@ -134,13 +134,9 @@ def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[
 
 
 def find_holes(key: str, days: Sequence[str]) -> Holes | None:
-    """Return the missing days among days; None for fewer than two days.
+    """Return the missing days among days of ISO 8601; None for fewer than two days.
 
-    A last day that stands for "no end" (year 9999) makes no gap.
-
-    Args:
-        key: The name of the key, or the names of its parts.
-        days: The days in ISO 8601.
+    A last day that stands for "no end" (year 9999) makes no gap. ``key`` names the key, or the keys of the parts.
     """
     there = sorted({day for text in days if text < FOR_EVER and (day := _day(text)) is not None})
     if len(there) < 2:

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times for people."""
+"""Numbers, sizes, times and the progress of long calls for people."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from catalog_ext.metastore.runtime.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from catalog_ext.context import RepairProgress
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -19,6 +21,15 @@ _UNSEEN = re.compile(
 """Controls, marks of direction, characters without width, letters that look like blanks, and lone surrogates."""
 
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+PHASES = {
+    "listing": "Listing the store",
+    "comparing": "Comparing with the index",
+    "verifying": "Looking into files",
+    "applying": "Applying changes",
+    "delivering": "Telling the metastore",
+}
+"""The phases of a repair, a registration or an import, in words."""
 
 
 def count(number: float) -> str:
@@ -65,11 +76,7 @@ def visible(text: object) -> str:
     >>> visible("a\nb\u202e")
     'a⟨U+000A⟩b⟨U+202E⟩'
     """
-    return _UNSEEN.sub(_seen, str(text))
-
-
-def _seen(found: re.Match[str]) -> str:
-    return f"⟨U+{ord(found.group()):04X}⟩"
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", str(text))
 
 
 def moment(ms: int) -> str:
@@ -86,3 +93,25 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "count": count, "size": size, "age": age, "instant": instant, "counted": counted, "cut": cut, "visible": visible,
 }  # fmt: skip
 """The filters of templates, by name."""
+
+
+def in_words(report: RepairProgress) -> tuple[str, str]:
+    """Return the phase in words, and the counts so far (``''`` while they are 0)."""
+    counts = counted(report.partitions, "partition")
+    if report.total is not None:
+        counts = f"{report.partitions:,} of {counted(report.total, 'partition')}"
+    if report.files:
+        counts += f", {counted(report.files, 'file')}"
+    if report.left_s is not None:
+        counts += f", about {_duration(report.left_s)} left"
+    if not (report.partitions or report.files):
+        counts = ""
+    return PHASES.get(report.phase, report.phase), counts
+
+
+def _duration(seconds: float) -> str:
+    """Return an estimated duration in one or two units."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

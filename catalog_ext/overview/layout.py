@@ -30,7 +30,7 @@ _WORDS = re.compile(r" (?!(?:B|[KMGT]iB)\b)")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """A column of a list.
 
     Attributes:
@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ListLayout:
     """The layout of rows.
 
     Attributes:
@@ -77,11 +77,7 @@ class Layout:
 
 
 def room(stream: IO[str] | None = None) -> int | None:
-    """Return the columns of the terminal; None where the output is no terminal and lines may have any length.
-
-    Args:
-        stream: The output; standard output if left out.
-    """
+    """Return the columns of the terminal behind an output (stdout by default); None where lines may have any length."""
     output = stream or sys.stdout
     # COLUMNS applies to results only: a log is for programs, whatever a script has set for its results.
     chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
@@ -104,20 +100,17 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> Layout:
-    """Return the layout of rows.
+def fit(columns: Sequence[ListColumn], rows: Sequence[Sequence[str | None]], width: int | None) -> ListLayout:
+    """Return the layout of rows of texts; None is a missing value.
 
-    Args:
-        columns: The columns of the list.
-        rows: The texts of each row; None where there is no value.
-        width: The columns of the terminal; None if nothing has to fit.
+    ``width`` is the columns of the terminal; None if nothing has to fit.
     """
     kept = list(range(len(columns)))
     natural = [max([width_of(c.title), *(width_of(r[i] or "-") for r in rows)]) for i, c in enumerate(columns)]
     own = tuple(i for i in kept if columns[i].own_line) if len(columns) > 1 else ()
     kept = [i for i in kept if i not in own]
     if width is None or len(columns) == 1 or _total(kept, natural) <= width:
-        return Layout(tuple(kept), tuple(natural[i] for i in kept), own)
+        return ListLayout(tuple(kept), tuple(natural[i] for i in kept), own)
     least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in range(len(columns))]
     # A column without values is left out without a note.
     kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
@@ -134,14 +127,14 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: 
             break
         left_out += [i for i in kept if columns[i].rank == rank]
         kept = [i for i in kept if columns[i].rank != rank]
-    return Layout(tuple(kept), _widths(kept, natural, least, width), tuple(sorted(below)), tuple(sorted(left_out)))
+    return ListLayout(tuple(kept), _widths(kept, natural, least, width), tuple(sorted(below)), tuple(sorted(left_out)))
 
 
 def _total(kept: Sequence[int], widths: Sequence[int]) -> int:
     return sum(widths[i] for i in kept) + GAP * (len(kept) - 1)
 
 
-def _least(column: Column, natural: int, texts: Sequence[str]) -> int:
+def _least(column: ListColumn, natural: int, texts: Sequence[str]) -> int:
     """Return the least width of a column: of its longest word, and enough to read."""
     if not column.wraps:
         return natural
@@ -176,12 +169,8 @@ def wrapped(text: str, width: int) -> list[str]:
 def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
     """Yield the lines of labels with their values, wrapped at blanks; words stay whole.
 
-    A word that does not fit beside its label stands on the next line.
-
-    Args:
-        pairs: Labels and values.
-        width: The columns of the terminal; None if nothing has to fit.
-        label: The width of labels; that of the longest if left out.
+    A word that does not fit beside its label stands on the next line. ``width`` is the columns of the terminal, None if
+    nothing has to fit. ``label`` is the width of labels, by default that of the longest.
     """
     beside = label or max(width_of(name) for name, _ in pairs)
     for name, value in pairs:

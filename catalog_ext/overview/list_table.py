@@ -14,7 +14,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from catalog_ext.overview.layout import GAP, INDENT, Column, Layout, can_draw, fit, width_of, wrapped
+from catalog_ext.overview.layout import GAP, INDENT, ListColumn, ListLayout, can_draw, fit, width_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,16 +25,12 @@ if TYPE_CHECKING:
 
 
 def print_list(
-    console: Console, columns: Sequence[Column], rows: Sequence[Cells], width: int | None, styles: Sequence[str] = ()
-) -> Layout:
-    """Print the headings, a rule and the rows, and return their layout.
+    console: Console, columns: Sequence[ListColumn], rows: Sequence[Cells], width: int | None,
+    styles: Sequence[str] = (),
+) -> ListLayout:  # fmt: skip
+    """Print the headings, a rule and the rows of texts, and return their layout; a text of None is a missing value.
 
-    Args:
-        console: The output.
-        columns: The columns, in order.
-        rows: The texts of each row; None where there is no value.
-        width: The columns of the terminal; None if nothing has to fit.
-        styles: The style of each row; none by default.
+    ``width`` is the columns of the terminal, None if nothing has to fit. ``styles`` has a style for each row, or none.
     """
     layout = fit(columns, rows, width)
     rule = "─" if can_draw(console.encoding) else "-"
@@ -47,7 +43,7 @@ def print_list(
     return layout
 
 
-def list_text(columns: Sequence[Column], rows: Sequence[Cells], width: int | None) -> str:
+def list_text(columns: Sequence[ListColumn], rows: Sequence[Cells], width: int | None) -> str:
     """Return a list as text without styles."""
     made = io.StringIO()
     # In a kernel rich would show the list as output of the cell, and write nothing.
@@ -56,7 +52,7 @@ def list_text(columns: Sequence[Column], rows: Sequence[Cells], width: int | Non
     return made.getvalue().rstrip("\n")
 
 
-def _plain_lines(columns: Sequence[Column], rows: Iterable[Cells], layout: Layout, rule: str) -> Iterator[str]:
+def _plain_lines(columns: Sequence[ListColumn], rows: Iterable[Cells], layout: ListLayout, rule: str) -> Iterator[str]:
     shown = list(zip(layout.columns, layout.widths, strict=True))
     rules = [rule * wide for wide in layout.widths]
 
@@ -79,9 +75,9 @@ def _plain_lines(columns: Sequence[Column], rows: Iterable[Cells], layout: Layou
 class _RichList:
     """A list as rich tables of fixed column widths; texts below a row end its table."""
 
-    columns: Sequence[Column]
+    columns: Sequence[ListColumn]
     rows: Sequence[tuple[Cells, str]]
-    layout: Layout
+    layout: ListLayout
     width: int | None
     rule: str
 
@@ -122,7 +118,7 @@ class _RichList:
         return table
 
 
-def _lines(column: Column, text: str, wide: int | None) -> list[str]:
+def _lines(column: ListColumn, text: str, wide: int | None) -> list[str]:
     # rich would break a size from its unit, and cut words that are longer than a line.
     return wrapped(text, wide) if column.wraps and wide is not None else [text]
 

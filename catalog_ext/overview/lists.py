@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.overview.formats import moment
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -54,19 +54,22 @@ def _count(summary: Summary, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-SINCE = Column("since_ms", "since (UTC)", cell=moment, rank=1)
-STATUS = (Column("kind"), Column("table"), Column("id", rank=2), Column("state"), SINCE, Column("detail", wraps=True))
+SINCE = ListColumn("since_ms", "since (UTC)", cell=moment, rank=1)
+STATUS = (
+    ListColumn("kind"), ListColumn("table"), ListColumn("id", rank=2), ListColumn("state"), SINCE,
+    ListColumn("detail", wraps=True),
+)  # fmt: skip
 HISTORY = (
-    Column("version", right=True),
-    Column("operation", wraps=True),
-    Column("committed_at_ms", "committed (UTC)", cell=moment),
-    Column("user", rank=1),
-    Column("summary", "changes", cell=in_words, wraps=True),
+    ListColumn("version", right=True),
+    ListColumn("operation", wraps=True),
+    ListColumn("committed_at_ms", "committed (UTC)", cell=moment),
+    ListColumn("user", rank=1),
+    ListColumn("summary", "changes", cell=in_words, wraps=True),
 )
 TRANSACTIONS = (
-    Column("transaction_id", "transaction"),
-    Column("operation"),
-    Column("state"),
-    Column("began_at_ms", "began (UTC)", cell=moment),
-    Column("owner", rank=1),
+    ListColumn("transaction_id", "transaction"),
+    ListColumn("operation"),
+    ListColumn("state"),
+    ListColumn("began_at_ms", "began (UTC)", cell=moment),
+    ListColumn("owner", rank=1),
 )

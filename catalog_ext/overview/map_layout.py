@@ -154,9 +154,7 @@ def first_keys(table: Table) -> tuple[Key, ...]:
 class MapPlanner:
     """Decides which places a map has."""
 
-    def __init__(
-        self, overviews: Overviews, table: Table, predicate: Predicate | None, choice: Choice
-    ) -> None:  # fmt: skip
+    def __init__(self, overviews: Overviews, table: Table, predicate: Predicate | None, choice: Choice) -> None:
         self._overviews = overviews
         self._table = table
         self._predicate = predicate
@@ -170,10 +168,6 @@ class MapPlanner:
         if count_periods(bounds, Unit.MONTH) <= self._extent.months:
             return Unit.DAY
         return Unit.MONTH if count_periods(bounds, Unit.YEAR) <= self._extent.years else Unit.YEAR
-
-    def _unit(self, bounds: Bounds) -> Unit:
-        """Return the unit that the dates of one axis are truncated to."""
-        return self._extent.unit_of(bounds) if self._choice.unit is None else self._choice.unit
 
     def of_two(self, keys: Sequence[Key], bounds: Sequence[Bounds]) -> MapLayout:
         """Return the layout of a map over two keys."""
@@ -216,7 +210,7 @@ class MapPlanner:
 
     def _axis(self, key: Key, bounds: Bounds, name: str, most: int | None) -> _Shown:
         if bounds.form is not None:
-            unit = self._unit(bounds)
+            unit = self._extent.unit_of(bounds) if self._choice.unit is None else self._choice.unit
             dates, steps = self._dates(bounds, unit, name, self._extent.units(unit) if most is None else most)
             values: list[_Value] = [(each, each, _condition_of_date(key, each, unit, bounds.form)) for each in dates]
             return _Shown(Axis(key, unit, dates[0], next_period(dates[-1], unit), bounds.form), values, steps)

@@ -19,7 +19,7 @@ from catalog_ext.overview.partition_map import LEVELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from catalog_ext.overview.partition_map import PartitionMap, Place
+    from catalog_ext.overview.partition_map import MapPlace, PartitionMap
 
 _PITCH, _SIZE, _GAP = 18, 16, 6
 """Pixels from one place to the next, of a place's side, and between a head and its places."""
@@ -48,13 +48,8 @@ SHADES = tuple(f"l{n + 1}" for n in range(LEVELS))
 """The kinds of places with something in them, from the palest."""
 
 
-def map_svg(of: PartitionMap, said: Callable[[Place], str] = lambda place: place.label) -> Markup:
-    """Return a partition map as an SVG element.
-
-    Args:
-        of: The map.
-        said: Returns the text of a place, which a pointer shows and a screen reader reads; ``''`` for none.
-    """
+def map_svg(of: PartitionMap, said: Callable[[MapPlace], str] = lambda place: place.label) -> Markup:
+    """Return a map as SVG; ``said`` gives the text of a place for a pointer and a screen reader, ``''`` for none."""
     labels = [_shown(head.label) for head in of.columns]
     tall = any(len(label) >= _TALL for label in labels)
     left = _room([_shown(of.corner), *(_shown(head.label) for head, _ in of.rows)])
@@ -98,7 +93,7 @@ def _add_head(row: ET.Element, role: str, label: str, href: str | None, at: dict
     ET.SubElement(head if href is None else link, "text", at).text = _shown(label)
 
 
-def _add_place(row: ET.Element, place: Place | None, x: str, y: str, said: Callable[[Place], str]) -> None:
+def _add_place(row: ET.Element, place: MapPlace | None, x: str, y: str, said: Callable[[MapPlace], str]) -> None:
     if place is None:
         ET.SubElement(row, "g", {"role": "cell"})
         return

@@ -13,12 +13,7 @@ from catalog_ext.metastore.index.read.partition_map import Unit
 from catalog_ext.metastore.model.types import quote_name
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
-from catalog_ext.overview.dates import (
-    Holes,
-    days_of_parts,
-    find_holes,
-    parts_of_dates,
-)
+from catalog_ext.overview.dates import Holes, days_of_parts, find_holes, parts_of_dates
 from catalog_ext.overview.map_layout import (
     MEASURES,
     Choice,
@@ -48,7 +43,7 @@ _IN_PLACE, _IN_HEAD = 20, 60
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class MapHead:
     """The head of a row or column.
 
     Attributes:
@@ -63,7 +58,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MapPlace:
     """One place of the map.
 
     Attributes:
@@ -103,15 +98,15 @@ class PartitionMap:
 
     caption: str
     corner: str
-    columns: tuple[Head, ...]
-    rows: tuple[tuple[Head, tuple[Place | None, ...]], ...]
+    columns: tuple[MapHead, ...]
+    rows: tuple[tuple[MapHead, tuple[MapPlace | None, ...]], ...]
     least: str
     greatest: str
     shown: int
     steps: tuple[Step, ...]
     missing: str
     holes: Holes | None
-    undated: tuple[Head, ...]
+    undated: tuple[MapHead, ...]
     youngest_first: bool
 
 
@@ -147,7 +142,7 @@ def read_map(
     keys_of_dates = [key for key, _ in dated]
     nulls = zip(keys_of_dates, overviews.partitions.count_nulls(table, predicate, keys_of_dates), strict=True)
     undated = tuple(
-        Head(f"{counted(n, 'partition')} without a {key.name}", f"{quote_name(key.name)} IS NULL")
+        MapHead(f"{counted(n, 'partition')} without a {key.name}", f"{quote_name(key.name)} IS NULL")
         for key, n in nulls if n
     )  # fmt: skip
     return _drawn(layout, cells, choice.measure, keys, now_ms, holes, undated)
@@ -155,7 +150,7 @@ def read_map(
 
 def _drawn(
     layout: MapLayout, cells: Mapping[tuple[str, ...], Cell], measure: Measure, keys: Sequence[Key], now_ms: int,
-    holes: Holes | None, undated: tuple[Head, ...],
+    holes: Holes | None, undated: tuple[MapHead, ...],
 ) -> PartitionMap:  # fmt: skip
     on_it = {place for row in layout.rows for place in row.places if place is not None}
     found = {place: cell for place, cell in cells.items() if place in on_it}
@@ -164,7 +159,7 @@ def _drawn(
     missing = "hole" if any(axis.unit for axis in layout.axes) else "none"
     scale = _Scale(known[0], known[-1], measure is Measure.AGE) if known else None
 
-    def place(at: tuple[str, ...] | None) -> Place | None:
+    def place(at: tuple[str, ...] | None) -> MapPlace | None:
         if at is None:
             return None
         where = " · ".join(
@@ -173,10 +168,10 @@ def _drawn(
         )
         cell = found.get(at)
         if cell is None:
-            return Place(missing, where, "no partition", "none")
+            return MapPlace(missing, where, "no partition", "none")
         value = values[at]
         level = 0 if not value or scale is None else scale.level(value)
-        return Place(f"l{level}", where, _said(cell, now_ms), _shown(value, measure))
+        return MapPlace(f"l{level}", where, _said(cell, now_ms), _shown(value, measure))
 
     return PartitionMap(
         caption=f"{MEASURES[measure].capitalize()} by {' and '.join(key.name for key in keys)}",
@@ -240,8 +235,8 @@ def _said(cell: Cell, now_ms: int) -> str:
     )
 
 
-def _head(label: str, condition: str | None) -> Head:
-    return Head(formats.cut(label, _IN_HEAD), condition)
+def _head(label: str, condition: str | None) -> MapHead:
+    return MapHead(formats.cut(label, _IN_HEAD), condition)
 
 
 def _text_at(key: Key, axis: Axis, part: str) -> str:

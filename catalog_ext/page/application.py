@@ -18,9 +18,9 @@ from starlette.staticfiles import StaticFiles
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, NotFoundError
 from catalog_ext.overview import formats
 from catalog_ext.overview.map_svg import SHADES, map_svg, swatch
+from catalog_ext.page.pages import Pages
 from catalog_ext.page.query import ROOT, Query, is_local, table_path
 from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
-from catalog_ext.page.views import Views
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -53,12 +53,10 @@ _HEADERS = (
 
 
 def build_page(catalog: Catalog, tokens: Sequence[str], port: int) -> ASGIApp:
-    """Return the application that answers below ``/ui``, and ``/``, after a sign-in with a token of the service.
+    """Return the application that answers below ``/ui``, and ``/``, after a sign-in with any of the service's tokens.
 
-    Args:
-        catalog: What it shows; nothing of it is changed.
-        tokens: Any of them opens a session: the page changes nothing, so that one for reading is enough.
-        port: Where the service listens: browsers keep one cookie of a name for all ports of a host.
+    The page changes nothing, so a token for reading is enough. ``port`` is where the service listens: browsers keep one
+    cookie of a name for all ports of a host.
     """
     return _WithHeaders(_Page(catalog, tokens, port).application())
 
@@ -83,7 +81,7 @@ class _WithHeaders:
 
 class _Page:
     def __init__(self, catalog: Catalog, tokens: Sequence[str], port: int) -> None:
-        self._views = Views(catalog)
+        self._pages = Pages(catalog)
         self._sessions = Sessions(tokens)
         self._wrong = WrongTokens()
         self._cookie = f"catalog_ext_page_{port}"
@@ -105,9 +103,9 @@ class _Page:
                 Route(f"{ROOT}/sign-in", self._sign_in_form, methods=["GET"]),
                 Route(f"{ROOT}/sign-in", self._sign_in, methods=["POST"]),
                 Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
-                Route(f"{ROOT}/", self._signed_in(self._views.tables)),
-                Route(f"{ROOT}/activity", self._signed_in(self._views.activity)),
-                Route(f"{ROOT}/table/{{namespace}}/{{name}}", self._signed_in(self._views.table)),
+                Route(f"{ROOT}/", self._signed_in(self._pages.tables)),
+                Route(f"{ROOT}/activity", self._signed_in(self._pages.activity)),
+                Route(f"{ROOT}/table/{{namespace}}/{{name}}", self._signed_in(self._pages.table)),
             ],
             exception_handlers={HTTPException: self._no_page},
         )
@@ -184,8 +182,8 @@ class _Page:
         signed_in = self._sessions.is_open(cookie)
         form_key = self._sessions.form_key(cookie) if cookie and signed_in else ""
         return self._templates.get_template(template).render(
-            root=ROOT, signed_in=signed_in, form_key=form_key, catalog=self._views.name,
-            warning=self._views.warning if signed_in else None, **values,
+            root=ROOT, signed_in=signed_in, form_key=form_key, catalog=self._pages.name,
+            warning=self._pages.warning if signed_in else None, **values,
         )  # fmt: skip
 
     async def _in_thread(self, function: Callable[..., str | None], *arguments: object) -> str | None:

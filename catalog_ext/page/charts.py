@@ -28,7 +28,7 @@ _STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Bar:
     """One column of a chart.
 
     Attributes:
@@ -47,7 +47,7 @@ class Column:
 class _Columns(leather.shapes.Columns):  # type: ignore[misc]
     """leather's columns, which say what they are."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[Bar]) -> None:
         super().__init__(fill_color="currentColor")
         self._columns = columns
 
@@ -59,7 +59,7 @@ class _Columns(leather.shapes.Columns):  # type: ignore[misc]
         return group
 
 
-def columns(title: str, of: Sequence[Column]) -> Markup:
+def columns(title: str, of: Sequence[Bar]) -> Markup:
     """Return a chart of columns that count; where there are many, some of their labels are left out."""
     every = -(-len(of) // _LABELS)
     labels = [column.label for column in of]

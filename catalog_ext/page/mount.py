@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 class WithPage:
     """An application with the page before it, once that is shown.
 
-    Args:
-        app: Answers everything else.
-        build: Makes the page, at its first use: a service without one loads nothing for it.
+    ``build`` makes the page at its first use: a service that shows none loads nothing for it.
     """
 
     def __init__(self, app: ASGIApp, build: Callable[[], ASGIApp]) -> None:
@@ -40,10 +38,6 @@ class WithPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, as ASGI has it."""
-        page = self._page
-        wanted = page is not None and scope["type"] == "http" and _is_of_page(scope["path"])
-        await (page if wanted and page is not None else self._app)(scope, receive, send)
-
-
-def _is_of_page(path: str) -> bool:
-    return path in ("/", ROOT) or path.startswith(f"{ROOT}/")
+        path = scope["path"] if scope["type"] == "http" else ""
+        is_of_page = path in ("/", ROOT) or path.startswith(f"{ROOT}/")
+        await (self._page if is_of_page and self._page is not None else self._app)(scope, receive, send)

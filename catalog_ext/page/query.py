@@ -63,7 +63,7 @@ class Query:
         """Return which one of several is chosen.
 
         Raises:
-            InvalidInputError: It is none of them.
+            InvalidInputError: The address has another value.
         """
         given = self.chosen.get(name)
         if given is None:
@@ -76,7 +76,7 @@ class Query:
         """Return a whole number that is not negative.
 
         Raises:
-            InvalidInputError: It is none.
+            InvalidInputError: The address has something else.
         """
         given = self.chosen.get(name)
         if given is None:

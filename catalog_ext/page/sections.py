@@ -19,7 +19,7 @@ from catalog_ext.metastore.index.read.overviews import GrowthPosition
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
-from catalog_ext.overview.metastore_state import compacting_statement
+from catalog_ext.overview.table_state import compacting_statement
 from catalog_ext.page import charts
 
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ _KEPT_S, _MOST_KEPT, _CHART = 60.0, 40_000, 50
 
 
 class Kept:
-    """Answers that were dear, by what they are of, for a minute; the oldest go when they are too many together.
-
-    Args:
-        most: How much they may weigh together.
-        clock: Seconds that only rise.
-    """
+    """Keeps expensive answers for a minute; the oldest go first when all together weigh more than ``most``."""
 
     def __init__(self, most: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._answers: OrderedDict[Hashable, tuple[float, int, Any]] = OrderedDict()
@@ -71,10 +66,7 @@ class Kept:
     ) -> _Answer:
         """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it.
 
-        Args:
-            key: What it is of.
-            make: Makes it.
-            weigh: How heavy it is, about: a place of a map is 1.
+        ``weigh`` gives the weight of an answer, about: a place of a map is 1.
         """
         now = self._clock()
         with self._lock:
@@ -137,7 +129,7 @@ def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | Non
             )
     kinds, rows = _by_interval(counts)
     shown = [
-        charts.Column(_label(at, step), sum(each), _commits_said(formats.instant(at), kinds, each))
+        charts.Bar(_label(at, step), sum(each), _commits_said(formats.instant(at), kinds, each))
         for at, each in _without_gaps(rows, step, len(kinds))
     ]
     return Growth(
@@ -198,7 +190,7 @@ def _commits_said(at: str, kinds: Sequence[str], counts: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSizes:
+class FileSizePart:
     """How large files are.
 
     Attributes:
@@ -226,35 +218,24 @@ class FileSizes:
         return "under 1" if 0 < percent < 1 else "over 99" if 99 < percent < 100 else f"{percent:.0f}"
 
 
-def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizes | None:
-    """Return how large the table's files are; None where it has none.
-
-    Args:
-        overviews: The index.
-        table: The table.
-        below: Bytes below which a file is too small.
-        catalog: The catalog's name in SQL.
-    """
+def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizePart | None:
+    """Return the sizes of the table's files, where a small file has fewer bytes than ``below``; None for no file."""
     if not table.totals.files:
         return None
     every = _stride(table.totals.files)
     classes = overviews.count_sizes(table, _EDGES, every)
     named = [(_class_name(each), each.files, each.bytes, _is_small(each, below)) for each in classes]
     columns = [
-        charts.Column(name, files, _class_said(name, files, size), "small" if small else "")
+        charts.Bar(name, files, f"{name}: {counted(files, 'file')}, {formats.size(size)}", "small" if small else "")
         for name, files, size, small in named
     ]  # fmt: skip
     small = [each for each in classes if _is_small(each, below)]
     worst = tuple(overviews.small_file_partitions(table, below, _WORST))
-    return FileSizes(
+    return FileSizePart(
         charts.columns("Files by size", columns), tuple(named), below, sum(each.files for each in small),
         sum(each.bytes for each in small), sum(each.files for each in classes), every,
         worst, compacting_statement(catalog, table, worst[0].partition) if worst else None,
     )  # fmt: skip
-
-
-def _class_said(name: str, files: int, size: int) -> str:
-    return f"{name}: {counted(files, 'file')}, {formats.size(size)}"
 
 
 def _stride(files: int) -> int:
@@ -280,31 +261,13 @@ def _is_small(each: SizeClass, below: int) -> bool:
     return each.below is not None and each.below <= below
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """A commit or repair in words."""
-
-    at: str
-    age: str
-    kind: str
-    operation: str
-    who: str
-    version: int | None
-    what: str
-    duration: str
-    error: str | None
-
-
 def read_events(
     overviews: Overviews, table: Table, before: GrowthPosition | None, now_ms: int
-) -> tuple[list[EventRow], str | None]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], str | None]:  # fmt: skip
     """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
     shown, rest = overviews.recent_events(table, before=before, limit=_EVENTS)
-    return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
-
-
-def _position_text(at: GrowthPosition) -> str:
-    return ".".join("" if number is None else str(number) for number in (at.version, *(at.repair or (None, None))))
+    numbers = () if rest is None else (rest.version, *(rest.repair or (None, None)))
+    return [_event(each, now_ms) for each in shown], ".".join("" if n is None else str(n) for n in numbers) or None
 
 
 def position_of(text: str) -> GrowthPosition | None:
@@ -323,12 +286,13 @@ def position_of(text: str) -> GrowthPosition | None:
     return GrowthPosition(version, repair)
 
 
-def _event(event: HistoryEvent, now_ms: int) -> EventRow:
-    return EventRow(
-        formats.instant(event.at_ms), formats.age(now_ms - event.at_ms), event.kind, event.operation,
-        event.who or "", event.version, _in_words(event.summary, event.kind),
-        "" if event.duration_ms is None else formats.age(event.duration_ms), event.error,
-    )  # fmt: skip
+def _event(event: HistoryEvent, now_ms: int) -> dict[str, Any]:
+    return {
+        "at": formats.instant(event.at_ms), "age": formats.age(now_ms - event.at_ms), "kind": event.kind,
+        "operation": event.operation, "who": event.who or "", "version": event.version, "error": event.error,
+        "what": _in_words(event.summary, event.kind),
+        "duration": "" if event.duration_ms is None else formats.age(event.duration_ms),
+    }  # fmt: skip
 
 
 _OF_COMMITS = (
@@ -354,30 +318,19 @@ def _in_words(summary: Mapping[str, Any], kind: str) -> str:
     return ", ".join(words) or "nothing changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """What the index knows of drift: when it was last compared with the store and the metastore, and what is in doubt.
+def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict[str, Any]:
+    """Return what the index knows of drift; nothing is compared.
 
-    Attributes:
-        verified: When all of the table was last compared with the store, in words; None for never.
-        since: How many partitions were compared by themselves since.
-        metastore_version: The version at which a follower last compared it with the metastore; None for never.
-        command: What compares all three sides.
+    It is when all of the table was last compared with the store (None: never), the number of partitions that were
+    compared one by one since, the version at which a follower last compared it with the metastore (None: never), and
+    the command that compares all three sides.
     """
-
-    verified: tuple[str, str] | None
-    since: int
-    metastore_version: int | None
-    command: str
-
-
-def read_sides(overviews: Overviews, summary: TableSummary, now_ms: int) -> Sides:
-    """Return what the index knows of drift; nothing is compared."""
     table, at = summary.table, summary.verified_at_ms
-    return Sides(
-        None if at is None else (formats.instant(at), formats.age(now_ms - at)), overviews.compared_since(table),
-        overviews.compared_with_metastore(table), f"catalog-ext drift {table.identifier}",
-    )  # fmt: skip
+    return {
+        "verified": None if at is None else (formats.instant(at), formats.age(now_ms - at)),
+        "since": overviews.compared_since(table), "metastore_version": overviews.compared_with_metastore(table),
+        "command": f"catalog-ext drift {table.identifier}",
+    }  # fmt: skip
 
 
 def is_view(table: Table) -> bool:

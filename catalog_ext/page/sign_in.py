@@ -23,12 +23,7 @@ _WRONG_S, _MOST_WRONG, _MOST_CLIENTS = 60.0, 5, 1000
 
 
 class Sessions:
-    """The sessions of a service. A cookie has a random number, of which only the hash is kept; threads may share it.
-
-    Args:
-        tokens: The service's tokens; they are kept here and never sent.
-        clock: Seconds that only rise.
-    """
+    """The sessions of a service, by the hashes of their random cookies; threads may share it. Tokens are never sent."""
 
     def __init__(self, tokens: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._tokens = [token.encode() for token in tokens]
@@ -89,11 +84,7 @@ class Sessions:
 
 
 class WrongTokens:
-    """Counts wrong tokens: five a minute from one address, then none is looked at until the oldest is a minute old.
-
-    Args:
-        clock: Seconds that only rise.
-    """
+    """Counts wrong tokens: five a minute from one address, then none is looked at until the oldest is a minute old."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -35,7 +35,7 @@ from catalog_ext.metastore.runtime.local_paths import real_location
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
 from catalog_ext.tables.locations import TableOverlapWarning, warn_of_other_name_node
-from catalog_ext.tables.partition_matches import require_match
+from catalog_ext.tables.lookups import require_match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,9 @@
-"""Lists single directories of partitions, each at its own location."""
+"""Lists single directories of partitions, each at its own location.
+
+S3 lists ``t/k=1`` and ``t/k=1/file`` beside each other. MinIO and some other stores keep such objects as files in
+directories, and list nothing below the first one: ``aws s3 cp file s3://bucket/t/k=1``, without the slash at the end,
+lets a partition disappear. Its files are still there, so that nothing is concluded from such a listing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.scan.hidden_keys import hidden
+from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +28,10 @@ _ELSEWHERE_THREADS = 16
 
 _Outcome: TypeAlias = "list[tuple[str, int, int, int | None]] | CatalogExtError | None"
 """The files of one directory (name, size, time, ETag); why it could not be listed; None where it is gone."""
+_HIDES = (
+    "an object has the name of this directory: MinIO and some other stores list nothing that lies below such an "
+    "object. Rename or delete the object, then repair"
+)
 
 
 def report_elsewhere(scratch: Scratch) -> None:
@@ -83,3 +92,30 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
         if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
     ]
     return files if files or storage.store_has_directories(location) else hidden(storage, location)
+
+
+def hidden(storage: Storage, location: str) -> CatalogExtError | None:
+    """Return the error of a directory without keys on S3 that an object of its name may hide; None without one.
+
+    ``location`` is a directory whose listing is empty. It costs one HEAD request on S3.
+    """
+    place = Location.parse(location)
+    if place.scheme != "s3a" or not place.key:
+        return None
+    try:
+        if storage.uploads_to(place).size(place) is None:
+            return None
+    except StorageError as error:
+        return error
+    return StorageError(f"Nothing is listed at {location}, and {_HIDES}.", {"location": location})
+
+
+def why_hidden(storage: Storage, location: str) -> str | None:
+    """Return why a listing of a directory on S3 says nothing, whose name an object has; None where it shows keys."""
+    try:
+        storage.list_directory(location)
+    except LocationNotFoundError:
+        return _HIDES
+    except StorageError as error:
+        return error.message
+    return None

@@ -87,13 +87,7 @@ class Judged(NamedTuple):
 
 
 class PatternLayout:
-    """Judges the directories of files that a location matches by the keys in their paths, in any order.
-
-    Args:
-        definition: The table.
-        pattern: Its location.
-        predicate: A bound predicate that limits which partitions are looked at, or None.
-    """
+    """Judges directories of files that a location matches by the keys in their paths, in any order, and a predicate."""
 
     def __init__(
         self, definition: TableDefinition, pattern: LocationPattern, predicate: Predicate | None = None

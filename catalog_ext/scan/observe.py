@@ -19,10 +19,9 @@ from catalog_ext.metastore.storage.listed import (
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
-from catalog_ext.scan.file_formats import names_other_format
-from catalog_ext.scan.foreign_logs import is_log, log_warning
-from catalog_ext.scan.hidden_keys import hidden, why_hidden
+from catalog_ext.scan.file_formats import is_log, log_warning, names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.location_listing import hidden, why_hidden
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 
 if TYPE_CHECKING:

@@ -15,8 +15,6 @@ from catalog_ext.scan.walk import Walk
 from catalog_ext.scan.walk_states import FoundFile, expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -30,16 +28,7 @@ _BUFFER_ROWS = 5000
 
 
 class PatternObserver:
-    """Expands a table's location into the scratch database.
-
-    Args:
-        storage: The store.
-        table: The table.
-        pattern: Its location.
-        predicate: A bound predicate that limits which partitions are looked at, or None.
-        scratch: Gets what is found, and what is skipped.
-        progress: Is called while it runs.
-    """
+    """Expands a table's location into the scratch database; a bound predicate limits which partitions are looked at."""
 
     def __init__(
         self,
@@ -94,10 +83,9 @@ class PatternObserver:
         self._scratch.insert("skipped", skipped, columns=5, ignore=True)
 
     def keep_unseen(self, *, missing_too: bool) -> None:
-        """Take what is registered where nothing could be listed for what is there, so that it stays as it is.
+        """Keep registered files as they are where nothing could be listed: take them as listed.
 
-        Args:
-            missing_too: Whether that goes for what the location names and what is not there at all, too.
+        ``missing_too`` says the same of paths that the location names and that do not exist.
         """
         unlisted = [self._pattern.relative(place) for place, _ in self._failures]
         missing = self._missing if missing_too else []
@@ -146,12 +134,9 @@ class PatternObserver:
 
     def _flush(self) -> None:
         self._seen += len(self._files)
-        self._scratch.insert("listed_partitions", self._names(), columns=1, ignore=True)
+        self._scratch.insert("listed_partitions", ((name,) for name in self._partitions), columns=1, ignore=True)
         self._scratch.insert("listed_files", self._files, columns=5)
         self._partitions.clear()
         self._files.clear()
         count = self._scratch.count("SELECT count(*) FROM listed_partitions")
         self._progress(RepairProgress("listing", count, self._seen))
-
-    def _names(self) -> Iterator[tuple[str]]:
-        return ((name,) for name in self._partitions)

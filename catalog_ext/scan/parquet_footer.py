@@ -135,7 +135,11 @@ class _Compact:
         number = 0
         while (head := self._byte()) != 0:
             delta, kind = head >> 4, head & 0x0F
-            number = number + delta if delta else _unzigzag(self._varint())
+            if delta:
+                number += delta
+            else:
+                zigzag = self._varint()
+                number = (zigzag >> 1) ^ -(zigzag & 1)
             yield number, kind
 
     def _list_header(self) -> tuple[int, int]:
@@ -197,7 +201,3 @@ class _Compact:
                 return value
             if shift > _MOST_BITS:
                 raise ValueError("the footer has a number that is too long")
-
-
-def _unzigzag(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)

@@ -111,10 +111,7 @@ class CastKey:
 class Pruner:
     """Judges directories by a predicate on the keys, of which a path may hold but the first ones.
 
-    Args:
-        predicate: A bound predicate on ``pruning_keys(keys, casts)``, or None.
-        keys: The keys' names.
-        casts: The keys as other types.
+    The predicate is bound to ``pruning_keys(keys, casts)``; None leaves everything in.
     """
 
     def __init__(self, predicate: Predicate | None, keys: Sequence[str] = (), casts: Sequence[CastKey] = ()) -> None:

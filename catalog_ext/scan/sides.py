@@ -12,7 +12,7 @@ import secrets
 import tempfile
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.scan.scratch import scratch_failed
@@ -37,27 +37,11 @@ _MASK = _BUCKETS - 1
 _SALT = secrets.token_hex(8)
 
 
-class Listed(Protocol):
-    """Takes what a listing found."""
+Listed: TypeAlias = "AllListed | _ListedSide"
+"""Takes what a listing found."""
 
-    def partitions(self, names: Sequence[str]) -> None:
-        """Take directories of partitions."""
-
-    def shown_by_files(self, names: Sequence[str]) -> None:
-        """Take directories that are known by their files, on a store that lists directories, too."""
-
-    def files(self, rows: Sequence[FileRow]) -> None:
-        """Take files."""
-
-
-class Indexed(Protocol):
-    """Takes what is registered."""
-
-    def partitions(self, rows: Sequence[PartitionRow]) -> None:
-        """Take partitions; before their files."""
-
-    def files(self, rows: Sequence[FileRow]) -> None:
-        """Take files."""
+Indexed: TypeAlias = "AllIndexed | _IndexedSide"
+"""Takes what is registered: partitions before their files."""
 
 
 class AllListed:
@@ -71,6 +55,7 @@ class AllListed:
         self._scratch.insert("listed_partitions", zip(names, strict=True), columns=1, ignore=True)
 
     shown_by_files = partitions
+    """Take directories that are known by their files, on a store that lists directories, too."""
 
     def files(self, rows: Sequence[FileRow]) -> None:
         """Take files."""
@@ -191,15 +176,13 @@ class Sides:
 
     def __init__(self, scratch: Scratch, *, with_files: bool, timeless: bool) -> None:
         self._scratch = scratch
-        self._listed = _ListedSide(with_files=with_files, timeless=timeless)
-        self._indexed = _IndexedSide(scratch, with_files=with_files, timeless=timeless)
-        self.listed: Listed = self._listed
-        self.indexed: Indexed = self._indexed
+        self.listed = _ListedSide(with_files=with_files, timeless=timeless)
+        self.indexed = _IndexedSide(scratch, with_files=with_files, timeless=timeless)
 
     def close(self) -> None:
         """Delete what waits."""
-        self._listed.close()
-        self._indexed.close()
+        self.listed.close()
+        self.indexed.close()
 
     def compare(self) -> None:
         """Put the rows of all buckets that differ into the scratch database, and of the others how many there are.
@@ -208,17 +191,17 @@ class Sides:
         spelling.
         """
         scratch = self._scratch
-        both = zip(self._listed.digests, self._indexed.digests, strict=True)
+        both = zip(self.listed.digests, self.indexed.digests, strict=True)
         differs = bytes(one != other for one, other in both)
         if any(differs):
-            for table, rows in chain(self._listed.kept(), self._indexed.kept()):
+            for table, rows in chain(self.listed.kept(), self.indexed.kept()):
                 if some := [row for row in rows if differs[hash(row[0]) & _MASK]]:
                     scratch.insert(table, some, columns=len(some[0]), ignore=table == "listed_partitions")
         here = "SELECT count(*) FROM indexed_partitions WHERE location IS NULL"
-        scratch.in_step = self._indexed.count - scratch.count(here)
+        scratch.in_step = self.indexed.count - scratch.count(here)
         new = "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions))"
         if scratch.in_step and scratch.count(new):
-            for table, rows in self._indexed.kept():
+            for table, rows in self.indexed.kept():
                 if table == "indexed_partitions":
                     names = [(row[0],) for row in rows if not differs[hash(row[0]) & _MASK]]
                     scratch.insert("partitions_in_step", names, columns=1)

@@ -23,11 +23,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class ReaderOptions:
-    """Spark's reader options, whose names have no case.
-
-    Args:
-        options: As the table keeps them.
-    """
+    """Spark's reader options, as the table keeps them; their names have no case."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {key.lower(): value for key, value in options.items()}

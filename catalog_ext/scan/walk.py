@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
@@ -18,7 +19,7 @@ from catalog_ext.scan.path_keys import Pruning, keys_of
 from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, WalkState, begin, below, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.storage.patterns import Alternative
@@ -93,9 +94,7 @@ class Walk:
     instead: on S3 that costs a request for a thousand keys, and not one for each directory.
 
     Args:
-        storage: The store.
         alternatives: The pattern, with lists and ranges written out.
-        pruner: Says which directories need not be looked at.
         keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
         take: Gets the files, some maybe twice, which are then not among the matches; it is called from one thread.
         failed: Is called, from any thread, for directories that cannot be listed; without it they are errors.
@@ -145,9 +144,10 @@ class Walk:
         trees: dict[Location, list[WalkState]] = {}
         levels: dict[Location, list[WalkState]] = {}
         for state in listed:
-            (trees if self._whole_is_best(state) else levels).setdefault(state.at, []).append(state)
+            is_whole_best = state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
+            (trees if is_whole_best else levels).setdefault(state.at, []).append(state)
         few = len(trees) <= _FEW_TREES
-        for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
+        for numbers, file in chain.from_iterable(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
         listings = pool.map(lambda item: self._entries(*item), levels.items())
         for here, entries in zip(levels.values(), listings, strict=True):
@@ -180,9 +180,6 @@ class Walk:
                 file = FoundFile(state.at.parent, state.at.name, entry.size, entry.modified_ms)
                 self._keep([state.number], file)
         return further
-
-    def _whole_is_best(self, state: WalkState) -> bool:
-        return state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
 
     def _tree(self, place: Location, states: list[WalkState], *, few: bool) -> list[tuple[list[int], FoundFile]]:
         """Return what the states match below their common directory, with the numbers of their alternatives."""
@@ -265,10 +262,3 @@ class Walk:
             self._matches.files[file.location] = file
         else:
             self._take(file)
-
-
-def _flat(
-    lists: Iterable[list[tuple[list[int], FoundFile]]],
-) -> Iterator[tuple[list[int], FoundFile]]:
-    for each in lists:
-        yield from each

@@ -19,9 +19,16 @@ from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_s
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.service.server import Service
-from catalog_ext.spark.own_catalog import warn_of_own_catalog
 from catalog_ext.spark.storage import s3a_settings, spark_storage
-from catalog_ext.spark.submitted import EXTENSIONS, JARS, add_to_running_jvm, give_to_submit, jvm_runs, submitted_lists
+from catalog_ext.spark.submitted import (
+    EXTENSIONS,
+    JARS,
+    add_to_running_jvm,
+    give_to_submit,
+    jvm_runs,
+    submitted_lists,
+    warn_of_own_catalog,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -206,12 +213,7 @@ def _active(table: str) -> _Running:
 
 
 def stop(catalog: str, drain_seconds: int | None = None) -> None:
-    """End the service of a catalog that ``configure`` started, with its connections.
-
-    Args:
-        catalog: Its name.
-        drain_seconds: How long requests in flight have to end; None for a second.
-    """
+    """End a catalog's service and its connections; requests in flight get ``drain_seconds``, by default one second."""
     with _lock:
         running = _running.pop(catalog, None)
     if running is not None:

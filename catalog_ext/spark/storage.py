@@ -43,11 +43,7 @@ def hadoop_version() -> str:
 
 
 def aws_sdk_version(hadoop: str) -> str:
-    """Return the version of the AWS SDK that goes with a release of Hadoop.
-
-    Args:
-        hadoop: Its version; a vendor's name behind the numbers is ignored.
-    """
+    """Return the version of the AWS SDK for a release of Hadoop; a vendor's name behind the numbers is ignored."""
     own = _numbers(hadoop)
     older = [sdk for first, sdk in AWS_SDKS.items() if _numbers(first) <= own]
     return older[-1] if older else next(iter(AWS_SDKS.values()))
@@ -68,9 +64,7 @@ def s3a_packages() -> dict[str, str]:
 def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
     """Return what a session's builder needs for S3: S3A's jars where S3 is used, and the settings of ``storage``.
 
-    Args:
-        settings: The catalog's settings.
-        options: What the builder has already; its own ``spark.jars.packages`` are kept.
+    ``options`` is what the builder has already; its own ``spark.jars.packages`` are kept.
     """
     given = {f"spark.hadoop.{key}": value for key, value in StorageOptions.parse(settings.storage).to_hadoop().items()}
     wanted = settings.warehouse.startswith("s3a:") or bool(settings.storage) or any("fs.s3a." in key for key in options)

@@ -1,11 +1,12 @@
-"""The lists of a session that others have begun: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
+"""The settings of a session that others have begun: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
 
 What a builder sets takes the place of what these say. Of a list that would lose another library's jar, or its
-extension: such lists are gone on with.
+extension: such lists are gone on with. The same settings say whether Spark's own catalog sees the index's metastore.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -13,10 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.hive.thrift.hive_site import site_settings
 from catalog_ext.metastore.runtime.java import jar_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from catalog_ext.conf.resolved import Settings
+
+logger = logging.getLogger(__name__)
 
 EXTENSIONS = "spark.sql.extensions"
 JARS = "spark.jars"
@@ -32,9 +38,13 @@ _FILE = "--properties-file"
 _DEFAULTS_TOO = "--load-spark-defaults"
 """Has Spark read spark-defaults.conf beside that file, which goes before it."""
 
-
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Where a script of spark-submit finds the JVM that has started it."""
+
+_IMPLEMENTATION = "spark.sql.catalogImplementation"
+"""What ``enableHiveSupport`` sets."""
+_HIVE = "hive"
+_URIS = "spark.hadoop.hive.metastore.uris"
 
 
 def submitted_lists() -> dict[str, str]:
@@ -145,3 +155,27 @@ def add_to_running_jvm(jar: Path) -> None:
             f"Give it at the start: spark-submit --jars {jar}.",
             {"jar": str(jar)},
         ) from error
+
+
+def warn_of_own_catalog(settings: Settings, options: Mapping[str, str]) -> None:
+    """Warn where Spark's own catalog does not see the metastore of the index.
+
+    Spark's databases, views, functions and tables that are not in the index then are not those of the metastore.
+    ``options`` is what the builder of the session sets.
+    """
+    if settings.metastore is None:
+        return
+    given = {**submitted((_IMPLEMENTATION, _URIS)), **options}
+    if given.get(_IMPLEMENTATION) != _HIVE:
+        logger.warning(
+            "Spark's own catalog of this session is in memory: it does not see the metastore, and what is made in it "
+            "is gone when the session ends. Tables of the index work. To have the metastore's other databases, "
+            "tables and views too, call enableHiveSupport() on the builder, with %s, before configure",
+            _URIS,
+        )
+    elif not given.get(_URIS) and not site_settings().get(_URIS.removeprefix("spark.hadoop.")):
+        logger.warning(
+            "Spark's own catalog of this session has a metastore of its own, not that of the index: set %s on the "
+            "builder, or hive.metastore.uris in hive-site.xml",
+            _URIS,
+        )

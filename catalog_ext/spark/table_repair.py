@@ -9,7 +9,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.spark.session import active_catalog
 
 if TYPE_CHECKING:
-    from catalog_ext.catalog import Catalog
     from catalog_ext.context import Progress
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.repair.report import RepairReport
@@ -43,14 +42,10 @@ def repair_partitions(
         progress=progress, session=_locks_of_session(catalog.settings.name),
     )  # fmt: skip
     if not dry_run:
-        _refresh(_quoted(catalog, table))
+        name = catalog.settings.name
+        identifier = TableIdentifier.parse(table, name)
+        _refresh(f"`{name}`.`{identifier.namespace}`.`{identifier.name}`")
     return report
-
-
-def _quoted(catalog: Catalog, table: str) -> str:
-    name = catalog.settings.name
-    identifier = TableIdentifier.parse(table, name)
-    return f"`{name}`.`{identifier.namespace}`.`{identifier.name}`"
 
 
 def _refresh(identifier: str) -> None:

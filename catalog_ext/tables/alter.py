@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 
 class TableAlterations:
-    """Alters and renames the tables of a catalog.
-
-    Args:
-        context: What the parts share.
-        creation: Checks that a new name is free.
-        repair: Finds the files of an unpartitioned table that has another location.
-    """
+    """Alters and renames the tables of a catalog; a new location of an unpartitioned table is repaired."""
 
     def __init__(self, context: Context, creation: TableCreation, repair: TableRepair) -> None:
         self._context = context
@@ -62,10 +56,10 @@ class TableAlterations:
                 unpartitioned table has the files that lie there from now on.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             InvalidInputError, NotFoundError, AlreadyExistsError: A change is not possible
                 (``catalog_ext.metastore.model.alterations``).
-            InvalidConfigurationError: A property's value is none that its key may have.
+            InvalidConfigurationError: A property's value is not one that its key may have.
             LocationNotFoundError, StorageError: The location is no directory that can be read.
             ConflictError: The location is to change, and another process is writing to the table.
         """
@@ -99,7 +93,7 @@ class TableAlterations:
             properties: The class's settings, by Hive's names; those that are not named stay.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             UnsupportedFormatError, InvalidAlterationError: The files that are there could not be read so.
             InvalidConfigurationError: A setting is a secret.
         """
@@ -140,8 +134,8 @@ class TableAlterations:
         """Set and remove properties of a table.
 
         Raises:
-            TableNotFoundError: There is none of that name.
-            InvalidConfigurationError: A value is none that its key may have.
+            TableNotFoundError: There is no table of that name.
+            InvalidConfigurationError: A value is not one that its key may have.
         """
         return self.alter(table, set_=set_, remove=remove)
 
@@ -149,7 +143,7 @@ class TableAlterations:
         """Give a table another name, which may be in another namespace; its files stay where they are.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             NamespaceNotFoundError: The new name's namespace is not there.
             TableAlreadyExistsError: The new name is taken, here or in the metastore.
         """
@@ -205,17 +199,13 @@ class TableAlterations:
 
 
 def check_places(before: TableDefinition, after: TableDefinition) -> None:
-    """Return unless Hive would show a column's values under another one's name.
+    """Return unless Hive would show a column's values under another one's name after an alteration.
 
     It reads by position from release 3.1 on (HIVE-20129), fields of structs excepted.
 
-    Args:
-        before: The table as it is.
-        after: As it is to be.
-
     Raises:
         InvalidAlterationError: A column of an ORC table gets another name or place, or goes.
-        InvalidConfigurationError: The property's value is none.
+        InvalidConfigurationError: The property's value is not valid.
     """
     if after.format != "orc" or not ORC_BY_POSITION.read(after.properties):
         return

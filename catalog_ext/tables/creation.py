@@ -7,11 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys, write_keys
-from catalog_ext.conf.properties import (
-    check_not_transactional,
-    check_partition_commit,
-    checked_properties,
-)
+from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
 from catalog_ext.display import shown_progress
 from catalog_ext.metastore.errors import (
     InvalidInputError,
@@ -115,9 +111,7 @@ class TableCreation:
     def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
         """Return the checked definition of a table that is to be created, with its location and its defaults.
 
-        Args:
-            definition: The table; its own ``location`` is not looked at.
-            location: Where it lies; None for the namespace's or the warehouse's default.
+        The arguments are those of ``create_table``.
 
         Raises:
             NamespaceNotFoundError: Its namespace is not there.

@@ -78,12 +78,8 @@ class Freshness:
         """Return the partitions that are to be read at a later version than the table's, with that version.
 
         At it the partition is as at the table's version, but for what has come to light by comparing with the store.
-
-        Args:
-            table: The table, at the version that the statement reads.
-            predicate: A bound predicate that selects its partitions; None for all.
-            ids: The numbers of the partitions among which alone it selects; None for all.
-            staleness: What the read asks for.
+        The table is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select
+        its partitions; None selects all.
 
         Raises:
             StorageError: The store cannot be listed.

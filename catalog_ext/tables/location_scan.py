@@ -1,4 +1,4 @@
-"""Scans a location before it is registered: its partition columns, and a sample of its files."""
+"""Scans a location, with or without wildcards, before it is registered: its partition columns and a sample of files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from catalog_ext.metastore.model.tables import Column, TableDefinition
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.scan.file_formats import names_other_format
-from catalog_ext.scan.foreign_logs import is_log, log_warning
+from catalog_ext.scan.file_formats import is_log, log_warning, names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.location_pattern import PatternLayout
+from catalog_ext.scan.path_keys import Pruner, keys_of, kinds_of_keys, partition_name
+from catalog_ext.scan.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.location_pattern import LocationPattern
+    from catalog_ext.scan.walk_states import FoundFile
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +57,7 @@ class LocationContents:
 
 
 class LocationScan:
-    """Scans a location for its partition columns and a sample of its files.
-
-    Args:
-        storage: Where it is.
-        sample_files: How many files the sample is to have at most; None for all.
-    """
+    """Scans a location for its partition columns and a sample of at most ``sample_files`` files (None: all of them)."""
 
     def __init__(self, storage: Storage, sample_files: int | None) -> None:
         self._storage = storage
@@ -265,5 +264,65 @@ def _no_partitions(definition: TableDefinition, found: LocationContents) -> Tabl
         f"Table {definition.identifier} cannot be registered: no file below {definition.location} lies in a "
         f"directory {keys}. "
         f"Found: {'; '.join(found.nonconforming)}. Check the location and the partition columns and their types.",
+        {"table": str(definition.identifier), "location": definition.location},
+    )
+
+
+def scan_pattern(
+    storage: Storage, definition: TableDefinition, pattern: LocationPattern, sample_files: int | None, *, keys: bool
+) -> LocationContents:
+    """Return what the files that a table's location matches have in common.
+
+    With ``keys`` the definition has the partition columns; otherwise they are the keys of the matched paths. The sample
+    has at most ``sample_files`` files; None for all.
+
+    Raises:
+        PathNotFoundError: Nothing lies at some of the paths that it names, or there is no file; the message lists them.
+        TableLayoutError: The files disagree on the keys, or none has those that are given.
+        StorageError: The store refuses or does not answer.
+    """
+    matches = Walk(storage, list(pattern.alternatives), Pruner(None)).run()
+    matches.check(pattern.text, list(pattern.alternatives))
+    layout = PatternLayout(definition, pattern)
+    files = sorted(f for f in matches.files.values() if not layout.ignores(pattern.relative(f.location)))
+    columns = definition.partition_columns
+    if keys:
+        files = _conforming(definition, layout, files)
+    else:
+        columns = tuple(Column(name, "string") for name in _keys_of_matches(definition, files))
+    wanted = len(files) if sample_files is None else min(sample_files, len(files))
+    # In equal distances, so that every part of the tree has its say.
+    sample = [files[number * len(files) // wanted] for number in range(wanted)]
+    return LocationContents(columns, [(file.location, file.size) for file in sample], len(files))
+
+
+def _keys_of_matches(definition: TableDefinition, files: Sequence[FoundFile]) -> list[str]:
+    """Return the keys that all paths have, in the order that they have in the first."""
+    directories = list(dict.fromkeys(file.directory for file in files))
+    names = [key.name for key in keys_of(directories[0])]
+    kinds = kinds_of_keys(directories)
+    if len(kinds) > 1:
+        shown = "; ".join([*kinds[:_SHOWN_PATHS], *(["…"] if len(kinds) > _SHOWN_PATHS else [])])
+        raise TableLayoutError(
+            f"Table {definition.identifier} cannot be registered: the paths that {definition.location} matches "
+            f"disagree on the partition columns: {shown}. Narrow the location, or give partition_columns to register "
+            "what conforms to them.",
+            {"table": str(definition.identifier), "location": definition.location},
+        )
+    for directory in directories:
+        partition_name(directory, names)
+    return names
+
+
+def _conforming(definition: TableDefinition, layout: PatternLayout, files: Sequence[FoundFile]) -> list[FoundFile]:
+    judged = [(file, layout.judge(file.directory)) for file in files]
+    conforming = [file for file, found in judged if found.name is not None]
+    if conforming:
+        return conforming
+    reasons = dict.fromkeys(f"{str(file.location)!r}: {found.reason}" for file, found in judged[:_SHOWN_PATHS])
+    raise TableLayoutError(
+        f"Table {definition.identifier} cannot be registered: no file that {definition.location} matches has the "
+        f"partition columns in its path. Found: {'; '.join(reasons)}. Check the location and the partition columns and "
+        "their types.",
         {"table": str(definition.identifier), "location": definition.location},
     )

@@ -70,10 +70,7 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
 def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
     """Return if a table of the caller's own catalog lies where one of its name is to be registered: both are one.
 
-    Args:
-        table: The name of both.
-        location: Where the table is to be registered.
-        there: Where the caller's own table lies; None where it has no location.
+    ``location`` is where it is to be registered, ``there`` where the caller's own lies; None for no location.
 
     Raises:
         TableAlreadyExistsError: It lies elsewhere, and would be hidden.
@@ -122,15 +119,11 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
 
 
 def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) -> None:
-    """Warn if a location on HDFS has the path of a table by another name of a name node.
+    """Warn if a canonical location on HDFS has the path of a table by another name of a name node.
 
     Locations are compared as texts. Where both names are of one HDFS (``namenode:8020`` and the name service), no
-    statement sees that two tables share files.
-
-    Args:
-        about: What is to lie there, for people.
-        location: Canonical, on any store.
-        others: The locations of the tables that are there.
+    statement sees that two tables share files. ``about`` names what is to lie there, ``others`` are the locations of
+    the tables that are there.
     """
     if not location.startswith("hdfs:"):
         return

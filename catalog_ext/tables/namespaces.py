@@ -23,13 +23,7 @@ _SHOWN = 200
 
 
 class NamespaceManagement:
-    """The namespaces of a catalog, and the tables that they hold.
-
-    Args:
-        context: What the parts share.
-        views: Drops the views of a namespace that goes with what it holds.
-        removal: Drops its tables.
-    """
+    """The namespaces of a catalog, and the tables that they hold."""
 
     def __init__(self, context: Context, views: Views, removal: TableRemoval) -> None:
         self._context = context
@@ -44,7 +38,7 @@ class NamespaceManagement:
         """Return the namespace.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
         """
         return self._context.index.namespaces.load(validate_identifier(name, "namespace"))
 
@@ -86,7 +80,7 @@ class NamespaceManagement:
         """Set and remove properties of a namespace; ``comment`` and ``location`` (of tables to come) are among them.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
             InvalidInputError: The location is not valid.
         """
         checked = checked_map(set_, "properties")
@@ -108,7 +102,7 @@ class NamespaceManagement:
             session: What the caller's session gives of Hive's locks, as of ``drop_table``.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
             NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
             CatalogExtError: A view or table cannot be dropped; the message names what was dropped before.
         """
@@ -149,6 +143,6 @@ class NamespaceManagement:
         """Return the names of a namespace's tables, sorted.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: There is no namespace of that name.
         """
         return self._context.index.tables.all(validate_identifier(namespace, "namespace"))

@@ -170,10 +170,7 @@ def placed(
 ) -> tuple[TableDefinition, Location]:
     """Return the definition as its strategy has it, and where the table lies.
 
-    Args:
-        definition: Of a table to be created.
-        location: Its LOCATION, if the user gave one.
-        default: The place of a managed table without one.
+    ``location`` is its LOCATION, if the user gave one; ``default`` gives the place of a managed table without one.
 
     Raises:
         InvalidInputError: The table's columns or properties are not what the strategy allows.
@@ -229,11 +226,7 @@ def check_reachable(
 ) -> None:
     """Ask the store for the table's place, so that what is wrong with a bucket is said before any row is written.
 
-    Args:
-        storage: The stores.
-        definition: The table; only one on S3 under the strategy ``hive`` is looked at.
-        location: Where it lies.
-        write: Whether it is to be written now.
+    Only a table on S3 under the strategy ``hive`` is looked at. ``write`` asks whether it may be written, too.
 
     Raises:
         StorageError, NotFoundError: The bucket is not there, or may not be read or written.

@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.read.history import Removals
 from catalog_ext.metastore.index.read.partition_groups import WantedGroups
+from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import (
     EVERYWHERE,
@@ -34,8 +35,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
-from catalog_ext.tables.declared_names import declared_batches
-from catalog_ext.tables.partition_matches import in_words
+from catalog_ext.tables.lookups import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.tables.freshness import Freshness, Staleness
 
+
 logger = logging.getLogger(__name__)
 
 _REMEMBERED_TABLES = 1024
+_PARTITION, _LOCATION = "partition", "location"
 
 
 class TableReads:
@@ -81,7 +83,7 @@ class TableReads:
         """Return the registered partitions, by their typed values, NULL first; columns as ``partitions/list`` has them.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
@@ -92,7 +94,7 @@ class TableReads:
         """Return the registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``).
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
@@ -132,10 +134,10 @@ class TableReads:
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
-            InvalidPartitionSpecError: A clause is none over them.
+            InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
+            InvalidPartitionSpecError: A clause does not fit them.
             StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
-            ConflictError: Partitions were described anew while they were brought in step.
+            ConflictError: Partitions were described anew while they were compared with the store.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
@@ -210,13 +212,9 @@ class TableReads:
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
     ) -> pa.RecordBatchReader:
-        """Return the partitions of a table or view at a version that an unbound predicate is true for.
+        """Return the partitions of a table or view at a version that an unbound predicate is true for; None for all.
 
-        Args:
-            table_id: The table's number.
-            version: The version.
-            condition: The predicate, None for all.
-            clauses: PARTITION clauses, one of which has to name the partition.
+        One of the PARTITION clauses has to name the partition.
 
         Raises:
             TableNotFoundError, InvalidPredicateError, InvalidValueError: As in ``plan_files``.
@@ -280,12 +278,8 @@ def read_moved(
 ) -> pa.RecordBatchReader:
     """Return what ``read`` gives of the table, and of the partitions that have moved what it gives at their versions.
 
-    Args:
-        index: Knows the numbers of the partitions.
-        table: The table, at the version of the others.
-        moved: Versions by the names of partitions.
-        read: Reads the table at its version, maybe only the partitions of some numbers; the rows have a column
-            ``partition``, and those of one partition lie together.
+    ``moved`` has these versions by the names of partitions. ``read`` reads the table at its version, maybe only the
+    partitions of some numbers; the rows have a column ``partition``, and those of one partition lie together.
     """
     by_version: dict[int, list[str]] = {}
     for name, version in moved.items():
@@ -309,3 +303,36 @@ def _chosen(reader: pa.RecordBatchReader, names: Collection[str], *, kept: bool)
         for batch in reader:
             among = pc.is_in(batch.column("partition"), value_set=values)
             yield batch.filter(among if kept else pc.invert(among))
+
+
+def declared_batches(table: Table, found: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the batches with declared names in the column ``partition``.
+
+    A ``location`` that was the default one of a name that changes by that is written out.
+    """
+    names = [key.name for key in table.definition.partition_columns]
+    if not names:
+        return found
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with found:
+            for batch in found:
+                yield _declared(table, DeclaredNames(names), batch)
+
+    return pa.RecordBatchReader.from_batches(found.schema, batches())
+
+
+def _declared(table: Table, names: DeclaredNames, batch: pa.RecordBatch) -> pa.RecordBatch:
+    stored = batch.column(_PARTITION)
+    # A million names are looked at one by one only where that changes any.
+    if pc.all(pc.match_substring_regex(stored, names.pattern), min_count=0).as_py():
+        return batch
+    shown = pa.array([names.of(name) for name in stored.to_pylist()], stored.type)
+    if shown.equals(stored):
+        return batch
+    columns = {name: batch.column(name) for name in batch.schema.names} | {_PARTITION: shown}
+    if _LOCATION in columns:
+        there = pc.binary_join_element_wise(pa.scalar(table.definition.location), stored, "/")
+        own = pc.if_else(pc.equal(shown, stored), pa.scalar(None, pa.string()), there)
+        columns[_LOCATION] = pc.coalesce(columns[_LOCATION], own)
+    return pa.RecordBatch.from_pydict(columns, schema=batch.schema)

@@ -16,11 +16,10 @@ from catalog_ext.metastore.model.definition_checks import (
     partition_columns_of,
 )
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
-from catalog_ext.metastore.model.types import Field, parse_fields
+from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.scan.location_pattern import LocationPattern
-from catalog_ext.tables.location_scan import LocationContents, LocationScan
+from catalog_ext.tables.location_scan import LocationContents, LocationScan, scan_pattern
 from catalog_ext.tables.locations import check_location, located
-from catalog_ext.tables.pattern_scan import scan_pattern
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -46,9 +45,7 @@ class Registration:
     def define(self, storage: Storage, sample_files: int | None) -> TableDefinition:
         """Return the definition, after a look at the location.
 
-        Args:
-            storage: Where the location is.
-            sample_files: Files from which a schema is read at most; None for all.
+        A schema is read from at most ``sample_files`` files; None for all.
 
         Raises:
             InvalidInputError: An argument is wrong.
@@ -60,12 +57,16 @@ class Registration:
         try:
             bare = self._bare()
             pattern = LocationPattern.of(bare)
+            given = self.partition_columns is not None
             if pattern is not None:
-                contents = self._matched(bare, pattern, storage, sample_files)
+                contents = scan_pattern(storage, bare, pattern, sample_files, keys=given)
             else:
-                empty_is_fine = self.partition_columns is not None and self.schema is not None
-                check_location(storage, bare.location, may_be_empty=empty_is_fine)
-                contents = self._scanned(bare, LocationScan(storage, sample_files))
+                check_location(storage, bare.location, may_be_empty=given and self.schema is not None)
+                scan = LocationScan(storage, sample_files)
+                contents = scan.with_keys(bare, sample=self.schema is None) if given else scan.find_keys(bare)
+            if not given:
+                found = {c.name: c.type for c in contents.partition_columns}
+                contents = replace(contents, partition_columns=partition_columns_of(found, table))
             columns = bare.columns or self._infer(bare, contents, storage)
         except CatalogExtError as error:
             if table in error.message:
@@ -78,29 +79,14 @@ class Registration:
         location, properties = located(self.identifier, self.location, checked_properties(self.properties))
         file_format = check_format(self.format, str(self.identifier))
         options = checked_options(self.options, file_format, str(self.identifier))
-        columns = check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else ()
+        fields = () if self.schema is None else parse_fields(self.schema)
+        columns = check_columns(Column(f.name, str(f.type), f.nullable, f.comment) for f in fields)
         for column in columns:
             check_column_storable(column, file_format, options, str(self.identifier))
         return TableDefinition(
             self.identifier, TableType.EXTERNAL, file_format, location, columns,
             partition_columns_of(self.partition_columns or {}, str(self.identifier)), options, properties, self.comment,
         )  # fmt: skip
-
-    def _scanned(self, bare: TableDefinition, scan: LocationScan) -> LocationContents:
-        if self.partition_columns is not None:
-            return scan.with_keys(bare, sample=self.schema is None)
-        return self._keyed(scan.find_keys(bare))
-
-    def _matched(
-        self, bare: TableDefinition, pattern: LocationPattern, storage: Storage, sample_files: int | None
-    ) -> LocationContents:
-        given = self.partition_columns is not None
-        contents = scan_pattern(storage, bare, pattern, sample_files, keys=given)
-        return contents if given else self._keyed(contents)
-
-    def _keyed(self, contents: LocationContents) -> LocationContents:
-        found = {c.name: c.type for c in contents.partition_columns}
-        return replace(contents, partition_columns=partition_columns_of(found, str(self.identifier)))
 
     def _infer(self, bare: TableDefinition, contents: LocationContents, storage: Storage) -> tuple[Column, ...]:
         if not contents.sample:
@@ -111,10 +97,6 @@ class Registration:
             )
         columns = infer_columns(storage, contents.sample, bare.format, bare.options)
         return without_keys(columns, contents.partition_columns)
-
-
-def _column(f: Field) -> Column:
-    return Column(f.name, str(f.type), f.nullable, f.comment)
 
 
 def checked_options(options: Mapping[str, str], file_format: str, table: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ class TableRemoval:
         """Forget a table; its files and the metastore's table stay.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             ConflictError: Files of the table are being moved, or rows of a stream wait; nothing was done.
         """
         there = self._context.load_table(table)
@@ -56,7 +56,7 @@ class TableRemoval:
             session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             ConflictError: Files of the table are being moved, or a table is being created where it lies; nothing was
                 done.
             TableLayoutError: Another table, or the index, lies in the directory that would be deleted; nothing was

@@ -58,10 +58,7 @@ _TEXT: dict[str, Callable[[Iterator[Head], ReaderOptions], tuple[Field, ...]]] =
 
 
 def infer_columns(
-    storage: Storage,
-    files: Sequence[FileRef],
-    format: str,
-    options: Mapping[str, str],
+    storage: Storage, files: Sequence[FileRef], format: str, options: Mapping[str, str]
 ) -> tuple[Column, ...]:
     """Infer the columns of files: their union by name, whatever the case, in the spelling and order first met.
 

@@ -1,12 +1,16 @@
-"""ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES: settings of Hive's text as the reader's options, as import has."""
+"""The format that CREATE TABLE names, in the words of Spark, Hive or Doris, and ALTER TABLE ... SET SERDE.
+
+Settings of Hive's text formats become options of Spark's reader, as in an import.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf import table_keys
 from catalog_ext.conf.properties import checked_map
-from catalog_ext.metastore.errors import InvalidAlterationError
+from catalog_ext.metastore.errors import InvalidAlterationError, InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY, LAZY_SETTINGS, is_hive_text, serde_settings
@@ -21,18 +25,60 @@ _DELIMITED = frozenset({
 })  # fmt: skip
 """Settings of ``LazySimpleSerDe``; other formats ignore them, as in Hive."""
 _QUOTED = {"separatorChar": "sep", "quoteChar": "quote", "escapeChar": "escape", "field.delim": "sep"}
-"""What ``OpenCSVSerde`` goes by, and the options of Spark's reader for it."""
+"""The settings of ``OpenCSVSerde``, and the options of Spark's reader for it."""
 _OF_TEXT = ("sep", "quote", "escape", "nullValue", *sorted(LAZY_SETTINGS))
 _NO_CHANGE = frozenset({"serialization.format"})
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFormat:
+    """What a statement says of its table's format, besides properties and options.
+
+    Attributes:
+        using: What USING names; None without that clause.
+        clauses: Hive's clauses.
+        default: The format of a table of which nothing is said.
+    """
+
+    using: str | None
+    clauses: StorageClauses = field(default_factory=StorageClauses)
+    default: str | None = None
+
+    def of(self, definition: TableDefinition) -> TableDefinition:
+        """Return the definition with the format and its options, and without the property that named it.
+
+        The definition's own format is not looked at; its options may be the settings of ROW FORMAT.
+
+        Raises:
+            UnsupportedFormatError: Hive's clauses name none that is supported.
+            InvalidConfigurationError: It is named twice, in different ways.
+            InvalidInputError: Nothing names one.
+        """
+        table, properties, options = str(definition.identifier), dict(definition.properties), definition.options
+        key = table_keys.FILE_FORMAT.key
+        found = [properties.pop(name) for name in definition.properties if name.lower() == key]
+        of_property = found[0].strip().lower() if found else None
+        said = None if self.using is None else self.using.lower()
+        if said is None:
+            by_clauses = self.clauses.named_format(table, options, properties)
+            if by_clauses is not None:
+                said, options = by_clauses.format, by_clauses.options
+        if said is not None and of_property not in (None, said):
+            raise InvalidConfigurationError(
+                f"Table {table} has the format '{said}' and the property '{key}' = '{of_property}'. Say one of them.",
+                {"table": table},
+            )
+        named = said or of_property or self.default
+        if named is None:
+            raise InvalidInputError(f"Nothing says the format of table {table}. Name one.", {"table": table})
+        return replace(definition, format=named, options=options, properties=properties)
 
 
 def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> TableDefinition:
     """Return the table's definition with another class for the same files, or other settings of it.
 
-    Args:
-        table: As it is.
-        serde: The class that SET SERDE names, which is to read the files as they are; None where there is none.
-        given: The settings, by Hive's names; what formats other than text have besides is an option of the reader.
+    ``serde`` is the class that SET SERDE names, which has to read the files as they are; None without that clause. The
+    settings have Hive's names. Those that are not of the format itself become options of the reader, except for text.
 
     Raises:
         UnsupportedFormatError: The class, or a setting, is of no format that is supported.

@@ -1,25 +1,32 @@
-"""Which partitions a view has when they follow those of the tables that it reads.
+"""Automatic views: their partitions follow those of the tables that they read, by rules, and are refreshed from them.
 
 ``docs/design/3-partitions-and-views.md`` says when they follow.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
+from catalog_ext.metastore.errors import CatalogExtError, InvalidConfigurationError, InvalidValueError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import format_partition_name, partition_values
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.values import Value, cast_text, value_text
-from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY, Dependency
+from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY, Dependency, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.model.views import View, ViewQuery
+    from catalog_ext.metastore_sync.connection import MetastoreConnection
+
+logger = logging.getLogger(__name__)
 
 REQUIRES_PROPERTY = f"{AUTOMATIC_PROPERTY}.requires"
 """What a partition needs of the keys that the view does not have: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""
@@ -29,6 +36,8 @@ KEYS_PROPERTY = f"{AUTOMATIC_PROPERTY}.keys."
 
 Combination: TypeAlias = tuple[str, ...]
 _Found: TypeAlias = "dict[Combination, tuple[Dependency, ...]]"
+_ATTEMPTS = 5
+"""How often a refresh starts again because the view or a table has changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +71,7 @@ class Rule:
 def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str) -> list[Rule]:
     """Return the rules of an automatic view; tables that have none of its partition columns have no say.
 
-    Args:
-        definition: The view's.
-        tables: Those that it reads.
-        catalog: The catalog's name, which may stand in front of a table's name in a property.
+    ``tables`` are those that it reads; ``catalog`` may stand in front of a table's name in a property.
 
     Raises:
         InvalidConfigurationError: A property is not of its form, or the tables do not have all partition columns.
@@ -199,11 +205,7 @@ def complete_partitions(
 ) -> dict[str, tuple[Dependency, ...]]:
     """Return the partitions that the view has, by name, each with what it is made of.
 
-    Args:
-        definition: The view's.
-        rules: One for each table that has a say.
-        partitions: For each rule, the names of its table's partitions.
-        catalog: Stands in front of the tables' names.
+    ``partitions`` has the names of the partitions of each rule's table; ``catalog`` stands in front of tables' names.
     """
     columns: tuple[int, ...] = ()
     found: _Found = {(): ()}
@@ -274,3 +276,75 @@ def _joined(
             values = dict(zip(right_columns, theirs, strict=True)) | dict(zip(left_columns, mine, strict=True))
             joined[tuple(values[c] for c in columns)] = (*dependencies, *right[theirs])
     return columns, joined
+
+
+class ViewRefresh:
+    """Refreshes automatic views; it takes no context, because the context's sync calls it after each change."""
+
+    def __init__(self, index: Index, metastore: MetastoreConnection, catalog: str) -> None:
+        self._index = index
+        self._metastore = metastore
+        self._catalog = catalog
+
+    def refresh(self, identifier: TableIdentifier) -> View:
+        """Give an automatic view the partitions that its tables have now; for others nothing changes.
+
+        Raises:
+            ViewNotFoundError: There is no such view.
+            InvalidConfigurationError: Its properties do not fit its tables any more.
+        """
+        for _ in range(_ATTEMPTS):
+            there = self._index.views.load(identifier)
+            if not there.automatic or not self._refreshed(there):
+                break
+        return self._index.views.load(identifier)
+
+    def refresh_stale(self) -> None:
+        """Refresh the views whose tables have changed; a refresh that fails now is done at the next occasion.
+
+        It runs after a change of a table, which is committed even if this fails.
+        """
+        try:
+            for identifier in self._index.views.stale():
+                self._refresh_one(identifier)
+        except CatalogExtError as error:
+            logger.warning("The partitions of automatic views are not in sync: %s", error.message)
+
+    def _refresh_one(self, identifier: TableIdentifier) -> None:
+        try:
+            self.refresh(identifier)
+        except CatalogExtError as error:
+            logger.warning("The partitions of the view %s are not in sync: %s", identifier, error.message)
+
+    def _refreshed(self, view: View) -> bool:
+        """Return whether the view, or one of its tables, changed meanwhile, so that it must be looked at again."""
+        wanted, sources = self._wanted(view)
+        commit = self._index.views.refresh(view, wanted, sources, deliver=self._metastore.accepts(view.definition))
+        return commit is None or view.identifier in self._index.views.stale()
+
+    def _wanted(self, view: View) -> tuple[dict[str, tuple[Dependency, ...]], list[Source]]:
+        """Return the partitions that the view has now, and what this was found from."""
+        tables = self.tables(view.query)
+        if len(tables) < len(view.query.tables):
+            # One is gone, and nothing can be read through the view before it is there again.
+            there = {t.identifier: t for t in tables}
+            names = map(TableIdentifier.parse, view.query.tables)
+            return {}, [_source(there[n]) if n in there else Source(n) for n in names]
+        rules = rules_of(view.definition, tables, self._catalog)
+        partitions = [self._table_partitions(rule) for rule in rules]
+        wanted = complete_partitions(view.definition, rules, partitions, self._catalog)
+        return wanted, [_source(rule.table) for rule in rules]
+
+    def _table_partitions(self, rule: Rule) -> list[str]:
+        listed = self._index.partitions.all(rule.table, None)
+        return [name for batch in listed for name in batch.column("partition").to_pylist()]
+
+    def tables(self, query: ViewQuery) -> list[Table]:
+        """Return the tables that the query reads and that are there."""
+        identifiers = [TableIdentifier.parse(name) for name in query.tables]
+        found = (self._index.tables.find(identifier) for identifier in identifiers)
+        return [table for table in found if table is not None]
+
+
+def _source(table: Table) -> Source:
+    return Source(table.identifier, table.table_id, table.version)

@@ -10,23 +10,21 @@ from catalog_ext.conf.properties import checked_properties
 from catalog_ext.metastore.errors import (
     InvalidPartitionSpecError,
     ViewNotFoundError,
+    ViewOnlyPartitionColumnsError,
+    ViewPartitionColumnDuplicateError,
+    ViewPartitionColumnNotFoundError,
+    ViewPartitionColumnOrderError,
+    ViewPartitionColumnsNotLastError,
     ViewPartitionLocationError,
     ViewPartitionsAutomaticError,
 )
 from catalog_ext.metastore.index.tables.view_partitions import no_partition
 from catalog_ext.metastore.model.definition_checks import check_columns, check_keys
 from catalog_ext.metastore.model.tables import Table, TableDefinition, TableType
-from catalog_ext.metastore.model.views import (
-    AUTOMATIC_PROPERTY,
-    VIEW_FORMAT,
-    Dependency,
-    View,
-    is_automatic,
-)
+from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY, VIEW_FORMAT, Dependency, View, is_automatic
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.predicates.partition_specs import checked_spec, partition_name, require_partitioned
 from catalog_ext.views.automatic import rules_of
-from catalog_ext.views.checks import ViewRequest, split_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +32,9 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.changes import AppliedChanges
     from catalog_ext.metastore.model.identifiers import TableIdentifier
-    from catalog_ext.metastore.model.views import PartitionDependency
-    from catalog_ext.views.refresh import ViewRefresh
+    from catalog_ext.metastore.model.tables import Column
+    from catalog_ext.metastore.model.views import PartitionDependency, ViewQuery
+    from catalog_ext.views.automatic import ViewRefresh
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +49,7 @@ class NewViewPartition:
 
 
 class Views:
-    """The views of a catalog.
-
-    Args:
-        context: What the parts share.
-        refresh: Keeps the partitions of automatic views in step.
-    """
+    """The views of a catalog."""
 
     def __init__(self, context: Context, refresh: ViewRefresh) -> None:
         self._context = context
@@ -74,7 +68,7 @@ class Views:
         """Return the view.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
         """
         return self._index.load(self._context.identify(view))
 
@@ -106,53 +100,45 @@ class Views:
                 logger.debug("the view %s is new", request.identifier)
         definition, sources = self._checked(request)
         deliver = self._context.metastore.accepts(definition)
-        created = self._index.create(definition, request.query, sources, deliver=deliver)
-        self._context.sync.publish(created.table.table_id)
-        return created
+        return self._published(self._index.create(definition, request.query, sources, deliver=deliver))
 
     def replace(self, request: ViewRequest) -> View:
         """Give a view another query, other properties or another comment; it keeps its partitions.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
             ViewError, InvalidConfigurationError: As in ``create``.
         """
         self._index.load(request.identifier)
         definition, sources = self._checked(request)
         deliver = self._context.metastore.accepts(definition)
-        replaced = self._index.replace(definition, request.query, sources, deliver=deliver)
-        self._context.sync.publish(replaced.table.table_id)
-        return replaced
+        return self._published(self._index.replace(definition, request.query, sources, deliver=deliver))
 
     def drop(self, view: str) -> View:
         """Drop a view and its partitions, here and in the metastore.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
         """
         there = self.load(view)
-        dropped = self._index.drop(there.identifier, deliver=self._context.metastore.accepts(there.definition))
-        self._context.sync.publish(there.table.table_id)
-        return dropped
+        return self._published(self._index.drop(there.identifier, deliver=self._accepts(there)))
 
     def rename(self, view: str, new: str) -> View:
         """Give a view another name, maybe in another namespace.
 
         Raises:
-            ViewNotFoundError: There is none of that name.
+            ViewNotFoundError: There is no view of that name.
             ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
             NamespaceNotFoundError: The new name's namespace is not there.
         """
         there = self.load(view)
-        deliver = self._context.metastore.accepts(there.definition)
-        renamed = self._index.rename(there.identifier, self._context.identify(new), deliver=deliver)
-        self._context.sync.publish(there.table.table_id)
-        return renamed
+        new_name = self._context.identify(new)
+        return self._published(self._index.rename(there.identifier, new_name, deliver=self._accepts(there)))
 
     # Partitions
 
     def partitions(self, view: str) -> list[str]:
-        """Return the names of a view's partitions, by their typed values; automatic ones are brought in step first.
+        """Return the names of a view's partitions, by their typed values; automatic ones are refreshed first.
 
         Raises:
             ViewNotFoundError: There is no such view.
@@ -276,5 +262,67 @@ class Views:
         listed = self._context.index.partitions.all(view.table, predicate)
         return [name for batch in listed for name in batch.column("partition").to_pylist()]
 
+    def _published(self, view: View) -> View:
+        self._context.sync.publish(view.table.table_id)
+        return view
+
     def _accepts(self, view: View) -> bool:
         return self._context.metastore.accepts(view.definition)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRequest:
+    """A view that is to be made or changed.
+
+    Attributes:
+        columns: All of them, in their order.
+        partitioned_on: The names of its partition columns.
+    """
+
+    identifier: TableIdentifier
+    query: ViewQuery
+    columns: tuple[Column, ...]
+    partitioned_on: tuple[str, ...] = ()
+    properties: Mapping[str, str] | None = None
+    comment: str | None = None
+    owner: str = ""
+
+    @property
+    def needs_tables(self) -> bool:
+        """Whether the view's partitions follow those of the tables that it reads, which have to be known then."""
+        return is_automatic(self.properties or {})
+
+
+def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """Return the columns and the partition columns, which are the last ones in their order.
+
+    Raises:
+        ViewError: They are not.
+    """
+    where = {"view": str(request.identifier)}
+    shown = f"The view {request.identifier} cannot be PARTITIONED ON ({', '.join(request.partitioned_on)})"
+    names = [c.name.lower() for c in request.columns]
+    wanted = [name.lower() for name in request.partitioned_on]
+    for name in wanted:
+        if name not in names:
+            raise ViewPartitionColumnNotFoundError(
+                f"{shown}: its query has no column {name!r}. It has: {', '.join(names)[:300]}.", where
+            )
+        if wanted.count(name) > 1:
+            raise ViewPartitionColumnDuplicateError(f"{shown}: {name!r} is named twice. Name each column once.", where)
+    if wanted and len(wanted) == len(names):
+        raise ViewOnlyPartitionColumnsError(
+            f"{shown}: these are all its columns, and at least one must be none. Leave one out.", where
+        )
+    last = names[len(names) - len(wanted) :]
+    if set(last) != set(wanted):
+        raise ViewPartitionColumnsNotLastError(
+            f"{shown}: these must be its last columns, which are {', '.join(last)}. Change the order of its columns.",
+            where,
+        )
+    if last != wanted:
+        raise ViewPartitionColumnOrderError(
+            f"{shown}: its last columns come in another order. Write PARTITIONED ON ({', '.join(last)}).", where
+        )
+    first = len(names) - len(wanted)
+    return request.columns[:first], request.columns[first:]

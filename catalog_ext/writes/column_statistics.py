@@ -9,7 +9,7 @@ from catalog_ext.metastore.commit.transaction import WriteOutcome
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
 from catalog_ext.metastore.model.properties import COLUMN_PREFIX, statistics_column
 from catalog_ext.metastore.predicates.conditions import NO_CLAUSES, PartitionClauses
-from catalog_ext.tables.partition_matches import require_matches
+from catalog_ext.tables.lookups import require_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.conditions import bound_to, key_named
 from catalog_ext.metastore.predicates.tree import columns_of
-from catalog_ext.tables.declared_names import declared_batches
+from catalog_ext.tables.reads import declared_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import NO_CLAUSES, PartitionClauses, bound_to
 from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_other_index, warn_of_overlap
-from catalog_ext.tables.partition_matches import require_matches
+from catalog_ext.tables.lookups import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
 from catalog_ext.writes.writer_options import (
     check_lines_of_rows,

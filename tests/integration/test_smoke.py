@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
-from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import ViewRequest
 from tests.integration.lake import external, local_lake
 from tests.sparks import SPARK
 

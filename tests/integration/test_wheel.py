@@ -28,10 +28,9 @@ from catalog_ext.connector.packed import ARCHIVE
 from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, lock_of
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from release.build import build_release
-from release.maven import CHECKSUMS, artifact_name
+from release.maven import CHECKSUMS, artifact_name, sign
+from release.maven import main as sign_main
 from release.project import MAVEN_GROUP, PROJECT, Project
-from release.sign import main as sign_main
-from release.sign import sign
 
 MINOR = minor_version(spark_version())
 MEGABYTE = 1_000_000

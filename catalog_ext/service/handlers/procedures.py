@@ -9,7 +9,7 @@ from catalog_ext.procedures.procedure import SessionTable
 from catalog_ext.procedures.registry import PROCEDURES, find_procedure
 from catalog_ext.service.messages.partitions import session_of
 from catalog_ext.service.rows_response import ArrowStream
-from catalog_ext.tables.near_tables import asked_again
+from catalog_ext.tables.lookups import asked_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,8 +8,7 @@ from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import Dependency, View, ViewQuery
 from catalog_ext.service.messages.core import Request, table_json
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ from catalog_ext.metastore.model.json import definition_to_dict
 from catalog_ext.metastore.model.tables import Column, Table, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.tables.named_format import NamedFormat
+from catalog_ext.tables.serde import NamedFormat
 from catalog_ext.writes.column_statistics import column_statistics, without_statistics
 
 if TYPE_CHECKING:

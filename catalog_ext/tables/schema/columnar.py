@@ -46,11 +46,9 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
         InvalidTypeError: Spark cannot read one of its columns.
         StorageError: It cannot be read.
     """
-    try:
-        with storage.open_input_file(location) as file:
-            if file.size() == 0:
-                return ()
-            metadata = read_footer(file)
+
+    def fields(file: pa.NativeFile) -> tuple[Field, ...]:
+        metadata = read_footer(file)
         if metadata is None:
             raise InvalidInputError(
                 f"{location} has an encrypted footer, so that its columns cannot be read here. Give the schema.",
@@ -60,45 +58,36 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
         if own is not None:
             return tuple(_nullable(field_from_json(f)) for f in json.loads(own)["fields"])
         return _of_parquet_schema(metadata)
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(location, "Parquet", error) from error
-    except InvalidTypeError as error:
-        raise _illegal(location, error) from error
+
+    return _read(storage, location, "Parquet", fields)
 
 
 def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """Return the fields of an ORC file; one of zero bytes has none.
+    """Return the fields of an ORC file; one of zero bytes has none; errors as of ``read_parquet_fields``."""
 
-    Raises:
-        InvalidInputError: It is not an ORC file, or damaged.
-        InvalidTypeError: Spark cannot read one of its columns.
-        StorageError: It cannot be read.
-    """
+    def fields(file: pa.NativeFile) -> tuple[Field, ...]:
+        return tuple(Field(f.name, _convert(f, _orc_leaf)) for f in orc.ORCFile(file).schema)
+
+    return _read(storage, location, "ORC", fields)
+
+
+def _read(
+    storage: Storage, location: Location, kind: str, fields: Callable[[pa.NativeFile], tuple[Field, ...]]
+) -> tuple[Field, ...]:
     try:
         with storage.open_input_file(location) as file:
-            if file.size() == 0:
-                return ()
-            schema = orc.ORCFile(file).schema
-        return tuple(Field(f.name, _convert(f, _orc_leaf)) for f in schema)
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(location, "ORC", error) from error
+            return fields(file) if file.size() else ()
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInputError(
+            f"{location} is not a readable {kind} file: {str(error)[:300].rstrip('. ')}. "
+            "Remove it, or give the schema and the right format.",
+            {"file": str(location)},
+        ) from error
     except InvalidTypeError as error:
-        raise _illegal(location, error) from error
-
-
-def _damaged(location: Location, kind: str, error: Exception) -> InvalidInputError:
-    return InvalidInputError(
-        f"{location} is not a readable {kind} file: {str(error)[:300].rstrip('. ')}. "
-        "Remove it, or give the schema and the right format.",
-        {"file": str(location)},
-    )
-
-
-def _illegal(location: Location, error: InvalidTypeError) -> InvalidTypeError:
-    return InvalidTypeError(
-        f"{location} has a column that Spark cannot read: {error.message} Give the schema without it.",
-        {"file": str(location), **error.parameters},
-    )
+        raise InvalidTypeError(
+            f"{location} has a column that Spark cannot read: {error.message} Give the schema without it.",
+            {"file": str(location), **error.parameters},
+        ) from error
 
 
 def _nullable(f: Field) -> Field:
@@ -170,13 +159,12 @@ def _orc_leaf(f: pa.Field) -> DataType:
     data_type = f.type
     if pa.types.is_timestamp(data_type):
         return DataType("timestamp")
-    if pa.types.is_date(data_type):
-        return DataType("date")
     if pa.types.is_decimal(data_type):
         return DataType("decimal", (data_type.precision, data_type.scale))
     known = {
         pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
         pa.float32(): "float", pa.float64(): "double", pa.string(): "string", pa.binary(): "binary",
+        pa.date32(): "date",
     }  # fmt: skip
     if data_type in known:
         return parse_type(known[data_type])

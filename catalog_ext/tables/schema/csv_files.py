@@ -37,7 +37,7 @@ def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ..
     """
     dialect = Dialect.of(options)
     has_header, infer = options.flag("header"), options.flag("inferSchema")
-    types = TypeGuesser(options) if infer else None
+    types = CsvTypes(options) if infer else None
     found: dict[str, Field] = {}
     headed: Head | None = None
     for head in heads:
@@ -70,7 +70,7 @@ def _no_header(known: Head, head: Head, columns: Sequence[str], names: Sequence[
     )
 
 
-class TypeGuesser:
+class CsvTypes:
     """Finds the narrowest type of a column, value by value (``CSVInferSchema``).
 
     Args:

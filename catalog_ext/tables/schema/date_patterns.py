@@ -34,10 +34,9 @@ def is_timestamp(text: str) -> bool:
 
 
 class DatePattern:
-    """A ``dateFormat`` or ``timestampFormat``: texts that have the pattern's shape, and name a day that exists.
+    """A ``dateFormat`` or ``timestampFormat`` in the letters of Java's ``DateTimeFormatter``, as Spark takes it.
 
-    Args:
-        pattern: In the letters of Java's ``DateTimeFormatter``, as Spark takes it.
+    It matches texts that have the pattern's shape, and name a day that exists.
     """
 
     def __init__(self, pattern: str) -> None:

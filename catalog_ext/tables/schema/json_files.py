@@ -59,7 +59,7 @@ def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, .
         SchemaConflictError: One object has two keys that differ in case only.
         InvalidInputError: No line of any file is JSON, or the mode is FAILFAST and one is not.
     """
-    guesser = TypeGuesser(options)
+    guesser = JsonTypes(options)
     merged: DataType = VOID
     first: Head | None = None
     for head in heads:
@@ -79,7 +79,7 @@ def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, .
     return kept.fields if kept is not None else ()
 
 
-class TypeGuesser:
+class JsonTypes:
     """Finds the type of JSON values.
 
     Args:
@@ -99,7 +99,7 @@ class TypeGuesser:
         self.corrupt = DataType("struct", fields=(Field(corrupt, STRING),))
 
     def record(self, text: str, head: Head) -> DataType:
-        """Return the struct of one record; the struct of the corrupt column where it is none.
+        """Return the struct of one record; the struct of the corrupt column where it is not valid.
 
         Raises:
             InvalidInputError: The mode is FAILFAST and the record is malformed.

@@ -52,7 +52,7 @@ Key: TypeAlias = tuple[str, int, int, "int | None"]
 """An object: its key, its bytes, its last modification in milliseconds since 1970, and the hash of its ETag."""
 
 
-class Page(NamedTuple):
+class KeyPage(NamedTuple):
     """One answer of the store.
 
     Attributes:
@@ -84,7 +84,7 @@ class Keys:
     def page(
         self, below: Location, *, whole: bool, begin: str | None = None, after: str | None = None,
         stop: threading.Event | None = None,
-    ) -> Page:  # fmt: skip
+    ) -> KeyPage:  # fmt: skip
         """Return a page of what lies below a directory.
 
         Args:
@@ -116,17 +116,17 @@ class Keys:
             )
         return page
 
-    def _page(self, asked: Mapping[str, Any], below: Location, stop: threading.Event | None) -> Page:
+    def _page(self, asked: Mapping[str, Any], below: Location, stop: threading.Event | None) -> KeyPage:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        def ask() -> Page:
+        def ask() -> KeyPage:
             answer: Mapping[str, Any] = self._client.list_objects_v2(**asked)
             check_listing(answer, asked["Bucket"], asked["Prefix"])
             keys, prefixes = _found(answer)
             check_page(answer, asked, prefixes)
             check_keys((key for key, *_ in keys), asked["Prefix"])
             check_keys(prefixes, asked["Prefix"])
-            return Page(keys, prefixes, _next(answer))
+            return KeyPage(keys, prefixes, _next(answer))
 
         try:
             return self._backoff.attempt(ask, is_boto_throttled, stop=stop)

@@ -25,7 +25,7 @@ from catalog_ext.metastore.storage.s3.keys import KEYS_PER_PAGE
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from catalog_ext.metastore.storage.s3.keys import Page
+    from catalog_ext.metastore.storage.s3.keys import KeyPage
     from catalog_ext.metastore.storage.store import Storage
 
 # Units listed before their size decides how the others are listed.
@@ -180,14 +180,14 @@ class S3Listing:
                 if page is not None:
                     yield from self._taken(unit, page)
 
-    def _ask(self, unit: _Unit, begin: str | None = None) -> Future[Page]:
+    def _ask(self, unit: _Unit, begin: str | None = None) -> Future[KeyPage]:
         return self._pool.submit(self._page, unit.directory, whole=unit.whole, begin=begin)
 
-    def _page(self, directory: str, *, whole: bool, begin: str | None) -> Page:
+    def _page(self, directory: str, *, whole: bool, begin: str | None) -> KeyPage:
         place = self._place(directory)
         return self._storage.keys_of(place).page(place, whole=whole, begin=begin, stop=self._stop)
 
-    def _taken(self, unit: _Unit, page: Page) -> Iterator[Listed]:
+    def _taken(self, unit: _Unit, page: KeyPage) -> Iterator[Listed]:
         """Yield the files of a page that are wanted, each directory's when it is over."""
         start = len(self._root.key) + 1 if self._root.key else 0
         unit.keys += len(page.keys)

@@ -14,8 +14,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.procedures.registry import find_procedure
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.repair_cases import register, write
 from tests.writes import insert
 

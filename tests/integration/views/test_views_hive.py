@@ -15,8 +15,7 @@ from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.integration.lake import rows
 from tests.servers.hive import HiveMetastore
 from tests.servers.hive_releases import RELEASE_3, Release, ReleaseMetastore

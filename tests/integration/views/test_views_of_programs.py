@@ -9,7 +9,7 @@ import pytest
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
-from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import ViewRequest
 from tests.integration.lake import local_lake
 
 if TYPE_CHECKING:

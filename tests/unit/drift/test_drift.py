@@ -17,8 +17,7 @@ from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.repair_cases import deny, local_catalog, register, write
 from tests.unit.index.test_deferred_deletes import delete
 

@@ -24,8 +24,7 @@ from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.sync import publishing
 from catalog_ext.sync.tables import TablesInMetastore, compare_tables, not_taken
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.tables.test_table_ddl import managed
 

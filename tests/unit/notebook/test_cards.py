@@ -15,8 +15,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.map_svg import COLOURS, SHADES
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.index_cases import create
 from tests.page_cases import catalog_with_everything, fill
 from tests.repair_cases import local_catalog

@@ -15,7 +15,7 @@ from IPython.core.formatters import DisplayFormatter
 
 from catalog_ext.context import RepairProgress
 from catalog_ext.notebook import cell_progress
-from catalog_ext.notebook.arrow_rows import shown_table
+from catalog_ext.notebook.rows import shown_table
 from tests.index_cases import create
 from tests.page_cases import catalog_with_everything, fill
 from tests.repair_cases import register, write

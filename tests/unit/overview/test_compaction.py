@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.overview.metastore_state import compacting_statement
+from catalog_ext.overview.table_state import compacting_statement
 
 if TYPE_CHECKING:
     from pathlib import Path

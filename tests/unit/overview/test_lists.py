@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from catalog_ext.cli.output import type_name
-from catalog_ext.overview.layout import Column, fit, record_lines, width_of, wrapped
+from catalog_ext.overview.layout import ListColumn, fit, record_lines, width_of, wrapped
 from catalog_ext.overview.list_table import list_text, print_list
 from tests.examples import examples
 
 _COLUMNS = (
-    Column("table"),
-    Column("files", right=True, rank=1),
-    Column("location", rank=3),
-    Column("why", wraps=True),
-    Column("owner", rank=2),
+    ListColumn("table"),
+    ListColumn("files", right=True, rank=1),
+    ListColumn("location", rank=3),
+    ListColumn("why", wraps=True),
+    ListColumn("owner", rank=2),
 )
 _NAME = st.text(st.sampled_from("abz_/=%.日本é-"), min_size=1, max_size=60)
 _WORDS = st.lists(_NAME, min_size=1, max_size=12).map(" ".join)

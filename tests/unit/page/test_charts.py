@@ -41,7 +41,7 @@ def test_a_line_goes_from_end_to_end(span: timedelta, greatest: int) -> None:
 
 @pytest.mark.parametrize("values", [[0.0], [1.0], [3.0, 0.0, 99_999.0], [float(n) for n in range(70)]])
 def test_columns_stand_beside_each_other(values: list[float]) -> None:
-    drawn = charts.columns("Files", [charts.Column(f"c{n % 3}", n, f"said {i}") for i, n in enumerate(values)])
+    drawn = charts.columns("Files", [charts.Bar(f"c{n % 3}", n, f"said {i}") for i, n in enumerate(values)])
     columns = re.findall(r'<rect x="([-\d.]+)" y="([-\d.]+)" width="([-\d.]+)" height="([-\d.]+)"[^>]*><title>', drawn)
     assert len(columns) == len(values)
     xs = [float(column[0]) for column in columns]

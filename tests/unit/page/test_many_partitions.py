@@ -11,7 +11,7 @@ import pytest
 
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.page.partition_map import read_map
+from catalog_ext.page.pages import read_map
 from tests.index_cases import create
 from tests.page_cases import looking_at
 from tests.repair_cases import local_catalog
@@ -89,7 +89,7 @@ def test_the_head_of_a_page_comes_before_the_rest_is_made(large: Catalog, monkey
             assert seen.wait(30)
             return read_map(*arguments)
 
-        monkeypatch.setattr("catalog_ext.page.views.read_map", waits)
+        monkeypatch.setattr("catalog_ext.page.pages.read_map", waits)
         connection = http.client.HTTPConnection(visitor.address, timeout=60)
         connection.request("GET", f"{TABLE}?m=mean", headers={"Cookie": kept})
         answer = connection.getresponse()

@@ -17,9 +17,8 @@ from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.formats import visible
-from catalog_ext.page.sections import FileSizes
-from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewViewPartition
+from catalog_ext.page.sections import FileSizePart
+from catalog_ext.views.views import NewViewPartition, ViewRequest
 from tests.index_cases import create
 from tests.page_cases import HOSTILE, catalog_with_everything, fill, looking_at
 from tests.repair_cases import local_catalog
@@ -361,7 +360,7 @@ def test_a_part_that_fails_does_not_take_the_others_with_it(
     def fails(*_: object) -> None:
         raise ZeroDivisionError("a detail that is for the log")
 
-    monkeypatch.setattr("catalog_ext.page.views.read_growth", fails)
+    monkeypatch.setattr("catalog_ext.page.pages.read_growth", fails)
     with looking_at(everything) as visitor:
         text = Read(visitor.page("/ui/table/sales/trips")).text
     assert "Growth ZeroDivisionError: see the service's log" in text
@@ -390,4 +389,4 @@ def test_a_view_has_a_page_without_files(catalog: Catalog) -> None:
     (0, 0, "0"), (0, 9, "0"), (1, 3652, "under 1"), (1, 3, "33"), (3651, 3652, "over 99"), (5, 5, "100"),
 ])  # fmt: skip
 def test_a_share_is_not_rounded_to_nothing_or_all(small: int, files: int, share: str) -> None:
-    assert FileSizes(Markup(), (), 2**25, small, 0, files, 1, ()).share == share
+    assert FileSizePart(Markup(), (), 2**25, small, 0, files, 1, ()).share == share

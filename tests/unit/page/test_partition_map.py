@@ -11,7 +11,7 @@ from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.overview.dates import Gap
-from catalog_ext.page.partition_map import chosen_keys, read_map
+from catalog_ext.page.pages import chosen_keys, read_map
 from catalog_ext.page.query import Query
 from tests.index_cases import create, data_files
 from tests.page_cases import fill

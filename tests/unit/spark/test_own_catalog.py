@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.conf.resolved import Settings
-from catalog_ext.spark.own_catalog import warn_of_own_catalog
+from catalog_ext.spark.submitted import warn_of_own_catalog
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses, hive_clauses
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableDefinition, TableType
-from catalog_ext.tables.named_format import NamedFormat
+from catalog_ext.tables.serde import NamedFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,20 +1,24 @@
-"""The state of a table in the metastore, as far as the index knows, and the statement that compacts a partition."""
+"""The sums of a table, its state in the metastore as far as the index knows, and the statement that compacts it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.tables import PartitionMode
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.model.types import quote_name, quote_text
 from catalog_ext.metastore.model.values import value_text
+from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
 
 if TYPE_CHECKING:
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.table_list import TableSummary
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -29,6 +33,19 @@ class DeliveryState:
 
     word: str
     detail: str
+
+
+def load_summary(index: Index, identifier: TableIdentifier) -> TableSummary:
+    """Return a table or view with its sums.
+
+    Raises:
+        TableNotFoundError: There is no table or view of that name.
+    """
+    found = index.views.load_relation(identifier)
+    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
+    if summary is None:
+        raise TableNotFoundError(f"The table {identifier} does not exist any more.")
+    return summary
 
 
 def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> DeliveryState:
@@ -48,12 +65,9 @@ def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> Del
 
 
 def compacting_statement(catalog: str, table: Table, partition: str) -> str:
-    """Return an INSERT OVERWRITE of a partition with its own rows.
+    """Return an INSERT OVERWRITE of a partition with its own rows; ``''`` is that of a table without partition columns.
 
-    Args:
-        catalog: The catalog's name in SQL.
-        table: The table.
-        partition: The partition's name; ``''`` for a table without partition columns.
+    ``catalog`` is the catalog's name in SQL.
     """
     of, keys = table.definition, table.definition.keys
     name = ".".join(quote_name(part) for part in (catalog, of.identifier.namespace, of.identifier.name))

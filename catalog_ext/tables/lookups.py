@@ -1,14 +1,16 @@
-"""Looks for the partitions that a statement names, and refuses one that names none."""
+"""Looks up what a statement names: refuses partitions that match nothing, suggests names of tables that are missing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.errors import CatalogExtError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.json import predicate_to_json
 from catalog_ext.metastore.predicates.partition_specs import ANY_VALUE
 from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, StringMatch
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -18,17 +20,11 @@ if TYPE_CHECKING:
 
 
 def require_match(index: Index, table: Table, predicate: Predicate, *, droppable: bool = False) -> None:
-    """Return if an unbound predicate is true for a partition.
-
-    Args:
-        index: Has the table's partitions.
-        table: The table.
-        predicate: Unbound.
-        droppable: Whether what it names is to be dropped.
+    """Return if an unbound predicate is true for a partition; ``droppable`` words the error for a statement that drops.
 
     Raises:
         PartitionNotFoundError: It is true for none.
-        InvalidPredicateError, InvalidValueError: It is none over the table's partition columns.
+        InvalidPredicateError, InvalidValueError: It does not fit the table's partition columns.
     """
     with index.partitions.all(table, bound_to(table, predicate)) as found:
         if not any(batch.num_rows for batch in found):
@@ -36,17 +32,13 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
 
 
 def require_matches(index: Index, table: Table, clauses: PartitionClauses, *, full_only: bool = False) -> None:
-    """Return if each clause that has a value names a partition. A clause without a value stands for all partitions.
+    """Return if each PARTITION clause that has a value names a partition. A clause without one stands for all.
 
-    Args:
-        index: Has the table's partitions.
-        table: The table.
-        clauses: The PARTITION clauses of a statement.
-        full_only: Whether a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
+    With ``full_only`` a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
 
     Raises:
-        PartitionNotFoundError: One names none.
-        InvalidPartitionSpecError, InvalidValueError: One does not fit the table's partition columns.
+        PartitionNotFoundError: A clause names none.
+        InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
     """
     for clause, condition in zip(clauses.clauses, clauses.conditions(table), strict=True):
         given = [comparison for comparison in clause if comparison.operator != ANY_VALUE]
@@ -68,3 +60,30 @@ def in_words(predicate: Predicate) -> str:
             return f"{column}{kind}{pattern}"
         case _:
             return f"with {predicate_to_json(predicate)}"
+
+
+def near_tables(index: Index, asked: str, most: int = 1) -> str:
+    """Return the question which tables or views are meant; nothing if none is near."""
+    names = (
+        f"{space}.{name}"
+        for space in index.namespaces.all()
+        for name in (*index.tables.all(space), *index.views.list_names(space))
+    )
+    return did_you_mean(asked, names, most)
+
+
+def near_namespaces(index: Index, asked: str) -> str:
+    """Return the question which namespace is meant; nothing if none is near."""
+    return did_you_mean(asked, index.namespaces.all())
+
+
+def asked_again(index: Index, error: CatalogExtError) -> CatalogExtError:
+    """Return the error, which of a table or a namespace that is not there asks for the one that is near."""
+    asked = next(iter(error.parameters.values()), "")
+    if type(error) is TableNotFoundError:
+        question = near_tables(index, asked)
+    elif type(error) is NamespaceNotFoundError:
+        question = near_namespaces(index, asked)
+    else:
+        return error
+    return type(error)(f"{error.message} {question.strip()}", error.parameters) if question else error

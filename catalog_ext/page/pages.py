@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
 from catalog_ext.metastore.index.read.partition_map import Unit
 from catalog_ext.metastore.index.read.table_list import Pending, TableOrder
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.views import View
-from catalog_ext.overview.map_layout import MEASURES, Measure
-from catalog_ext.overview.metastore_state import metastore_state
-from catalog_ext.page.partition_map import chosen_keys, read_map, weight
+from catalog_ext.overview import partition_map
+from catalog_ext.overview.map_layout import MEASURES, Choice, Measure, keys_by_name
+from catalog_ext.overview.table_state import load_summary, metastore_state
 from catalog_ext.page.sections import (
     SMALL,
     SMALL_CHOICES,
@@ -20,10 +20,10 @@ from catalog_ext.page.sections import (
     Kept,
     is_view,
     position_of,
+    read_drift,
     read_events,
     read_file_sizes,
     read_growth,
-    read_sides,
 )
 from catalog_ext.writes.status import status_entries
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.index.read.overviews import Overviews
     from catalog_ext.metastore.index.read.table_list import TableSummary
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
-    from catalog_ext.overview.partition_map import PartitionMap
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.overview.partition_map import MapHead, PartitionMap
     from catalog_ext.page.query import Query
 
 logger = logging.getLogger(__name__)
@@ -44,9 +46,13 @@ Part = tuple[str, dict[str, Any]]
 
 _PAGE = 100
 _MOST_ENTRIES = 100
+_LINKED, _LONGEST_LINK = 300, 2000
+"""Characters of a condition that is linked to, and of a link with all that is chosen besides: a page has hundreds."""
+
+_POSITIONS = ("xa", "xto", "ya", "yto")
 
 
-class Views:
+class Pages:
     """The pages of a catalog; each gives its parts one by one, the first before the last is made."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -93,10 +99,10 @@ class Views:
         """Yield a table's page.
 
         Raises:
-            TableNotFoundError: There is none.
+            TableNotFoundError: There is no such table.
             InvalidInputError: The address asks for what there is not.
         """
-        summary = self._summary(TableIdentifier(path["namespace"].lower(), path["name"].lower()))
+        summary = load_summary(self._catalog.index, TableIdentifier(path["namespace"].lower(), path["name"].lower()))
         now_ms = self._catalog.index.now_ms()
         below, before = query.number("small", SMALL), position_of(query.text("before"))
         if below not in SMALL_CHOICES:
@@ -119,7 +125,7 @@ class Views:
         )) | {"before": before, "growth": self._growth(of, now_ms)})  # fmt: skip
         yield self._part("activity.html", "Under way and pending", lambda: self._under_way(of, now_ms))
         yield self._part(
-            "drift.html", "Drift", lambda: {"sides": read_sides(self._overviews, summary, now_ms), "table": of}
+            "drift.html", "Drift", lambda: {"sides": read_drift(self._overviews, summary, now_ms), "table": of}
         )
         if not is_view(of):
             yield self._part("files.html", "File sizes", lambda: {
@@ -131,13 +137,6 @@ class Views:
                 "choices": SMALL_CHOICES,
             })  # fmt: skip
         yield "foot.html", {}
-
-    def _summary(self, name: TableIdentifier) -> TableSummary:
-        found = self._catalog.index.views.load_relation(name)
-        summary = self._overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
-        if summary is None:
-            raise TableNotFoundError(f"The table {name} does not exist any more.")
-        return summary
 
     def _growth(self, table: Table, now_ms: int) -> Growth | None:
         kept = ("growth", table.table_id, table.version)
@@ -179,3 +178,62 @@ class Views:
         except Exception as error:
             logger.exception("The part %s of a page failed unexpectedly", title)
             return "failed_part.html", {"part": title, "message": f"{type(error).__name__}: see the service's log"}
+
+
+def weight(of: PartitionMap | None) -> int:
+    """Return the number of places of a map: they take its memory."""
+    return 1 if of is None else 1 + sum(len(places) for _, places in of.rows)
+
+
+def chosen_keys(table: Table, query: Query) -> tuple[Key, ...]:
+    """Return the one or two keys of the map: those in the address, else the first two.
+
+    Raises:
+        InvalidInputError: The table has no such key.
+    """
+    by_name = keys_by_name(table)
+    for name in ("x", "y"):
+        if query.text(name) not in ("", "-", *by_name):
+            raise InvalidInputError(
+                f"{name} is {query.text(name)[:80]!r} in the page's address; the table's keys are {', '.join(by_name)}."
+            )
+    across = by_name.get(query.text("x")) or next(iter(by_name.values()), None)
+    if across is None:
+        return ()
+    other = next((key for key in by_name.values() if key != across), None)
+    down = by_name.get(query.text("y")) if query.text("y") else other
+    return (across,) if down is None or down == across else (across, down)
+
+
+def read_map(
+    overviews: Overviews, table: Table, predicate: Predicate | None, keys: Sequence[Key], query: Query, now_ms: int
+) -> PartitionMap | None:
+    """Return the map of the address; None without keys that have a column of their own in the index.
+
+    Raises:
+        InvalidInputError: The address names a date or a choice that does not exist.
+        InvalidPredicateError: The index cannot decide the condition by itself.
+    """
+    positions = {name: query.text(name) for name in _POSITIONS if query.text(name)}
+    choice = Choice(query.choice("m", Measure, Measure.BYTES), query.choice("unit", Unit, Unit.DAY), positions)
+    found = partition_map.read_map(overviews, table, predicate, keys, choice, now_ms)
+    return None if found is None else _linked(found, query)
+
+
+def _linked(of: PartitionMap, query: Query) -> PartitionMap:
+    """Return the map with the addresses of its heads and of the maps around it."""
+    return replace(
+        of, columns=tuple(_head(head, query) for head in of.columns),
+        rows=tuple((_head(head, query), places) for head, places in of.rows),
+        steps=tuple(replace(step, href=query.but(**{step.position: step.value})) for step in of.steps),
+        undated=tuple(_head(head, query) for head in of.undated),
+    )  # fmt: skip
+
+
+def _head(head: MapHead, query: Query) -> MapHead:
+    before, condition = query.text("where"), head.condition
+    wanted = f"({before}) AND {condition}" if before else condition
+    if wanted is None or len(wanted) > _LINKED:
+        return head
+    href = query.but(where=wanted, xa=None, ya=None)
+    return replace(head, href=href) if len(href) <= _LONGEST_LINK else head
