@@ -28,10 +28,9 @@ from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.runtime.processes import runs
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore_sync.client import connect
+from catalog_ext.metastore_sync.connection import REPLACED, connect
 from catalog_ext.metastore_sync.home import is_another, look_home
 from catalog_ext.metastore_sync.index_counter import IndexCounter
-from catalog_ext.metastore_sync.known_metastore import REPLACED
 from catalog_ext.metastore_sync.warehouse_mark import read_mark, shared
 from catalog_ext.spark.storage import hadoop_version
 from catalog_ext.sync.tables import compare_tables

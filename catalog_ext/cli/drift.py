@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.cli.listing import Shape
     from catalog_ext.drift.difference import Difference
-    from catalog_ext.drift.planned import Mended
+    from catalog_ext.drift.from_metastore import Mended
 
 _DIFFERENCES = (
     ListColumn("table"), ListColumn("kind"), ListColumn("subject"),

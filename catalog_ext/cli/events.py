@@ -168,7 +168,7 @@ def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
 
 
 def _print(outcome: EventsOutcome, as_json: bool) -> None:
-    from catalog_ext.events.outcome_json import outcome_json
+    from catalog_ext.events.store_events import outcome_json
 
     if as_json:
         echo_json(outcome_json(outcome))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+    from catalog_ext.following.doubts import FollowOutcome, TableOutcome
 
 _WAITING_PAUSE_S = 5.0
 _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renamed": "renamed"}
@@ -104,8 +104,7 @@ def _preview(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) 
 
 
 def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:
-    from catalog_ext.following.background import pause_s
-    from catalog_ext.following.follower import WAITING
+    from catalog_ext.following.follower import WAITING, pause_s
 
     interval_s = follow_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
     _note(f"following {catalog.metastore.uri()}, every {interval_s:g} s; Ctrl-C ends it")
@@ -165,8 +164,8 @@ def _print_news(outcome: FollowOutcome, as_json: bool) -> None:
 
 
 def _print(outcome: FollowOutcome, as_json: bool, time_of_day: str = "") -> None:
+    from catalog_ext.following.doubts import outcome_json
     from catalog_ext.following.follower import WAITING
-    from catalog_ext.following.outcomes import outcome_json
 
     if as_json:
         echo_json(outcome_json(outcome))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.drift.difference import MISSING, Difference, DriftKind
-from catalog_ext.drift.evidence import changed_in_metastore
+from catalog_ext.drift.difference import MISSING, Difference, DriftKind, changed_in_metastore
 from catalog_ext.metastore.errors import UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.conversion import (
     column_key,

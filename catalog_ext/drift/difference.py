@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS
+from catalog_ext.metastore.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Partition, Table
+
 
 MISSING = "missing"
 """What a side has that lacks what it could have; None is a side that has no say in the matter."""
@@ -101,3 +111,122 @@ def not_compared(
     return Difference(
         table, DriftKind.NOT_COMPARED, subject, store, index, metastore, evidence=why, unavailable=unavailable
     )
+
+
+_WHAT = {Side.STORE: "newest file", Side.INDEX: "last commit", Side.METASTORE: "changed in the metastore"}
+_METASTORE_TIMES = ("transient_lastDdlTime", "last_modified_time")
+
+
+class ChangeTime(NamedTuple):
+    """When a side changed something, and by what that is known.
+
+    Attributes:
+        at_s: Seconds since 1970: the metastore keeps no parts of them.
+        source: By what that is known besides the side; empty for nothing.
+    """
+
+    side: Side
+    at_s: int
+    source: str
+
+    def __str__(self) -> str:
+        shown = datetime.fromtimestamp(self.at_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{_WHAT[self.side]}: {shown} UTC" + (f" ({self.source})" if self.source else "")
+
+
+class NewerSide(NamedTuple):
+    """Who changed last (None: nothing says so), and by what that is known."""
+
+    newer: Side | None
+    evidence: str
+
+
+def changed_in_metastore(parameters: Mapping[str, str]) -> ChangeTime | None:
+    """Return when a metastore's object was changed, by its parameters; None where they do not say."""
+    found = [(int(parameters[n]), n) for n in _METASTORE_TIMES if parameters.get(n, "").isdecimal()]
+    return ChangeTime(Side.METASTORE, *max(found)) if found and max(found)[0] else None
+
+
+def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
+    """Return when the newest of some files was written; None where there is none."""
+    return None if not modified_ms else ChangeTime(Side.STORE, modified_ms // 1000, "")
+
+
+def later(*times: ChangeTime | None) -> NewerSide:
+    """Return which of the sides that have all of what differs changed it last."""
+    known = sorted((each for each in times if each is not None), key=lambda each: each.at_s, reverse=True)
+    evidence = " · ".join(map(str, known))
+    if len(known) < 2 or known[0].at_s == known[1].at_s:
+        return NewerSide(None, evidence)
+    return NewerSide(known[0].side, evidence)
+
+
+class IndexTimes:
+    """When the index committed the versions of a table.
+
+    Args:
+        index: The index.
+        table: The table, at the version with which the others are compared.
+    """
+
+    def __init__(self, index: Index, table: Table) -> None:
+        self._index = index
+        self._table = table
+        self._times: dict[int, int] = {}
+        self._read([table.version])
+
+    def _read(self, versions: Sequence[int]) -> None:
+        unknown = set(versions) - self._times.keys()
+        if unknown:
+            self._times = self._times if len(self._times) < 10_000 else {}
+            self._times |= self._index.history.version_times(self._table.table_id, unknown | {self._table.version})
+
+    def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, ChangeTime]:
+        """Return when each partition became what it is; those of forgotten versions are left out."""
+        self._read([p.begin_version for p in partitions])
+        times = ((p.name, self._of_version(p.begin_version)) for p in partitions)
+        return {name: each for name, each in times if each is not None}
+
+    def _of_version(self, version: int) -> ChangeTime | None:
+        at_ms = self._times.get(version)
+        return None if at_ms is None else ChangeTime(Side.INDEX, at_ms // 1000, f"version {version}")
+
+    def after_all(self, changed_at: ChangeTime | None) -> NewerSide:
+        """Return whether something that the index lacks came after the index's last commit.
+
+        A commit that dropped it leaves no time of its own: if the last commit is later, nothing says which side is
+        right.
+        """
+        last = self._of_version(self._table.version)
+        if changed_at is None or last is None:
+            return NewerSide(None, "" if changed_at is None else str(changed_at))
+        words = f"{changed_at} · {last}"
+        if changed_at.at_s > last.at_s:
+            return NewerSide(changed_at.side, words)
+        return NewerSide(None, f"{words} → nothing says which side is right")
+
+
+HAS_IT = "has it"
+NOT_KNOWN = "not known"
+
+
+def files_words(files: int, size: int, rows: int | None = None) -> str:
+    """Return ``2 files, 1,204 bytes, 10 rows``; without the rows where they were not counted."""
+    words = f"{counted(files, 'file')}, {counted(size, 'byte')}"
+    return words if rows is None else f"{words}, {counted(rows, 'row')}"
+
+
+def index_words(partition: Partition | None) -> str:
+    """Return what the index has of a partition."""
+    if partition is None:
+        return MISSING
+    words = files_words(partition.files, partition.bytes, partition.rows)
+    return words if partition.location is None else f"{words} at {partition.location}"
+
+
+def statistics_words(parameters: Mapping[str, str]) -> str:
+    """Return what parameters say of the files: of the metastore, and of the index as it sends them there."""
+    numbers = [int(parameters[n]) if parameters.get(n, "").isdecimal() else None for n in (FILES, BYTES, ROWS)]
+    nouns = zip(numbers, ("file", "byte", "row"), strict=True)
+    words = [counted(number, noun) for number, noun in nouns if number is not None]
+    return ", ".join(words) or HAS_IT

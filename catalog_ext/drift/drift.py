@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
-from catalog_ext.drift.evidence import HAS_IT, changed_in_metastore
+from catalog_ext.drift.difference import (
+    HAS_IT,
+    MISSING,
+    Difference,
+    DriftKind,
+    Side,
+    changed_in_metastore,
+    not_compared,
+)
 from catalog_ext.drift.table_drift import TableDrift, marked, missing_in_metastore, pending_one
 from catalog_ext.metastore.errors import (
     CatalogExtError,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import Side
-from catalog_ext.drift.from_metastore import MendFromMetastore
-from catalog_ext.drift.planned import DROP, Mended, left_alone
+from catalog_ext.drift.from_metastore import DROP, Mended, MendFromMetastore, left_alone
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where

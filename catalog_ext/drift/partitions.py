@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.drift.difference import MISSING, Difference, DriftKind, not_compared
-from catalog_ext.drift.evidence import (
+from catalog_ext.drift.difference import (
+    MISSING,
     NOT_KNOWN,
     ChangeTime,
+    Difference,
+    DriftKind,
     NewerSide,
     changed_in_metastore,
     changed_in_store,
     files_words,
     index_words,
     later,
+    not_compared,
     statistics_words,
-    store_words,
 )
-from catalog_ext.drift.store_side import CHANGE, DROP
+from catalog_ext.drift.store_side import CHANGE, DROP, store_words
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors, Reading
 from catalog_ext.metastore.hive.outbox.compare import ComparedPartition, compared, statistics_contradict
@@ -28,7 +30,7 @@ from catalog_ext.scan.equivalent_names import key_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from catalog_ext.drift.evidence import IndexTimes
+    from catalog_ext.drift.difference import IndexTimes
     from catalog_ext.drift.store_side import StoreFinding, StoreSide
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore

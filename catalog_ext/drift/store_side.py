@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.drift.difference import not_compared
+from catalog_ext.drift.difference import MISSING, files_words, not_compared
 from catalog_ext.repair.report import COMPARED_LATER, MOVING, REPAIR_AGAIN, UNKNOWN_RELOCATION
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.observe import INCOMPLETE
@@ -99,3 +99,19 @@ class StoreSide:
         for path, reason in self._scratch.rows("SELECT path, reason FROM entries WHERE action = 'skip' ORDER BY seq"):
             if reason in _UNSEEN or reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN):
                 yield not_compared(table, reason, path)
+
+
+def store_words(finding: StoreFinding | None, index: str) -> str:
+    """Return what the store has of a partition that the index knows.
+
+    Args:
+        finding: In what it differs from the index; None where it does not.
+        index: What the index has.
+    """
+    if finding is None:
+        return index
+    if finding.action == DROP:
+        return MISSING
+    if finding.action == CHANGE:
+        return f"other files: {files_words(finding.files, finding.bytes)} differ"
+    return files_words(finding.files, finding.bytes)

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.display import shown_progress
 from catalog_ext.drift.definitions import DefinitionComparison
-from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
-from catalog_ext.drift.evidence import HAS_IT, IndexTimes, NewerSide, changed_in_metastore, later, statistics_words
+from catalog_ext.drift.difference import (
+    HAS_IT,
+    MISSING,
+    Difference,
+    DriftKind,
+    IndexTimes,
+    NewerSide,
+    Side,
+    changed_in_metastore,
+    later,
+    not_compared,
+    statistics_words,
+)
 from catalog_ext.drift.partitions import MetastoreNames, PartitionComparison
 from catalog_ext.drift.store_side import StoreSide
 from catalog_ext.metastore.errors import (

@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.events.doubts import doubtful, tables_of
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
@@ -198,3 +198,24 @@ class Sequencers:
                     self._last.move_to_end(event.uri)
             while len(self._last) > _REMEMBERED:
                 self._last.popitem(last=False)
+
+
+def outcome_json(outcome: EventsOutcome) -> dict[str, Any]:
+    """Return the fields of ``events/put`` (``docs/spec/service.md``)."""
+    return {
+        "events": outcome.events,
+        "ignored": outcome.ignored,
+        "left": len(outcome.left),
+        "tables": [
+            {
+                "table": each.table,
+                "looked_at": each.looked_at,
+                "added": each.added,
+                "dropped": each.dropped,
+                "changed": each.changed,
+                "version": each.version,
+                "error": each.error.message if isinstance(each.error, CatalogExtError) else each.error,
+            }
+            for each in outcome.tables
+        ],
+    }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
-    from catalog_ext.following.outcomes import TableOutcome
+    from catalog_ext.following.doubts import TableOutcome
     from catalog_ext.metastore.hive.mapping.descriptors import Reading
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore

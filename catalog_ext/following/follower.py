@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import follow_keys
 from catalog_ext.following.comparison import LookedAt
-from catalog_ext.following.outcomes import FollowOutcome
+from catalog_ext.following.doubts import FollowOutcome
 from catalog_ext.following.run import FollowRun
 from catalog_ext.following.tables import ALL
 from catalog_ext.metastore.errors import (
@@ -22,10 +23,10 @@ from catalog_ext.metastore.errors import (
     InvalidInputError,
 )
 from catalog_ext.metastore.runtime.processes import this_process
-from catalog_ext.metastore.runtime.wording import did_you_mean
+from catalog_ext.metastore.runtime.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from typing_extensions import Self
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.hive_import import HiveImport
     from catalog_ext.tables.removal import TableRemoval
+
 
 logger = logging.getLogger(__name__)
 
@@ -204,3 +206,64 @@ class FollowerLease:
                     return
             except CatalogExtError as error:
                 logger.warning("The lease of the follower could not be renewed: %s", error.message)
+
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE_S = 60.0
+
+
+def pause_s(interval_s: float, failures: int) -> float:
+    """Return the seconds to wait after so many failures in a row."""
+    return min(interval_s * float(2 ** min(failures, 20)), LONGEST_PAUSE_S)
+
+
+class BackgroundFollowing:
+    """A look at the metastore at each call, unless it has just failed.
+
+    Args:
+        follower: Looks.
+        interval_s: Seconds between two calls.
+        databases: Those whose new tables are imported; None for the setting ``follow.databases``.
+        clock: Returns the time, in seconds.
+    """
+
+    def __init__(
+        self, follower: Follower, interval_s: float, databases: Collection[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._follower = follower
+        self._databases = databases
+        self._interval_s = interval_s
+        self._clock = clock
+        self._failures = 0
+        self._last: str | None = None
+        self._not_before = 0.0
+
+    def __call__(self) -> None:
+        """Look, if it is time."""
+        if self._clock() < self._not_before:
+            return
+        try:
+            outcome = self._follower.look(self._databases)
+        except CatalogExtError as error:
+            self._failures += 1
+            self._not_before = self._clock() + pause_s(self._interval_s, self._failures)
+            if error.message != self._last:
+                logger.warning("The metastore is not followed for now: %s", error.message)
+            self._last = error.message
+            return
+        if self._last is not None:
+            logger.info("The metastore is followed again.")
+        self._failures, self._last = 0, None
+        for each in outcome.tables:
+            if each.says_something:
+                counts = ", ".join(
+                    f"{counted(n, 'partition')} {what}"
+                    for what, n in (("added", each.added), ("dropped", each.dropped), ("changed", each.changed))
+                    if n
+                )
+                logger.info(
+                    "Table %s: %s%s%s", each.table, each.action, f", {counts}" if counts else "",
+                    "" if each.error is None else f": {each.error}",
+                )  # fmt: skip

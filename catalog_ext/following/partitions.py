@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.following.doubts import PartitionDoubt
-    from catalog_ext.following.outcomes import TableOutcome
+    from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table

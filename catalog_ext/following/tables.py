@@ -13,14 +13,15 @@ from catalog_ext.following.definitions import (
     all_of,
     changed_since,
     check_keys,
+    check_partitions,
+    check_version,
     followed_definition,
+    not_followed,
     written_definition,
 )
-from catalog_ext.following.doubts import PartitionDoubt
+from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
 from catalog_ext.following.names import NewNames
-from catalog_ext.following.outcomes import TableOutcome
 from catalog_ext.following.partitions import PartitionFollowing
-from catalog_ext.following.storage import check_partitions, check_version, not_followed
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,

@@ -21,7 +21,7 @@ from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables.incarnations import RESTORING
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore_sync.client import connect
+from catalog_ext.metastore_sync.connection import connect
 from catalog_ext.metastore_sync.counter_file import COUNTER_FILE, COUNTER_ID, COUNTER_WRITTEN
 from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.warehouse_mark import rewrite_mark

@@ -15,7 +15,7 @@ import uvicorn
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.follow_keys import FOLLOW, FOLLOW_INTERVAL
 from catalog_ext.conf.service_keys import PAGE
-from catalog_ext.following.background import BackgroundFollowing
+from catalog_ext.following.follower import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.page.mount import WithPage
 from catalog_ext.page.query import ROOT

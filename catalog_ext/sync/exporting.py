@@ -24,7 +24,7 @@ from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris
 from catalog_ext.metastore.model.identifiers import TablePattern, no_table_matches
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore_sync.client import connect
+from catalog_ext.metastore_sync.connection import connect
 from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
 from catalog_ext.sync.exported_table import MADE, ExportedRelation
 from catalog_ext.sync.tables import relations, table_of

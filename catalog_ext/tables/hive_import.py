@@ -31,8 +31,8 @@ from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.repair.batches import partitions_to_leave
 from catalog_ext.repair.in_flight_writes import InFlightWrites
-from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_listing import list_locations
 from catalog_ext.scan.observe import StoreObserver

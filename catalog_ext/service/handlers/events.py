@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.events.notifications import events_of
-from catalog_ext.events.outcome_json import outcome_json
+from catalog_ext.events.store_events import outcome_json
 from catalog_ext.metastore.errors import CatalogExtError, StorageUnavailableError
 
 if TYPE_CHECKING:

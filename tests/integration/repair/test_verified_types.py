@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.repair.verification import unreadable_reason
 from catalog_ext.tables.schema.columnar import read_parquet_fields
 
 if TYPE_CHECKING:

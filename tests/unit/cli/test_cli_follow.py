@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.following.background import BackgroundFollowing
+from catalog_ext.following.follower import BackgroundFollowing
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.model.identifiers import TableIdentifier

@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.metastore.hive.thrift import gssapi
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.principals import Kerberos
-from catalog_ext.metastore_sync import client
+from catalog_ext.metastore_sync import connection as client
 from tests.servers.certificates import Authority
 
 if TYPE_CHECKING:

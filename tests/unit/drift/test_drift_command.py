@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.drift.planned import WHY_DROPPED
+from catalog_ext.drift.from_metastore import WHY_DROPPED
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.procedures.registry import find_procedure
 from tests.repair_cases import indexed, write

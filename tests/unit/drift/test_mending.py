@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.drift.planned import Mended
+    from catalog_ext.drift.from_metastore import Mended
     from tests.fakes_metastore import FakeMetastore
 
 

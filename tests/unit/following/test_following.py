@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+    from catalog_ext.following.doubts import FollowOutcome, TableOutcome
 
 PARQUET = HiveStorage(
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",

@@ -36,7 +36,7 @@ from catalog_ext.metastore.index.database.database import Database
 from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
+from catalog_ext.metastore_sync.sync import DeliveryRetry
 from catalog_ext.sync.pending import pending_for
 from tests.examples import examples
 from tests.fakes_metastore_log import LoggingMetastore
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.outcomes import FollowOutcome
+    from catalog_ext.following.doubts import FollowOutcome
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
 

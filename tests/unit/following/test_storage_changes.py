@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.following.storage import check_partitions
+from catalog_ext.following.definitions import check_partitions
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY
 from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartition, HiveStorage, HiveTable

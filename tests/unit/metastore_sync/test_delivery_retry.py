@@ -8,8 +8,8 @@ import pytest
 
 from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
-from catalog_ext.metastore_sync import delivery_retry as redelivery
-from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
+from catalog_ext.metastore_sync import sync as redelivery
+from catalog_ext.metastore_sync.sync import DeliveryRetry
 
 
 class Metastore:

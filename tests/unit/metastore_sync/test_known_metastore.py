@@ -22,8 +22,8 @@ from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.transactions.reports import VacuumAction
+from catalog_ext.metastore_sync.connection import KnownMetastore
 from catalog_ext.metastore_sync.home import take_on
-from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import empty_index, local_index
 from tests.repair_cases import local_catalog

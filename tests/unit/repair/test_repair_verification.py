@@ -25,9 +25,8 @@ from catalog_ext.metastore.storage import locations
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.repair import verification
-from catalog_ext.repair.file_checks import unfitting_header, unreadable_reason
 from catalog_ext.repair.options import RepairMode
-from catalog_ext.repair.verification import Verification
+from catalog_ext.repair.verification import Verification, unfitting_header, unreadable_reason
 from catalog_ext.scan import scratch as scratches
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.locations import TableOverlapWarning

@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.repair.verification import unreadable_reason
 from catalog_ext.scan.parquet_footer import map_keys
 from catalog_ext.tables.schema.merge import TypeConflictError, loosen, widen
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
