@@ -208,12 +208,9 @@ class _Application:
             raise self._conflict(name, f"version {version} changed it")
 
     def _check(
-        self,
-        drops: Sequence[DropPartition],
-        replaced: Sequence[ReplaceFiles],
-        adds: Sequence[AddPartition],
+        self, drops: Sequence[DropPartition], replaced: Sequence[ReplaceFiles], adds: Sequence[AddPartition],
         known: Mapping[str, Partition],
-    ) -> None:
+    ) -> None:  # fmt: skip
         dropped = {c.name for c in drops}
         for name in (*dropped, *(c.name for c in replaced)):
             if name not in known:

@@ -111,12 +111,8 @@ class PartitionCommand:
         self._check_locations({p.name: p.location for p in wanted if p.location is not None})
         self._require_unclaimed({p.name: (p.location, command.found.get(p.name, ())) for p in wanted})
         adds = [
-            AddPartition(
-                partition.name,
-                command.found.get(partition.name, ()),
-                rules.own_location(self._table, partition.name, partition.location),
-            )
-            for partition in wanted
+            AddPartition(p.name, command.found.get(p.name, ()), rules.own_location(self._table, p.name, p.location))
+            for p in wanted
         ]
         self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 

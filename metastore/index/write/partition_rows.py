@@ -85,13 +85,9 @@ class LivingPartitions:
             if limit is None:
                 return list(matching(connection, table, predicate))
             statement, exact = _matching_statement(connection, table, predicate, PARTITION)
-            evaluator = Evaluator(predicate, table.definition.keys)
             streamed = {"yield_per": min(limit, _STREAMED_AT_ONCE)}
             with connection.execute(statement.limit(limit) if exact else statement, execution_options=streamed) as rows:
-                keys = table.definition.keys
-                found = map(partition_of, rows)
-                matched = (p for p in found if exact or evaluator.matches(typed_values(p.name, keys)))
-                return list(islice(matched, limit))
+                return list(islice(_matched(rows, table, predicate, exact=exact), limit))
 
     def files(self, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
         """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
@@ -258,20 +254,19 @@ def matching(
 ) -> Iterator[Partition]:
     """Yield the partitions that a predicate is true for: the living ones, or those that a clause chooses."""
     statement, exact = _matching_statement(connection, table, predicate, PARTITION, clause)
-    keys = table.definition.keys
-    evaluator = Evaluator(predicate, keys)
     # Read to its end before the first is yielded: MySQL has no second statement before that.
-    found = [partition_of(row) for row in connection.execute(statement)]
-    yield from (p for p in found if exact or evaluator.matches(typed_values(p.name, keys)))
+    yield from _matched(connection.execute(statement).all(), table, predicate, exact=exact)
+
+
+def _matched(rows: Iterable[sa.Row[Any]], table: Table, predicate: Predicate, *, exact: bool) -> Iterator[Partition]:
+    evaluator, keys = Evaluator(predicate, table.definition.keys), table.definition.keys
+    return (p for p in map(partition_of, rows) if exact or evaluator.matches(typed_values(p.name, keys)))
 
 
 def _matching_statement(
-    connection: sa.Connection,
-    table: Table,
-    predicate: Predicate,
-    columns: Iterable[sa.Column[Any]],
+    connection: sa.Connection, table: Table, predicate: Predicate, columns: Iterable[sa.Column[Any]],
     clause: sa.ColumnElement[bool] | None = None,
-) -> tuple[sa.Select[Any], bool]:
+) -> tuple[sa.Select[Any], bool]:  # fmt: skip
     """Return the query of ``matching``, and whether all that it finds match."""
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:

@@ -117,12 +117,9 @@ _FORGOTTEN = Prepared(
 
 
 def require_unclaimed(
-    connection: sa.Connection,
-    table: Table,
-    added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
-    transaction_id: str = "",
-    listed_at_ms: int | None = None,
-) -> None:
+    connection: sa.Connection, table: Table, added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
+    transaction_id: str = "", listed_at_ms: int | None = None,
+) -> None:  # fmt: skip
     """Return if no transaction is deleting or moving a file that is registered, or may have since it was listed.
 
     The arguments are those of ``reservation_checks.require_registrable``.

@@ -131,13 +131,9 @@ def add_files(
 
 
 def add_documents(
-    connection: sa.Connection,
-    transaction_id: str,
-    documents: Iterable[tuple[int, str]],
-    *,
-    removal: bool,
+    connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool,
     none_before: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Append rows (count and JSON text) to ``transaction_files``; the first ones, where there are ``none_before``."""
     last: int | None = None
     if not none_before:

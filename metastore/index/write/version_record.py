@@ -105,23 +105,17 @@ def _publish_successors(applier: Applier) -> None:
 def _log_kept_back(applier: Applier) -> None:
     logger.warning(
         "Hive engines do not see %d new partitions of table %s, the first %r: the metastore cannot hold them, "
-        "or has another directory of the same values. INSERT OVERWRITE of such a partition brings both "
-        "together.",
-        len(applier.kept_back),
-        applier.table.identifier,
-        applier.kept_back[0],
-    )
+        "or has another directory of the same values. INSERT OVERWRITE of such a partition brings both together.",
+        len(applier.kept_back), applier.table.identifier, applier.kept_back[0],
+    )  # fmt: skip
 
 
 def _log_carried(applier: Applier, operation: str) -> None:
     logger.warning(
         "The %s of table %s keeps files in %d partitions, the first %r: another engine wrote them, and a repair or "
         "the follower registered them, after the statement was checked. They are in the table.",
-        operation,
-        applier.table.identifier,
-        len(applier.carried),
-        applier.carried[0],
-    )
+        operation, applier.table.identifier, len(applier.carried), applier.carried[0],
+    )  # fmt: skip
 
 
 def _has_unpublished(connection: sa.Connection, table: Table) -> bool:

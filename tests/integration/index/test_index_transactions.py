@@ -197,6 +197,16 @@ def test_a_table_is_created_and_replaced_with_its_files(index: Index, table: Tab
         assert index.outbox.done(message.outbox_id, "test")
 
 
+def test_waiting_files_are_read_page_by_page(index: Index, table: Table) -> None:
+    numbers = range(45)
+    for version, some in enumerate((numbers[:30], numbers[15:]), start=1):
+        waiting = tuple(names(*some))
+        finish(index, begin(index, table, plan(table, waiting=waiting), *waiting, app_id="pages", app_version=version))
+    found = [(w.partition, w.transaction_id) for w in index.waiting_files.all(table.table_id)]
+    assert len(found) == len(set(found)) == 60
+    assert {name for name, _ in found} == set(names(*numbers))
+
+
 def test_waiting_files_and_thousands_of_staged_ones(index: Index, table: Table) -> None:
     first = begin(index, table, plan(table, waiting=tuple(names(1))), app_id="q", app_version=1)
     files = staged(first.transaction_id, *names(1, 2), each=700)
