@@ -14,7 +14,7 @@ from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note, one_line
-from catalog_ext.conf import follow_keys
+from catalog_ext.conf import metastore_keys
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview.formats import moment
@@ -59,7 +59,7 @@ def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: b
     catalog-ext follow --once --json
     catalog-ext follow --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
-    chosen = None if databases is None else follow_keys.FOLLOW_DATABASES.value_of(databases)
+    chosen = None if databases is None else metastore_keys.FOLLOW_DATABASES.value_of(databases)
     with invocation.catalog(at_once=True) as catalog, _told_once():
         if dry_run:
             return _preview(catalog, chosen, as_json)
@@ -106,7 +106,7 @@ def _preview(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) 
 def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:
     from catalog_ext.following.follower import WAITING, pause_s
 
-    interval_s = follow_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
+    interval_s = metastore_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
     _note(f"following {catalog.metastore.uri()}, every {interval_s:g} s; Ctrl-C ends it")
     trouble: str | None = None
     failures = 0

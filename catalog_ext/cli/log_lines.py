@@ -12,7 +12,7 @@ from catalog_ext.metastore.runtime.tracing import current_traceparent
 from catalog_ext.overview.formats import visible
 
 if TYPE_CHECKING:
-    from catalog_ext.conf.service_keys import LogFormat
+    from catalog_ext.conf.keys import LogFormat
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SERVERS = ("uvicorn", "uvicorn.error", "py.warnings")

@@ -18,8 +18,9 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.log_lines import write_log
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
-from catalog_ext.conf.follow_keys import FOLLOW_DATABASES
-from catalog_ext.conf.service_keys import LOG_FORMAT, READ_TOKEN_FILE, LogFormat, allowed_locations
+from catalog_ext.conf.keys import LOG_FORMAT, LogFormat
+from catalog_ext.conf.metastore_keys import FOLLOW_DATABASES
+from catalog_ext.conf.service_keys import READ_TOKEN_FILE, allowed_locations
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
 from catalog_ext.service.addresses import authority, is_loopback, is_wildcard

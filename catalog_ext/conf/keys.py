@@ -2,36 +2,33 @@
 
 Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > Spark's
 own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
-made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
-streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``, those of the connection to
-the metastore in ``metastore_keys``, those of following in ``follow_keys``, those of Hive's locks in ``lock_keys``,
-those of a service, its page and its log in ``service_keys``.
+made from this module (``python -m docs.tools.reference``). The settings of writes and of Hive's locks are in
+``write_keys``, of streams and of strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to the metastore and of following in ``metastore_keys``, of a service in ``service_keys``.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
 from catalog_ext.conf.format_options import OF_SPARK
-from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
-from catalog_ext.conf.service_keys import LOG_SETTINGS, PAGE_SETTINGS, SERVICE_SETTINGS
+from catalog_ext.conf.service_keys import SERVICE_SETTINGS
 from catalog_ext.conf.setting import (
     NUMBER,
+    TEXT,
     TIME,
+    TRUE_OR_FALSE,
+    Form,
     Scope,
     Setting,
-    count,
     count_or_all,
-    flag,
     percentage,
-    seconds,
+    settings_in,
     text_value,
-    word,
-)
+    words,
+)  # fmt: skip
 from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
 from catalog_ext.metastore.errors import InvalidConfigurationError
@@ -41,6 +38,8 @@ from catalog_ext.metastore.runtime.wording import NEARLY, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+LogFormat: TypeAlias = Literal["text", "json"]
 
 
 def _mode(text: str) -> PartitionMode:
@@ -62,126 +61,118 @@ def _formats(text: str) -> frozenset[str]:
 
 _PROCESS = (Scope.SESSION, Scope.ENVIRONMENT)
 
-SAMPLE_FILES: Setting[int | None] = Setting(
-    "schema.sample-files", "100",
-    "Files from which a schema is read that is not given, spread over the partitions. An option of the read for ad-hoc "
-    "paths, where the default is 10.",
-    f"{NUMBER}, or `all`", count_or_all, (Scope.READ, Scope.TABLE, Scope.ENVIRONMENT),
+INDEX = Setting(
+    "index", None, Form("a SQLAlchemy URL, or the path of a SQLite file", text_value), (Scope.ENVIRONMENT,),
+    "The index; a SQLite file beside the warehouse otherwise.",
 )  # fmt: skip
-PARTITION_COLUMNS: Setting[PartitionMode] = Setting(
-    PARTITION_MODE_PROPERTY, "virtual",
+METASTORE = Setting(
+    "metastore", None, Form("`thrift://host:9083` (several with commas), `embedded` or `none`", text_value),
+    (Scope.ENVIRONMENT,),
+    "The Hive Metastore; otherwise the index's own, of a new one what Spark's configuration names, or the embedded.",
+)  # fmt: skip
+WAREHOUSE = Setting(
+    "warehouse", None, Form("a location", text_value), (Scope.ENVIRONMENT,),
+    "Where managed tables go; otherwise the index's own, of a new one `spark-warehouse` in the working directory.",
+)  # fmt: skip
+STORAGE = Setting(
+    "storage", None,
+    Form(
+        "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` and `dfs.*` keys",
+        text_value,
+    ), (Scope.ENVIRONMENT,),
+    "How S3 and HDFS are reached, for the command line; otherwise the usual AWS chain and Hadoop's files.",
+)  # fmt: skip
+CACHE = Setting(
+    "cache", None, Form("a path", text_value), (Scope.ENVIRONMENT,),
+    "Folder of the connector's jar, unpacked or compiled; the user's cache folder otherwise.",
+)  # fmt: skip
+COMPILE = Setting(
+    "compile", "false", TRUE_OR_FALSE, (Scope.ENVIRONMENT,),
+    "Whether the connector is compiled from its sources for the installed Spark, though the release has a jar for it.",
+)  # fmt: skip
+LOG_FORMAT: Setting[LogFormat] = Setting(
+    "log-format", "text", words("text", "json"), (Scope.ENVIRONMENT,),
+    "How `catalog-ext serve` writes its log; as JSON each line is an object. `--log-format` goes before it.",
+)  # fmt: skip
+URI = Setting(
+    "uri", None, Form("http or https addresses", text_value), (Scope.SESSION,),
+    "Address of the catalog's service, or of several services of one index with commas between them; "
+    "`catalog_ext.configure` sets it.",
+)  # fmt: skip
+TOKEN = Setting(
+    "token", None, TEXT, (Scope.SESSION, Scope.ENVIRONMENT), "Token of the service; `catalog_ext.configure` sets it."
+)
+TOKEN_FILE = Setting(
+    "token-file", None, Form("a path on the driver's machine", text_value), (Scope.SESSION,),
+    "File that holds the token, instead of the token itself.",
+)  # fmt: skip
+REQUEST_TIMEOUT = Setting(
+    "request-timeout", "60s", TIME, (Scope.SESSION,),
+    "How long Spark waits for the service's answer to one request, or for a sign of life while it is made.",
+)  # fmt: skip
+RETRY_TIMEOUT = Setting(
+    "retry-timeout", "90s", TIME, (Scope.SESSION,),
+    "How long Spark repeats a request while a service that was there cannot be reached, or its stores cannot.",
+)  # fmt: skip
+PARTITION_COLUMNS = Setting(
+    PARTITION_MODE_PROPERTY, "virtual", Form("`virtual` or `declared`", _mode), (Scope.SESSION, Scope.TABLE),
     "Whether `SELECT *` hides partition columns; CREATE TABLE sets `declared`. Given to a catalog it is what imported "
     "tables get, and in the session catalog, where it is `declared`, what every table without the property has.",
-    "`virtual` or `declared`", _mode, (Scope.SESSION, Scope.TABLE),
 )  # fmt: skip
-CREATE_FORMATS: Setting[frozenset[str]] = Setting(
+CREATE_FORMATS = Setting(
     "create.formats", "none",
+    Form("`parquet`, `orc`, `csv`, `json` and `text` with commas between them, `*` for all, or `none`", _formats),
+    (Scope.SESSION,),
     "In the session catalog, the formats of which `CREATE TABLE … USING …` (or `STORED AS …`, or neither), CTAS, "
     "`saveAsTable` and the like make tables of ours, as `USING catalog_ext` does. Tables of Spark's own that are there "
     "stay its own. `SET` changes it for a session.",
-    "`parquet`, `orc`, `csv`, `json` and `text` with commas between them, `*` for all, or `none`", _formats,
-    (Scope.SESSION,),
 )  # fmt: skip
-CREATE_DATABASES: Setting[frozenset[str]] = Setting(
-    "create.databases", "*", "The databases in which `create.formats` holds; in others such a table is Spark's own.",
-    "names with commas between them, `*` for all, or `none`", _listed, (Scope.SESSION,),
+CREATE_DATABASES = Setting(
+    "create.databases", "*", Form("names with commas between them, `*` for all, or `none`", _listed), (Scope.SESSION,),
+    "The databases in which `create.formats` holds; in others such a table is Spark's own.",
 )  # fmt: skip
-MISSING_FILES: Setting[str] = Setting(
-    "missing-files", "error", "What a read does when a registered file has gone: fail, or read on.",
-    "`error` or `skip`", word("error", "skip"), (Scope.READ, Scope.SESSION, Scope.TABLE),
-    spark="spark.sql.files.ignoreMissingFiles",
+SAMPLE_FILES = Setting(
+    "schema.sample-files", "100", Form(f"{NUMBER.values}, or `all`", count_or_all),
+    (Scope.READ, Scope.TABLE, Scope.ENVIRONMENT),
+    "Files from which a schema is read that is not given, spread over the partitions. An option of the read for ad-hoc "
+    "paths, where the default is 10.",
 )  # fmt: skip
-LISTING_THREADS: Setting[int] = Setting(
-    "listing.threads", "16", "Prefixes that one listing asks the store for at the same time.", NUMBER, count, _PROCESS
+MISSING_FILES = Setting(
+    "missing-files", "error", words("error", "skip"), (Scope.READ, Scope.SESSION, Scope.TABLE),
+    "What a read does when a registered file has gone: fail, or read on.", spark="spark.sql.files.ignoreMissingFiles",
+)  # fmt: skip
+USE_HIVE_PARTITIONING = Setting(
+    "use_hive_partitioning", "1", FLAG, (Scope.SQL,),
+    "Whether reads of the session see virtual partition columns.",
+)  # fmt: skip
+LISTING_THREADS = Setting(
+    "listing.threads", "16", NUMBER, _PROCESS, "Prefixes that one listing asks the store for at the same time."
 )
-LISTING_TARGET_PREFIXES: Setting[int] = Setting(
-    "listing.target-prefixes", "64", "Prefixes that a listing looks for before it lists each recursively.",
-    NUMBER, count, _PROCESS,
+LISTING_TARGET_PREFIXES = Setting(
+    "listing.target-prefixes", "64", NUMBER, _PROCESS,
+    "Prefixes that a listing looks for before it lists each recursively.",
 )  # fmt: skip
-BATCH_PARTITIONS: Setting[int] = Setting(
-    "repair.batch-partitions", "5000", "Partitions that a repair commits to the index in one atomic batch.",
-    NUMBER, count, (Scope.TABLE, Scope.ENVIRONMENT),
+BATCH_PARTITIONS = Setting(
+    "repair.batch-partitions", "5000", NUMBER, (Scope.TABLE, Scope.ENVIRONMENT),
+    "Partitions that a repair commits to the index in one atomic batch.",
 )  # fmt: skip
-MASS_DROP_PERCENT: Setting[int] = Setting(
-    "repair.mass-drop-percent", "50",
+MASS_DROP_PERCENT = Setting(
+    "repair.mass-drop-percent", "50", Form("a whole number from 0 to 100", percentage),
+    (Scope.TABLE, Scope.ENVIRONMENT),
     "The most of a table's partitions that a repair drops at once unless it is allowed to (`allow_mass_drop`, "
     "`--force`); 100 for all of them, as long as something is left at the location.",
-    "a whole number from 0 to 100", percentage, (Scope.TABLE, Scope.ENVIRONMENT),
 )  # fmt: skip
-MASS_DROP_PARTITIONS: Setting[int] = Setting(
-    "repair.mass-drop-partitions", "20",
+MASS_DROP_PARTITIONS = Setting(
+    "repair.mass-drop-partitions", "20", NUMBER, (Scope.TABLE, Scope.ENVIRONMENT),
     "Partitions from which on `repair.mass-drop-percent` is looked at; of fewer, any number is dropped.",
-    NUMBER, count, (Scope.TABLE, Scope.ENVIRONMENT),
 )  # fmt: skip
-METASTORE_TIMEOUT: Setting[float] = Setting(
-    "repair.metastore-timeout", "30s", "How long a change waits for the metastore; what is left is delivered later.",
-    TIME, seconds, _PROCESS,
-)  # fmt: skip
-URI: Setting[str] = Setting(
-    "uri", None,
-    "Address of the catalog's service, or of several services of one index with commas between them; "
-    "`catalog_ext.configure` sets it.",
-    "http or https addresses", text_value, (Scope.SESSION,),
-)  # fmt: skip
-TOKEN: Setting[str] = Setting(
-    "token", None, "Token of the service; `catalog_ext.configure` sets it.",
-    "text", text_value, (Scope.SESSION, Scope.ENVIRONMENT),
-)  # fmt: skip
-TOKEN_FILE: Setting[str] = Setting(
-    "token-file", None, "File that holds the token, instead of the token itself.",
-    "a path on the driver's machine", text_value, (Scope.SESSION,),
-)  # fmt: skip
-REQUEST_TIMEOUT: Setting[float] = Setting(
-    "request-timeout", "60s",
-    "How long Spark waits for the service's answer to one request, or for a sign of life while it is made.",
-    TIME, seconds, (Scope.SESSION,),
-)  # fmt: skip
-RETRY_TIMEOUT: Setting[float] = Setting(
-    "retry-timeout", "90s",
-    "How long Spark repeats a request while a service that was there cannot be reached, or its stores cannot.",
-    TIME, seconds, (Scope.SESSION,),
-)  # fmt: skip
-USE_HIVE_PARTITIONING: Setting[bool] = Setting(
-    "use_hive_partitioning", "1", "Whether reads of the session see virtual partition columns.",
-    "`1`, `0`, `true` or `false`", flag, (Scope.SQL,),
-)  # fmt: skip
-INDEX: Setting[str] = Setting(
-    "index", None, "The index; a SQLite file beside the warehouse otherwise.",
-    "a SQLAlchemy URL, or the path of a SQLite file", text_value, (Scope.ENVIRONMENT,),
-)  # fmt: skip
-METASTORE: Setting[str] = Setting(
-    "metastore", None,
-    "The Hive Metastore; otherwise the index's own, of a new one what Spark's configuration names, or the embedded.",
-    "`thrift://host:9083` (several with commas), `embedded` or `none`", text_value, (Scope.ENVIRONMENT,),
-)  # fmt: skip
-WAREHOUSE: Setting[str] = Setting(
-    "warehouse", None,
-    "Where managed tables go; otherwise the index's own, of a new one `spark-warehouse` in the working directory.",
-    "a location", text_value, (Scope.ENVIRONMENT,),
-)  # fmt: skip
-STORAGE: Setting[str] = Setting(
-    "storage", None,
-    "How S3 and HDFS are reached, for the command line; otherwise the usual AWS chain and Hadoop's files.",
-    "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` and `dfs.*` keys",
-    text_value, (Scope.ENVIRONMENT,),
-)  # fmt: skip
-CACHE: Setting[str] = Setting(
-    "cache", None, "Folder of the connector's jar, unpacked or compiled; the user's cache folder otherwise.",
-    "a path", text_value, (Scope.ENVIRONMENT,),
-)  # fmt: skip
-COMPILE: Setting[bool] = Setting(
-    "compile", "false",
-    "Whether the connector is compiled from its sources for the installed Spark, though the release has a jar for it.",
-    "`true` or `false`", flag, (Scope.ENVIRONMENT,),
+METASTORE_TIMEOUT = Setting(
+    "repair.metastore-timeout", "30s", TIME, _PROCESS,
+    "How long a change waits for the metastore; what is left is delivered later.",
 )  # fmt: skip
 
 SETTINGS: tuple[Setting[Any], ...] = (
-    INDEX, METASTORE, WAREHOUSE, STORAGE, CACHE, COMPILE, *LOG_SETTINGS, URI, TOKEN, TOKEN_FILE, REQUEST_TIMEOUT,
-    RETRY_TIMEOUT, PARTITION_COLUMNS, CREATE_FORMATS, CREATE_DATABASES, SAMPLE_FILES, MISSING_FILES,
-    USE_HIVE_PARTITIONING, LISTING_THREADS, LISTING_TARGET_PREFIXES, BATCH_PARTITIONS,
-    MASS_DROP_PERCENT, MASS_DROP_PARTITIONS, METASTORE_TIMEOUT, *METASTORE_SETTINGS,
-    *FOLLOW_SETTINGS, *PAGE_SETTINGS, *SERVICE_SETTINGS, *READ_SETTINGS, *WRITE_SETTINGS, *LOCK_SETTINGS,
-    *TABLE_SETTINGS,
+    *settings_in(globals()), *METASTORE_SETTINGS, *SERVICE_SETTINGS, *READ_SETTINGS, *WRITE_SETTINGS, *TABLE_SETTINGS,
 )  # fmt: skip
 """All of them, in the order of the reference page."""
 

@@ -1,16 +1,16 @@
-"""The settings of the connection to a Hive Metastore: time, TLS, Kerberos, who we are.
+"""The settings of a Hive Metastore: the connection to it (time, TLS, Kerberos, user), and how it is followed.
 
-Each has Hive's own name of it too, which is found where Hive's clients find it: in Spark's conf (``spark.hadoop.`` or
-``spark.`` in front) and in hive-site.xml. Our own names go before, wherever they are given.
+Most settings of the connection have Hive's own name too, which is found where Hive's clients find it: in Spark's conf
+(``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. Our own names go before, wherever they are given.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from catalog_ext.conf.setting import TIME, Scope, Setting, flag, seconds, text_value, word
+from catalog_ext.conf.setting import TEXT, TIME, TRUE_OR_FALSE, Form, Scope, Setting, settings_in, text_value, words
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import value_of
 from catalog_ext.metastore.runtime.users import current_user
@@ -23,75 +23,94 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.principals import Kerberos
 
 _PLACES = (Scope.SESSION, Scope.ENVIRONMENT)
-_TRUE_OR_FALSE = "`true` or `false`"
-_PATH = "a path on the driver's machine"
-_STORES = ("jks", "pkcs12", "pem")
+_PATH = Form("a path on the driver's machine", text_value)
 
-METASTORE_CONNECT_TIMEOUT: Setting[float] = Setting(
-    "metastore.connect-timeout", "5s",
+
+def _names(text: str) -> frozenset[str]:
+    if text.strip().lower() == "none":
+        return frozenset()
+    names = frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+    if any(not name.replace("_", "").isalnum() and name != "*" for name in names):
+        raise ValueError("give names of databases with commas between them, or *")
+    return names
+
+
+METASTORE_CONNECT_TIMEOUT = Setting(
+    "metastore.connect-timeout", "5s", TIME, _PLACES,
     "How long each metastore server has to accept a connection, and to show and see certificates and tickets.",
-    TIME, seconds, _PLACES,
 )  # fmt: skip
-METASTORE_CALL_TIMEOUT: Setting[float] = Setting(
-    "metastore.call-timeout", "60s", "How long a metastore server has to answer one call.", TIME, seconds, _PLACES
+METASTORE_CALL_TIMEOUT = Setting(
+    "metastore.call-timeout", "60s", TIME, _PLACES, "How long a metastore server has to answer one call."
 )
-METASTORE_URI_SELECTION: Setting[str] = Setting(
-    "metastore.uri-selection", "sequential",
+METASTORE_URI_SELECTION = Setting(
+    "metastore.uri-selection", "sequential", words("sequential", "random"), _PLACES,
     "Which of several metastore servers is tried first; the one that answered last is kept.",
-    "`sequential` or `random`", word("sequential", "random"), _PLACES,
     hive=("hive.metastore.uri.selection", "metastore.thrift.uri.selection"),
 )  # fmt: skip
-METASTORE_TLS: Setting[bool] = Setting(
-    "metastore.tls", "false",
+METASTORE_TLS = Setting(
+    "metastore.tls", "false", TRUE_OR_FALSE, _PLACES,
     "Whether the metastore is spoken to over TLS; its certificate must be valid and name its host.",
-    _TRUE_OR_FALSE, flag, _PLACES, hive=("hive.metastore.use.SSL", "metastore.use.SSL"),
+    hive=("hive.metastore.use.SSL", "metastore.use.SSL"),
 )  # fmt: skip
-METASTORE_TRUSTSTORE: Setting[str] = Setting(
-    "metastore.truststore", None,
+METASTORE_TRUSTSTORE = Setting(
+    "metastore.truststore", None, _PATH, _PLACES,
     "File with the certificates of the authorities that are believed: PEM, PKCS12 or JKS; otherwise the system's.",
-    _PATH, text_value, _PLACES, hive=("hive.metastore.truststore.path", "metastore.truststore.path"),
+    hive=("hive.metastore.truststore.path", "metastore.truststore.path"),
 )  # fmt: skip
-METASTORE_TRUSTSTORE_PASSWORD: Setting[str] = Setting(
-    "metastore.truststore-password", None, "Password of the truststore.",
-    "text", text_value, _PLACES, hive=("hive.metastore.truststore.password", "metastore.truststore.password"),
+METASTORE_TRUSTSTORE_PASSWORD = Setting(
+    "metastore.truststore-password", None, TEXT, _PLACES,
+    "Password of the truststore.", hive=("hive.metastore.truststore.password", "metastore.truststore.password"),
 )  # fmt: skip
-METASTORE_TRUSTSTORE_TYPE: Setting[str] = Setting(
-    "metastore.truststore-type", None,
+METASTORE_TRUSTSTORE_TYPE = Setting(
+    "metastore.truststore-type", None, words("jks", "pkcs12", "pem"), _PLACES,
     "Kind of the truststore, for Hive; here the file itself says it, and other kinds are refused.",
-    "`jks`, `pkcs12` or `pem`", word(*_STORES), _PLACES,
     hive=("hive.metastore.truststore.type", "metastore.truststore.type"),
 )  # fmt: skip
-METASTORE_SASL: Setting[bool] = Setting(
-    "metastore.sasl", "false", "Whether the metastore wants Kerberos.",
-    _TRUE_OR_FALSE, flag, _PLACES, hive=("hive.metastore.sasl.enabled", "metastore.sasl.enabled"),
+METASTORE_SASL = Setting(
+    "metastore.sasl", "false", TRUE_OR_FALSE, _PLACES,
+    "Whether the metastore wants Kerberos.", hive=("hive.metastore.sasl.enabled", "metastore.sasl.enabled"),
 )  # fmt: skip
-METASTORE_KERBEROS_PRINCIPAL: Setting[str] = Setting(
-    "metastore.kerberos-principal", None,
+METASTORE_KERBEROS_PRINCIPAL = Setting(
+    "metastore.kerberos-principal", None, Form("`hive/_HOST@REALM`", text_value), _PLACES,
     "The metastore's own principal; `_HOST` in it stands for the host of its address.",
-    "`hive/_HOST@REALM`", text_value, _PLACES,
     hive=("hive.metastore.kerberos.principal", "metastore.kerberos.principal"),
 )  # fmt: skip
-METASTORE_CLIENT_PRINCIPAL: Setting[str] = Setting(
-    "metastore.client-principal", None,
+METASTORE_CLIENT_PRINCIPAL = Setting(
+    "metastore.client-principal", None, Form("`name@REALM`", text_value), _PLACES,
     "The principal that we are to the metastore; otherwise that of the ticket cache, or the keytab's first.",
-    "`name@REALM`", text_value, _PLACES, hive=("spark.kerberos.principal",),
+    hive=("spark.kerberos.principal",),
 )  # fmt: skip
-METASTORE_CLIENT_KEYTAB: Setting[str] = Setting(
-    "metastore.client-keytab", None, "Keytab that tickets are got by; otherwise the ticket cache, which `kinit` fills.",
-    _PATH, text_value, _PLACES, hive=("spark.kerberos.keytab",),
+METASTORE_CLIENT_KEYTAB = Setting(
+    "metastore.client-keytab", None, _PATH, _PLACES,
+    "Keytab that tickets are got by; otherwise the ticket cache, which `kinit` fills.", hive=("spark.kerberos.keytab",),
 )  # fmt: skip
-METASTORE_SET_UGI: Setting[bool] = Setting(
-    "metastore.set-ugi", "true",
+METASTORE_SET_UGI = Setting(
+    "metastore.set-ugi", "true", TRUE_OR_FALSE, _PLACES,
     "Whether a metastore without Kerberos is told who we are (`HADOOP_USER_NAME`, otherwise the process's user), as "
     "Hive's own client does. The embedded one is not.",
-    _TRUE_OR_FALSE, flag, _PLACES, hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
+    hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
 )  # fmt: skip
 
-METASTORE_SETTINGS: tuple[Setting[Any], ...] = (
-    METASTORE_CONNECT_TIMEOUT, METASTORE_CALL_TIMEOUT, METASTORE_URI_SELECTION, METASTORE_TLS, METASTORE_TRUSTSTORE,
-    METASTORE_TRUSTSTORE_PASSWORD, METASTORE_TRUSTSTORE_TYPE, METASTORE_SASL, METASTORE_KERBEROS_PRINCIPAL,
-    METASTORE_CLIENT_PRINCIPAL, METASTORE_CLIENT_KEYTAB, METASTORE_SET_UGI,
+FOLLOW = Setting(
+    "follow", "false", TRUE_OR_FALSE, _PLACES,
+    "Whether the session's service follows the metastore in the background: what Hive engines change there reaches the "
+    "index. Of several processes one does it. `catalog-ext serve --follow` and `catalog-ext follow` need no setting.",
 )  # fmt: skip
+FOLLOW_DATABASES = Setting(
+    "follow.databases", "none", Form("names with commas between them, `*` for all, or `none`", _names), _PLACES,
+    "Databases of the metastore whose new tables are imported while it is followed; tables that the index has are "
+    "followed anyway.",
+)  # fmt: skip
+FOLLOW_INTERVAL = Setting(
+    "follow.interval", "1s", TIME, _PLACES,
+    "How often the metastore's log is asked for what is new while it is followed.",
+)  # fmt: skip
+FOLLOW_COMPARE_INTERVAL = Setting(
+    "follow.compare-interval", "1m", TIME, _PLACES,
+    "How often the partitions of a metastore that keeps no log are compared with the index while it is followed.",
+)  # fmt: skip
+
+METASTORE_SETTINGS = settings_in(globals())
 
 
 def hive_texts(spark: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:

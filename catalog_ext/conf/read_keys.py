@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catalog_ext.conf.setting import (
+    BOOLEAN,
     NUMBER,
     SIZE,
+    Form,
     Scope,
     Setting,
     above_zero,
-    boolean,
     long_integer,
     milliseconds_or_none,
-    size,
-    word,
-)
+    settings_in,
+    words,
+)  # fmt: skip
 
 _OF_STREAM = (Scope.STREAM,)
+_READ = (Scope.READ, Scope.SESSION, Scope.TABLE)
 _STRICT = (Scope.READ, Scope.SQL, Scope.SESSION, Scope.TABLE)
 
 
@@ -30,69 +30,56 @@ def _version(text: str) -> int | str:
         raise ValueError(f"{error}, or 'latest'") from error
 
 
-STRICT_CHECK: Setting[bool] = Setting(
-    "hive.strict.checks.no.partition.filter", "false",
+STRICT_CHECK = Setting(
+    "hive.strict.checks.no.partition.filter", "false", BOOLEAN, _STRICT,
     "Whether a partitioned table is read with a predicate on one of its partition columns or not at all. Of two places "
     "the nearer wins; in one place it goes before `hive.mapred.mode`.",
-    "`true` or `false`", boolean, _STRICT,
 )  # fmt: skip
-STRICT_MODE: Setting[str] = Setting(
-    "hive.mapred.mode", "nonstrict", "The older name of `hive.strict.checks.no.partition.filter`: `strict` is `true`.",
-    "`strict` or `nonstrict`", word("strict", "nonstrict"), _STRICT,
+STRICT_MODE = Setting(
+    "hive.mapred.mode", "nonstrict", words("strict", "nonstrict"), _STRICT,
+    "The older name of `hive.strict.checks.no.partition.filter`: `strict` is `true`.",
 )  # fmt: skip
-STARTING_VERSION: Setting[int | str] = Setting(
-    "startingVersion", None,
+STARTING_VERSION = Setting(
+    "startingVersion", None, Form("a whole number from 0, or `latest`", _version), _OF_STREAM,
     "Version from which a stream without a checkpoint reads what was added; otherwise what is there comes first.",
-    "a whole number from 0, or `latest`", _version, _OF_STREAM,
 )  # fmt: skip
-MAX_FILES_PER_TRIGGER: Setting[int] = Setting(
-    "maxFilesPerTrigger", None, "Files that one batch of a stream reads; no limit where it is not given.", NUMBER,
-    above_zero, _OF_STREAM,
+MAX_FILES_PER_TRIGGER = Setting(
+    "maxFilesPerTrigger", None, Form(NUMBER.values, above_zero), _OF_STREAM,
+    "Files that one batch of a stream reads; no limit where it is not given.",
 )  # fmt: skip
-MAX_BYTES_PER_TRIGGER: Setting[int] = Setting(
-    "maxBytesPerTrigger", None,
+MAX_BYTES_PER_TRIGGER = Setting(
+    "maxBytesPerTrigger", None, SIZE, _OF_STREAM,
     "Bytes of files that one batch of a stream reads, and at least one file; no limit where it is not given.",
-    SIZE, size, _OF_STREAM,
 )  # fmt: skip
-SKIP_CHANGE_COMMITS: Setting[bool] = Setting(
-    "skipChangeCommits", "false",
+SKIP_CHANGE_COMMITS = Setting(
+    "skipChangeCommits", "false", BOOLEAN, _OF_STREAM,
     "Whether a stream passes over versions that removed files, with what they added; it fails at them otherwise.",
-    "`true` or `false`", boolean, _OF_STREAM,
 )  # fmt: skip
-INDEX_ANSWERS: Setting[bool] = Setting(
-    "index-answers", "true",
+INDEX_ANSWERS = Setting(
+    "index-answers", "true", BOOLEAN, _READ,
     "Whether counts, least and greatest values and distinct values of partition columns, and how few files a LIMIT "
     "needs, come from the index, where it knows the rows of every file that matters, and not from the files.",
-    "`true` or `false`", boolean, (Scope.READ, Scope.SESSION, Scope.TABLE),
 )  # fmt: skip
-LEARN_STATISTICS: Setting[bool] = Setting(
-    "statistics.learn", "true",
+LEARN_STATISTICS = Setting(
+    "statistics.learn", "true", BOOLEAN, _READ,
     "Whether row counts that a query has read out of footers of Parquet and ORC files are recorded in the index, so "
     "that the next query finds them there.",
-    "`true` or `false`", boolean, (Scope.READ, Scope.SESSION, Scope.TABLE),
 )  # fmt: skip
-FILE_SKIPPING: Setting[bool] = Setting(
-    "file-skipping", "true",
+FILE_SKIPPING = Setting(
+    "file-skipping", "true", BOOLEAN, _READ,
     "Whether files are left out in which, by the least and greatest values and the NULLs that the index knows of their "
     "columns, no row can satisfy the filters of a query.",
-    "`true` or `false`", boolean, (Scope.READ, Scope.SESSION, Scope.TABLE),
 )  # fmt: skip
-MAX_STALENESS: Setting[int | None] = Setting(
+MAX_STALENESS = Setting(
     "max-staleness", "none",
+    Form("a duration: `500ms`, `30s`, `10m`, `1d`, a bare number is seconds; or `none`", milliseconds_or_none), _READ,
     "How long ago the partitions that a query selects may have been compared with the store: those for which it is "
-    "longer are listed before the query runs, and the index is brought in step. `0s` lists them for each query.",
-    "a duration: `500ms`, `30s`, `10m`, `1d`, a bare number is seconds; or `none`", milliseconds_or_none,
-    (Scope.READ, Scope.SESSION, Scope.TABLE),
+    "longer are listed before the query runs, and the index is brought in sync. `0s` lists them for each query.",
 )  # fmt: skip
-DATA_GROUPING: Setting[bool] = Setting(
-    "preserve-data-grouping", "false",
+DATA_GROUPING = Setting(
+    "preserve-data-grouping", "false", BOOLEAN, _READ,
     "Whether each task reads files of one partition, so that Spark can join and group by partition columns without a "
     "shuffle (`spark.sql.sources.v2.bucketing.enabled`); many small partitions are many small tasks then.",
-    "`true` or `false`", boolean, (Scope.READ, Scope.SESSION, Scope.TABLE),
 )  # fmt: skip
 
-READ_SETTINGS: tuple[Setting[Any], ...] = (
-    STRICT_CHECK, STRICT_MODE, STARTING_VERSION, MAX_FILES_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, SKIP_CHANGE_COMMITS,
-    INDEX_ANSWERS, LEARN_STATISTICS, FILE_SKIPPING, DATA_GROUPING, MAX_STALENESS,
-)  # fmt: skip
-"""All of them, in the order of the reference page."""
+READ_SETTINGS = settings_in(globals())

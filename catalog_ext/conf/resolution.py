@@ -187,7 +187,7 @@ def _parsed(setting: Setting[Any], given: _Text) -> Any:  # noqa: ANN401 -- a va
     if given.name == setting.spark:
         text = _of_spark(setting, text)
     try:
-        return setting.parse(text)
+        return setting.form.parse(text)
     except ValueError as error:
         shown = given.text[:60]
         raise InvalidConfigurationError(

@@ -1,11 +1,12 @@
-"""The settings of a service: who may read, which locations it serves, its page, and its log."""
+"""The settings of a service: who may read, which locations statements may name, and its page."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING
 
-from catalog_ext.conf.setting import Scope, Setting, flag, word
+from catalog_ext.conf.setting import TRUE_OR_FALSE, Form, Scope, Setting
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.storage.allowed_locations import Allowed
 from catalog_ext.metastore.storage.locations import Location
@@ -13,21 +14,17 @@ from catalog_ext.metastore.storage.locations import Location
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from catalog_ext.conf.resolved import Settings
 
-LogFormat: TypeAlias = Literal["text", "json"]
-_word = word("text", "json")
-
-READ_TOKEN_FILE: Setting[Path] = Setting(
-    "read-token-file", None,
+READ_TOKEN_FILE = Setting(
+    "read-token-file", None, Form("a path", Path), (Scope.ENVIRONMENT,),
     "The file with the token for reading of `catalog-ext serve`: sessions that have it as their `token-file` SELECT, "
     "and writes are refused. `--read-token-file` goes before it.",
-    "a path", Path, (Scope.ENVIRONMENT,),
 )  # fmt: skip
-PAGE: Setting[bool] = Setting(
-    "page", "false",
+PAGE = Setting(
+    "page", "false", TRUE_OR_FALSE, (Scope.SESSION, Scope.ENVIRONMENT),
     "Whether the session's service shows its page (`docs/page.md`). `catalog_ext.open_page` shows it at any time; "
-    "`catalog-ext serve` does unless it is told `--no-page`.",
-    "`true` or `false`", flag, (Scope.SESSION, Scope.ENVIRONMENT),
+    "`catalog-ext serve` does unless `--no-page` is given.",
 )  # fmt: skip
 
 
@@ -40,12 +37,12 @@ def _allowed(text: str) -> Allowed:
         raise ValueError(f"give locations with commas between them, or '*': {error.message.rstrip('.')}") from error
 
 
-STORAGE_ALLOW: Setting[Allowed] = Setting(
-    "storage.allow", None,
+STORAGE_ALLOW = Setting(
+    "storage.allow", None, Form("locations with commas between them, or `*`", _allowed),
+    (Scope.SESSION, Scope.ENVIRONMENT),
     "The locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides "
     "the warehouse and those of namespaces and tables (`docs/rights.md`). Default: `*` in a session and in a Python "
     "program, which have their user's rights; none in `catalog-ext serve`.",
-    "locations with commas between them, or `*`", _allowed, (Scope.SESSION, Scope.ENVIRONMENT),
 )  # fmt: skip
 
 
@@ -59,20 +56,26 @@ def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:
     return Allowed(everything=not standing) if text is None else STORAGE_ALLOW.value_of(text)
 
 
-PAGE_SETTINGS: tuple[Setting[Any], ...] = (PAGE,)
-SERVICE_SETTINGS: tuple[Setting[Any], ...] = (READ_TOKEN_FILE, STORAGE_ALLOW)
-"""All of them, in the order of the reference page."""
+SERVICE_SETTINGS = (PAGE, READ_TOKEN_FILE, STORAGE_ALLOW)
 
 
-def _format(text: str) -> LogFormat:
-    return cast("LogFormat", _word(text))
+_CONFIGURATION = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "SPARK_CONF_DIR", "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE", "KRB5CCNAME", "KRB5_CLIENT_KTNAME")  # fmt: skip
+"""Environment variables that name folders and files of configuration and secrets."""
 
 
-LOG_FORMAT: Setting[LogFormat] = Setting(
-    "log-format", "text",
-    "How `catalog-ext serve` writes its log; as JSON each line is an object. `--log-format` goes before it.",
-    "`text` or `json`", _format, (Scope.ENVIRONMENT,),
-)  # fmt: skip
+def private_paths(settings: Settings) -> list[str]:
+    """Return absolute paths: the index, the folder of everything embedded, tokens, configuration and /proc."""
+    # Not at the top: every start of the command line would import the databases.
+    from catalog_ext.metastore.index.database.urls import index_file
 
-LOG_SETTINGS: tuple[Setting[Any], ...] = (LOG_FORMAT,)
-"""All of them, in the order of the reference page."""
+    named = [os.environ.get(variable, "").removeprefix("FILE:") for variable in _CONFIGURATION]
+    token_file = READ_TOKEN_FILE.text(settings.conf)
+    index = index_file(settings.index)
+    # Linux shows the environment and the open files of every process of the user there.
+    found = [settings.state, Path("/proc"), *map(Path, filter(None, (*named, token_file)))]
+    if index is not None:
+        found.append(index)
+    if "HOME" in os.environ:
+        found += [Path(os.environ["HOME"], name) for name in (".aws", ".ssh")]
+    return [os.path.abspath(path) for path in found]

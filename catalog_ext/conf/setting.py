@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
 
 ENVIRONMENT_PREFIX = "CATALOG_EXT_"
 DEFAULT_STAGING = "_catalog_ext_staging"
@@ -38,16 +39,28 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """The values that a setting takes.
+
+    Attributes:
+        values: Names them, for people.
+        parse: Makes the value of a text; raises ``ValueError``, with what is expected as its message.
+    """
+
+    values: str
+    parse: Callable[[str], T]
+
+
+@dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
     """A setting.
 
     Attributes:
         key: Its name, without a prefix.
         default: The text that stands for the value where nothing is given; None where there is no such value.
-        doc: One line for people.
-        values: The values it takes, for people.
-        parse: Makes the value of a text; raises ``ValueError``, with what is expected as its message.
+        form: The values that it takes.
         scopes: Where it can be given.
+        doc: One line for people.
         alias: Another system's name of it, which means the same wherever the key does.
         spark: Spark's own conf of the same meaning, which goes after the session's and before the table's property.
         spark_last: Whether that conf goes after the table's property instead.
@@ -56,10 +69,9 @@ class Setting(Generic[T]):
 
     key: str
     default: str | None
-    doc: str
-    values: str
-    parse: Callable[[str], T]
+    form: Form[T]
     scopes: tuple[Scope, ...]
+    doc: str
     alias: str | None = None
     spark: str | None = None
     spark_last: bool = False
@@ -98,7 +110,7 @@ class Setting(Generic[T]):
             InvalidConfigurationError: It is none that the key may have.
         """
         try:
-            return self.parse(text.strip())
+            return self.form.parse(text.strip())
         except ValueError as error:
             raise InvalidConfigurationError(
                 f"The setting {self.key!r} cannot be {text[:60]!r}: {error}.", {"key": self.key, "value": text[:60]}
@@ -252,18 +264,31 @@ def unchecked(text: str) -> str:
     return text
 
 
-def word(*words: str) -> Callable[[str], str]:
-    """Return a parser that takes one of these words, in any case."""
+def words(*known: Word) -> Form[Word]:
+    """Return the form of a setting that takes one of these words, in any case."""
 
-    def parse(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"give {' or '.join(repr(w) for w in words)}")
-        return text.lower()
+    def parse(text: str) -> Word:
+        found = next((word for word in known if word == text.lower()), None)
+        if found is None:
+            raise ValueError(f"give {' or '.join(repr(str(word)) for word in known)}")
+        return found
 
-    return parse
+    *first, last = (f"`{word}`" for word in known)
+    return Form(f"{', '.join(first)} or {last}", parse)
 
 
-NUMBER = "a whole number from 1"
-TIME = "a duration: `500ms`, `30s`, `2m`; a bare number is seconds"
-SIZE = "a size: `512m`, `1g`, `1 gb`, `1gib`; a bare number is bytes"
-FLAG = "`1`, `0`, `true` or `false`"
+TEXT = Form("text", text_value)
+NUMBER = Form("a whole number from 1", count)
+FROM_ZERO = Form("a whole number from 0", long_integer)
+TIME = Form("a duration: `500ms`, `30s`, `2m`; a bare number is seconds", seconds)
+DURATION = Form(TIME.values, duration)
+SIZE = Form("a size: `512m`, `1g`, `1 gb`, `1gib`; a bare number is bytes", size)
+FLAG = Form("`1`, `0`, `true` or `false`", flag)
+TRUE_OR_FALSE = Form("`true` or `false`", flag)
+BOOLEAN = Form(TRUE_OR_FALSE.values, boolean)
+TRUTH = Form("`true`; any other text is false", truth)
+
+
+def settings_in(module: Mapping[str, object]) -> tuple[Setting[Any], ...]:
+    """Return the settings among a module's ``globals()``, in the order in which it defines or imports them."""
+    return tuple(value for value in module.values() if isinstance(value, Setting))

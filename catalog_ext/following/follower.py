@@ -11,7 +11,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf import follow_keys
+from catalog_ext.conf import metastore_keys
 from catalog_ext.following.comparison import LookedAt
 from catalog_ext.following.doubts import FollowOutcome
 from catalog_ext.following.run import FollowRun
@@ -52,8 +52,8 @@ class Follower:
     def __init__(self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval) -> None:
         self._context = context
         self._parts = (repair, imports, removal)
-        self._databases: frozenset[str] = follow_keys.FOLLOW_DATABASES.read(context.settings.conf)
-        self._compare_s = follow_keys.FOLLOW_COMPARE_INTERVAL.read(context.settings.conf)
+        self._databases: frozenset[str] = metastore_keys.FOLLOW_DATABASES.read(context.settings.conf)
+        self._compare_s = metastore_keys.FOLLOW_COMPARE_INTERVAL.read(context.settings.conf)
         # Two of one process are two followers.
         self._holder = f"{uuid.uuid4().hex[:8]}@{this_process()}"
         self._looking = threading.Lock()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.lock_keys import LOCK_SETTINGS, lock_settings
 from catalog_ext.conf.properties import check_one_directory
-from catalog_ext.conf.write_keys import transaction_options
+from catalog_ext.conf.write_keys import LOCK_SETTINGS, lock_settings, transaction_options
 from catalog_ext.metastore.commit.lock_settings import LockMode
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
-from catalog_ext.conf.lock_keys import lock_settings
+from catalog_ext.conf.write_keys import lock_settings
 from catalog_ext.context import Progress, RepairProgress, no_progress
 from catalog_ext.display import shown_progress
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS

@@ -13,7 +13,7 @@ import pyarrow as pa
 import uvicorn
 
 from catalog_ext.conf import write_keys
-from catalog_ext.conf.follow_keys import FOLLOW, FOLLOW_INTERVAL
+from catalog_ext.conf.metastore_keys import FOLLOW, FOLLOW_INTERVAL
 from catalog_ext.conf.service_keys import PAGE
 from catalog_ext.following.follower import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError

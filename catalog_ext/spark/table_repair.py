@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.lock_keys import LOCK_SETTINGS
+from catalog_ext.conf.write_keys import LOCK_SETTINGS
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.spark.session import active_catalog
 

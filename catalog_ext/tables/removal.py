@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.lock_keys import lock_settings
+from catalog_ext.conf.write_keys import lock_settings
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
 from catalog_ext.metastore.errors import IndexDatabaseError, StorageError, TableLayoutError
 from catalog_ext.metastore.model.tables import TableType

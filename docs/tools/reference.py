@@ -121,13 +121,13 @@ def _configuration_lines() -> Iterator[str]:
     yield "|---|---|---|---|"
     for setting in keys.SETTINGS:
         link = f"[`{setting.key}`](#{_anchor(setting.key)})"
-        values = setting.values.replace("|", "\\|")
+        values = setting.form.values.replace("|", "\\|")
         yield f"| {link} | {_default(setting)} | {values} | {setting.doc} |"
     yield _OF_FORMATS
     for setting in keys.SETTINGS:
         yield f"## `{setting.key}`\n"
         alias = f" `{setting.alias}` means the same." if setting.alias else ""
-        yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}.{alias} Given as:\n"
+        yield f"{setting.doc} Values: {setting.form.values}. Default: {_default(setting)}.{alias} Given as:\n"
         yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
         if setting.spark:
             yield f"- Spark's own conf: `{setting.spark}`"

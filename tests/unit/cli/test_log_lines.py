@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 
 from catalog_ext.cli.log_lines import TEXT, JsonLines, TextLines, write_log
-from catalog_ext.conf.service_keys import LOG_FORMAT
+from catalog_ext.conf.keys import LOG_FORMAT
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from tests.repair_cases import EU, US, catalog_of_files
 from tests.spans import recorded_spans

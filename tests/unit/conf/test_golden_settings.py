@@ -37,7 +37,7 @@ def test_every_kind_is_read() -> None:
     ("kind", "text", "value"), [(kind, text, value) for kind, texts in GOLDEN.items() for text, value in texts.items()]
 )
 def test_a_text_means_what_the_golden_file_says(kind: str, text: str, value: float | None) -> None:
-    key: setting.Setting[int | float | bool] = setting.Setting("a.key", None, "", "", PARSERS[kind], ())
+    key: setting.Setting[int | float | bool] = setting.Setting("a.key", None, setting.Form("", PARSERS[kind]), (), "")
     if value is None:
         with pytest.raises(InvalidConfigurationError, match=r"'a\.key' cannot be"):
             key.value_of(text)
