@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError, LocationNotAllowedError
-from catalog_ext.metastore.hive.events.event import Statistics
+from catalog_ext.metastore.hive.events import Statistics
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, values_of_hive
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.resolved import EMBEDDED, Settings
 from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
-from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
-from catalog_ext.metastore.hive.embedded.lease import read_state
+from catalog_ext.metastore.hive.embedded.lease import folder_id, read_state
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.uris import parse_uris

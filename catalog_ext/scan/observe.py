@@ -10,7 +10,7 @@ from catalog_ext.context import RepairProgress, TimeLeft
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
-from catalog_ext.metastore.storage.listed import (
+from catalog_ext.metastore.storage.entries import (
     MARKER,
     NOT_TEXT,
     ListedDirectory,

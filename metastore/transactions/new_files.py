@@ -15,8 +15,8 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.storage.entries import Entry, EntryKind
-from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.entries import Entry, EntryKind, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.deletion_gate import (
