@@ -8,7 +8,7 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile
+from catalog_ext.metastore.storage.entries import ListedDirectory, ListedFile
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from tests.fakes_metastore_locks import LockTable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from catalog_ext.metastore.hive.events.event import HiveEvent
-    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
+    from catalog_ext.metastore.hive.events import HiveEvent
+    from catalog_ext.metastore.hive.locks import LockComponent, ShownLock
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 _ADDRESS = Address("fake.invalid")

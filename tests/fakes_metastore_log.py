@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint, Statistics
+from catalog_ext.metastore.hive.events import HiveEvent, PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
 from catalog_ext.metastore.hive.thrift.uris import unavailable
 from tests.fakes_metastore import FakeMetastore

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import StagedFileMissingError
-from catalog_ext.metastore.storage.listed import ListedFile
+from catalog_ext.metastore.storage.entries import ListedFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.moving import Displaced, Mover
 from catalog_ext.metastore.storage.promotion import StagedLocation, promote, undo

@@ -14,7 +14,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage

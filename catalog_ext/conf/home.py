@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from catalog_ext.conf.resolved import EMBEDDED, Settings, folder_of
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
+from catalog_ext.metastore.hive.embedded.lease import folder_id
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
 if TYPE_CHECKING:

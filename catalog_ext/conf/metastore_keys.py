@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from ssl import SSLContext
 
-    from catalog_ext.metastore.hive.thrift.access import Access
-    from catalog_ext.metastore.hive.thrift.principals import Kerberos
+    from catalog_ext.metastore.hive.thrift.access import Access, Kerberos
 
 _PLACES = (Scope.SESSION, Scope.ENVIRONMENT)
 _PATH = Form("a path on the driver's machine", text_value)
@@ -140,7 +139,7 @@ def metastore_access(conf: Mapping[str, str]) -> Access:
 
 
 def _tls(conf: Mapping[str, str]) -> SSLContext:
-    from catalog_ext.metastore.hive.thrift.truststore import tls_context
+    from catalog_ext.metastore.hive.thrift.tls import tls_context
 
     if METASTORE_TRUSTSTORE_TYPE.text(conf) is not None:
         METASTORE_TRUSTSTORE_TYPE.read(conf)
@@ -149,7 +148,7 @@ def _tls(conf: Mapping[str, str]) -> SSLContext:
 
 
 def _kerberos(conf: Mapping[str, str]) -> Kerberos:
-    from catalog_ext.metastore.hive.thrift.principals import Kerberos
+    from catalog_ext.metastore.hive.thrift.access import Kerberos
 
     server = METASTORE_KERBEROS_PRINCIPAL.text(conf)
     if server is None:

@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.hive.events.event import Statistics
+from catalog_ext.metastore.hive.events import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint
+    from catalog_ext.metastore.hive.events import HiveEvent, PartitionHint
 
 
 MOST_PARTITIONS = 20_000

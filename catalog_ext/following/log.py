@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from catalog_ext.metastore.hive.events.event import HiveEvent
+    from catalog_ext.metastore.hive.events import HiveEvent
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 BATCH_EVENTS = 5000

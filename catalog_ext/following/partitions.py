@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidPartitionNameError
-from catalog_ext.metastore.hive.events.event import Statistics
+from catalog_ext.metastore.hive.events import Statistics
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.repair.options import MetastoreState

@@ -17,8 +17,7 @@ from catalog_ext.metastore.errors import (
     MetastoreUnavailableError,
 )
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
-from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
-from catalog_ext.metastore.hive.embedded.lease import read_state
+from catalog_ext.metastore.hive.embedded.lease import folder_id, read_state
 from catalog_ext.metastore.hive.identity import give_id, metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.hive.mapping.conversion import partition_values_of, to_hive
-from catalog_ext.metastore.hive.mapping.described import columns_of_descriptor
+from catalog_ext.metastore.hive.mapping.descriptors import columns_of_descriptor
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE
 from catalog_ext.metastore.hive.outbox.views import to_hive_view
 from catalog_ext.metastore.model.batches import batched

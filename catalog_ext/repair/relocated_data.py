@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, MetastoreError
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listed import ListedFile
+from catalog_ext.metastore.storage.entries import EntryKind, ListedFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA, below

@@ -17,7 +17,7 @@ from catalog_ext.metastore.model.partition_names import (
 )
 from catalog_ext.metastore.model.values import Value, cast_text
 from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
-from catalog_ext.metastore.storage.listed import NO_PATH
+from catalog_ext.metastore.storage.entries import NO_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

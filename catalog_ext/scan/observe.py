@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.context import RepairProgress, TimeLeft
 from catalog_ext.metastore.index.database.texts import is_storable
-from catalog_ext.metastore.storage.listed import (
+from catalog_ext.metastore.storage.entries import (
     MARKER,
     NOT_TEXT,
     ListedDirectory,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.context import Progress, RepairProgress
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.storage.listed import NOT_TEXT
+from catalog_ext.metastore.storage.entries import NOT_TEXT
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
 from catalog_ext.scan.observe import INCOMPLETE, MISSING, printable
 from catalog_ext.scan.walk import Walk
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.listed import ListedFile, ListedOther
+    from catalog_ext.metastore.storage.entries import ListedFile, ListedOther
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch

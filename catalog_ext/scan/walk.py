@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
 from catalog_ext.metastore.model.ignored_names import is_marker
 from catalog_ext.metastore.model.partition_names import is_hidden
-from catalog_ext.metastore.storage.entries import Entry, EntryKind
+from catalog_ext.metastore.storage.entries import (
+    NOT_TEXT,
+    Entry,
+    EntryKind,
+    ListedFile,
+    ListedOther,
+    ListingFailure,
+    obstacle,
+)
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedFile, ListedOther, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.scan.path_keys import Pruning, keys_of

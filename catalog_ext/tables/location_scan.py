@@ -12,7 +12,7 @@ from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import split_component
 from catalog_ext.metastore.model.tables import Column, TableDefinition
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure, obstacle
+from catalog_ext.metastore.storage.entries import ListedFile, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.scan.file_formats import is_log, log_warning, names_other_format

@@ -1,4 +1,4 @@
-"""The root of the error tree."""
+"""The root of the error tree, and the errors of the service and of the machine that it runs on."""
 
 from __future__ import annotations
 
@@ -45,3 +45,43 @@ class CatalogExtError(Exception):
     def about(self, what: str, parameters: Mapping[str, str]) -> Self:
         """Return the same error that says in front what it is about, with more parameters."""
         return type(self)(f"{what}: {self.message}", {**parameters, **self.parameters})
+
+
+class ServiceError(CatalogExtError):
+    """The service of the catalog failed.
+
+    Remedy: Look into its log.
+    """
+
+    code = "CATALOG_EXT_SERVICE_ERROR"
+    sqlstate = "58000"
+
+
+class UnauthorizedError(ServiceError):
+    """The service does not know the token.
+
+    Remedy: Give the token of `catalog-ext serve` by `token`, `token-file` or CATALOG_EXT_TOKEN.
+    """
+
+    code = "CATALOG_EXT_UNAUTHORIZED"
+    sqlstate = "28000"
+
+
+class ReadOnlyTokenError(ServiceError):
+    """The token of the session may read and not write.
+
+    Remedy: Give a session that writes the token of `catalog-ext serve --token-file`, not that of `--read-token-file`.
+    """
+
+    code = "CATALOG_EXT_READ_ONLY_TOKEN"
+    sqlstate = "42501"
+
+
+class EnvironmentSetupError(CatalogExtError):
+    """Java, PySpark or a jar is missing or does not fit.
+
+    Remedy: Install what the message names.
+    """
+
+    code = "CATALOG_EXT_ENVIRONMENT_SETUP"
+    sqlstate = "58000"

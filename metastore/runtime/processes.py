@@ -1,4 +1,4 @@
-"""Whether processes of this host run, and with what share of the processor."""
+"""Processes of this host: whether they run, with what share of the processor, and what a forked child forgets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import os
 import re
 import socket
 import time
+import weakref
 from pathlib import Path
+from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -85,3 +87,26 @@ def is_gone(owner: str) -> bool:
     if found is None or found["host"] != this_host() or not 0 < int(found["pid"]) < 2**31:
         return False
     return not runs(int(found["pid"]))
+
+
+class Forgetful(Protocol):
+    """Holds something that a forked child must not use, and not end."""
+
+    def forget(self) -> None:
+        """Let it go, in the child; the parent's goes on."""
+
+
+_known: weakref.WeakSet[Forgetful] = weakref.WeakSet()
+
+
+def forget_in_children(holder: Forgetful) -> None:
+    """Have a holder forget in each child that is forked from now on, as long as it lives."""
+    _known.add(holder)
+
+
+def _forget_all() -> None:
+    for holder in list(_known):
+        holder.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.runtime.local_paths import real_location
-from catalog_ext.metastore.storage.local.own_files import BESIDE
+from catalog_ext.metastore.storage.local.files import BESIDE
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import compile_components, has_wildcards, parse_pattern
 

@@ -11,7 +11,7 @@ from pyarrow import fs as pafs
 from catalog_ext.metastore.errors import CatalogExtError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.failures import is_throttled, no_credentials, translate
-from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
+from catalog_ext.metastore.storage.hdfs import Hdfs
 from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.options import S3Options, StorageOptions
@@ -75,7 +75,7 @@ class StoreConnections:
         if location.scheme == "file":
             return self._local
         if location.scheme == "hdfs":
-            return pafs.PyFileSystem(HdfsHandler(self.hdfs(location)))
+            return pafs.PyFileSystem(self.hdfs(location))
         options = self.options.for_bucket(location.bucket)
         key = _s3_key(options, location)
         with self._lock:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.storage.hdfs.listing import list_hdfs
-from catalog_ext.metastore.storage.listed import (
-    Descend,
-    Listed,
-    ListedDirectory,
-    ListedFile,
-    ListedOther,
-    ListingFailure,
-)
+from catalog_ext.metastore.storage.hdfs import list_hdfs
 from catalog_ext.metastore.storage.local.listing import LocalListing
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.listing import S3Listing
@@ -20,9 +12,8 @@ from catalog_ext.metastore.storage.s3.listing import S3Listing
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from catalog_ext.metastore.storage.entries import Descend, Listed
     from catalog_ext.metastore.storage.store import Storage
-
-__all__ = ["Descend", "Listed", "ListedDirectory", "ListedFile", "ListedOther", "ListingFailure", "list_tree"]
 
 
 def list_tree(

@@ -11,12 +11,11 @@ from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.storage.connections import StoreConnections
 from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location, entry_of
 from catalog_ext.metastore.storage.failures import location_not_found
+from catalog_ext.metastore.storage.local.files import OwnFiles
 from catalog_ext.metastore.storage.local.listing import list_local_directory
-from catalog_ext.metastore.storage.local.own_files import OwnFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.storage.s3.directory import list_s3_directory
-from catalog_ext.metastore.storage.s3.lookup import find_objects
+from catalog_ext.metastore.storage.s3.lookup import find_objects, list_s3_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -15,8 +15,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.storage.entries import Entry, EntryKind
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import Entry, EntryKind, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel

@@ -26,8 +26,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import directory_identity, is_other_directory
 from catalog_ext.metastore.runtime.processes import this_process
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListedOther, ListingFailure
+from catalog_ext.metastore.storage.entries import EntryKind, ListedDirectory, ListedFile, ListedOther, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel

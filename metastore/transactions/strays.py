@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.new_files import uncommitted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.file_lifetime import EndedFile
     from catalog_ext.metastore.index.write.expire_versions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.listed import Listed
+    from catalog_ext.metastore.storage.entries import Listed
     from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
+    from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
     from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
 

@@ -16,7 +16,7 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import DROP_POINTS, POINTS, VACUUM_POINTS
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.storage.listed import ListedFile
+from catalog_ext.metastore.storage.entries import ListedFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from tests.faults import commands

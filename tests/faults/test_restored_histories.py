@@ -21,7 +21,7 @@ from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore.storage.listed import ListedFile
+from catalog_ext.metastore.storage.entries import ListedFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from tests.faults.writer import Server, uploader

@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
 from catalog_ext.metastore.index import Index
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
 from catalog_ext.metastore.runtime.java import find_java
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import quick_indexes as quick_indexes

@@ -22,12 +22,10 @@ from xml.sax.saxutils import escape
 import filelock
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
-from catalog_ext.metastore.hive.embedded.folder_identity import give_folder_id
-from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, read_state, take_lease
-from catalog_ext.metastore.runtime.forked import forget_in_children
+from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, give_folder_id, read_state, take_lease
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from catalog_ext.metastore.runtime.private_files import FILE_MODE, make_private_file, make_private_folder, write_private
-from catalog_ext.metastore.runtime.processes import LEAST_SHARE, runs, share_processor
+from catalog_ext.metastore.runtime.processes import LEAST_SHARE, forget_in_children, runs, share_processor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

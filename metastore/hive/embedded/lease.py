@@ -1,17 +1,19 @@
-"""Leases on a running embedded metastore: how processes share one, and how it knows that the last one is gone.
+"""What processes share of an embedded metastore: leases on the server that runs, and the id in its folder.
 
-The server's side of this is ``EmbeddedMetastore.java``: a lease is a connection to the server's lease port, which the
-operating system closes when its holder ends, whatever ended it.
+A lease is a connection to the server's lease port (``EmbeddedMetastore.java``), which the operating system closes when
+its holder ends, whatever ended it.
 """
 
 from __future__ import annotations
 
 import json
 import socket
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.runtime.forked import forget_in_children
+from catalog_ext.metastore.runtime.private_files import write_private
+from catalog_ext.metastore.runtime.processes import forget_in_children
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,3 +103,22 @@ def _read_line(connection: socket.socket) -> str:
             break
         received += part
     return received.decode("utf-8", "replace").strip()
+
+
+ID_FILE = "metastore-id"
+
+
+def folder_id(folder: Path) -> str | None:
+    """Return the id of the metastore in a folder; None without a metastore, or before its first start."""
+    try:
+        return (folder / ID_FILE).read_text(encoding="utf-8").strip() or None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def give_folder_id(folder: Path) -> None:
+    """Give the metastore in a folder an id, unless it has one; the caller holds the lock of its start."""
+    if folder_id(folder) is None:
+        unfinished = folder / f"{ID_FILE}.tmp"
+        write_private(unfinished, uuid.uuid4().hex)
+        unfinished.replace(folder / ID_FILE)

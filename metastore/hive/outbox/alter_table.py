@@ -15,12 +15,12 @@ from catalog_ext.metastore.errors import (
     UnsupportedFormatError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import as_read, column_key, to_hive, user_parameters
-from catalog_ext.metastore.hive.mapping.described import (
+from catalog_ext.metastore.hive.mapping.descriptors import (
+    Descriptors,
     columns_of_descriptor,
     has_descriptor,
     storage_of_descriptor,
 )
-from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import (
     EXTERNAL_TABLE,

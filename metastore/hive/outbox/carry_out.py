@@ -19,7 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     to_hive,
     to_hive_database,
 )
-from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor, with_secrets_of
+from catalog_ext.metastore.hive.mapping.descriptors import described_partition, has_descriptor, with_secrets_of
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import (
     VIRTUAL_VIEW,

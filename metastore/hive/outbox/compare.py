@@ -11,7 +11,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     to_hive,
     user_parameters,
 )
-from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
+from catalog_ext.metastore.hive.mapping.descriptors import described_partition, has_descriptor
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS
 from catalog_ext.metastore.hive.outbox.alter_table import altered

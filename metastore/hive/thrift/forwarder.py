@@ -90,11 +90,9 @@ class Guard(Protocol):
             MetastoreReplacedError: It is another one than it was.
             MetastoreError: It does not say.
         """
-        ...
 
     def lost(self) -> None:
         """Forget who the metastore is: a connection was lost, and the next answer may come from another metastore."""
-        ...
 
 
 class GuardedMetastore(CallForwarder):

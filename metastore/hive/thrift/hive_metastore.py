@@ -9,8 +9,8 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from catalog_ext.metastore.hive.events.event import HiveEvent
-    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
+    from catalog_ext.metastore.hive.events import HiveEvent
+    from catalog_ext.metastore.hive.locks import LockComponent, ShownLock
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 DEFAULT_BATCH = 1000
@@ -29,7 +29,6 @@ class HiveMetastore(Protocol):
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases."""
-        ...
 
     def get_database(self, name: str) -> HiveDatabase:
         """Return the database.
@@ -37,7 +36,6 @@ class HiveMetastore(Protocol):
         Raises:
             NamespaceNotFoundError: There is none of that name.
         """
-        ...
 
     def create_database(self, database: HiveDatabase) -> None:
         """Make a database.
@@ -45,7 +43,6 @@ class HiveMetastore(Protocol):
         Raises:
             NamespaceAlreadyExistsError: One of that name is there.
         """
-        ...
 
     def alter_database(self, database: HiveDatabase) -> None:
         """Set the comment, location (unless None) and parameters of the database to those given.
@@ -53,7 +50,6 @@ class HiveMetastore(Protocol):
         Raises:
             NamespaceNotFoundError: There is none of that name.
         """
-        ...
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database; its directory stays.
@@ -62,11 +58,9 @@ class HiveMetastore(Protocol):
             NamespaceNotFoundError: There is none of that name.
             NamespaceNotEmptyError: It has tables.
         """
-        ...
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the database's tables and views; none for a database that is not there."""
-        ...
 
     def get_table(self, database: str, name: str) -> HiveTable:
         """Return the table.
@@ -74,7 +68,6 @@ class HiveMetastore(Protocol):
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        ...
 
     def create_table(self, table: HiveTable) -> None:
         """Make a table.
@@ -83,7 +76,6 @@ class HiveMetastore(Protocol):
             NamespaceNotFoundError: Its database is not there.
             TableAlreadyExistsError: A table or view of that name is there.
         """
-        ...
 
     def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
         """Drop a table with its partitions; the files stay unless ``delete_data``.
@@ -91,7 +83,6 @@ class HiveMetastore(Protocol):
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        ...
 
     def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
         """Replace what ``HiveTable`` says of the table of that name; what it does not say stays.
@@ -103,7 +94,6 @@ class HiveMetastore(Protocol):
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        ...
 
     def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
         """Give an external table another name, maybe in another database; a managed one's directory would move.
@@ -111,7 +101,6 @@ class HiveMetastore(Protocol):
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        ...
 
     def add_partitions(
         self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
@@ -121,7 +110,6 @@ class HiveMetastore(Protocol):
         Raises:
             TableNotFoundError: The table is not there.
         """
-        ...
 
     def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
         """Set the location and the parameters of partitions that are there, of all of them or none.
@@ -133,7 +121,6 @@ class HiveMetastore(Protocol):
             TableNotFoundError: The table is not there.
             PartitionNotFoundError: A partition is not there.
         """
-        ...
 
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
@@ -144,7 +131,6 @@ class HiveMetastore(Protocol):
             TableNotFoundError: The table is not there.
             PartitionNotFoundError: A partition is not there and ``if_exists`` is False.
         """
-        ...
 
     def partition_names(self, database: str, table: str) -> Iterator[str]:
         """Return the metastore's names of all partitions (``k1=v1/k2=v2``, values in Hive's escaping).
@@ -152,19 +138,15 @@ class HiveMetastore(Protocol):
         Raises:
             TableNotFoundError: The table is not there.
         """
-        ...
 
     def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
         """Return those of the named partitions that are there, in any order."""
-        ...
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         """Return all partitions, fetched ``batch`` at a time."""
-        ...
 
     def newest_event_id(self) -> int:
         """Return the number of the newest event of the notification log; 0 where it has none, as of no log."""
-        ...
 
     def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         """Return the next events of the notification log, at most so many, in order.
@@ -174,11 +156,9 @@ class HiveMetastore(Protocol):
             most: How many at most.
             once: Whether one server is asked, once: of many events that are there it may die, and so may the next.
         """
-        ...
 
     def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
         """Ask for one of Hive's locks, all of its components or none; return its number and its ``LockState``."""
-        ...
 
     def check_lock(self, number: int) -> int:
         """Return the ``LockState`` of a lock that was asked for; this is a sign of life, too.
@@ -186,7 +166,6 @@ class HiveMetastore(Protocol):
         Raises:
             HiveLockLostError: The server has it no more.
         """
-        ...
 
     def heartbeat_lock(self, number: int) -> None:
         """Give a sign of life for a lock.
@@ -194,7 +173,6 @@ class HiveMetastore(Protocol):
         Raises:
             HiveLockLostError: The server has it no more.
         """
-        ...
 
     def unlock(self, number: int) -> None:
         """Give up a lock, or the request for it.
@@ -202,19 +180,15 @@ class HiveMetastore(Protocol):
         Raises:
             HiveLockLostError: The server has it no more.
         """
-        ...
 
     def show_locks(self, database: str, table: str) -> list[ShownLock]:
         """Return the locks of a table and of its partitions that are held, or waited for."""
-        ...
 
     def config_value(self, name: str, default: str) -> str:
         """Return what a setting is in the server's own configuration."""
-        ...
 
     def close(self) -> None:
         """Give up the connections; a later call opens new ones."""
-        ...
 
 
 def fetch_partitions(metastore: HiveMetastore, database: str, table: str, batch: int) -> Iterator[HivePartition]:

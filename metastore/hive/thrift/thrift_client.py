@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.events.messages import event_of
+from catalog_ext.metastore.hive.events import event_of
 from catalog_ext.metastore.hive.mapping.model import (
     VIRTUAL_VIEW,
     HiveDatabase,
@@ -26,16 +26,18 @@ from catalog_ext.metastore.hive.mapping.model import (
     HiveTable,
     metastore_name,
 )
-from catalog_ext.metastore.hive.thrift import wire_locks
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.hive.thrift.wire_objects import (
     database_of,
+    lost_where_gone,
     overlay,
     overlay_partition,
     partition_of,
+    shown_lock,
     table_of,
+    wire_component,
     wire_database,
     wire_partition,
     wire_view_partition,
@@ -47,8 +49,8 @@ if TYPE_CHECKING:
 
     from hmsclient.hmsclient import HMSClient
 
-    from catalog_ext.metastore.hive.events.event import HiveEvent
-    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
+    from catalog_ext.metastore.hive.events import HiveEvent
+    from catalog_ext.metastore.hive.locks import LockComponent, ShownLock
     from catalog_ext.metastore.hive.thrift.uris import Address
 
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -282,20 +284,37 @@ class ThriftMetastore:
         return [_event_of(event) for event in answer.events or ()]
 
     def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
-        what = f"Hive's locks of {', '.join(map(str, components[:3]))}"
-        return self._pool.call(lambda c: wire_locks.lock(c, components, user, host, agent), what)
+        asked = [wire_component(component) for component in components]
+        request = wire.LockRequest(component=asked, user=user, hostname=host, agentInfo=agent)
+        answer = self._pool.call(lambda c: c.lock(request), f"Hive's locks of {', '.join(map(str, components[:3]))}")
+        return int(answer.lockid), int(answer.state)
 
     def check_lock(self, number: int) -> int:
-        return self._pool.call(lambda c: wire_locks.check_lock(c, number), f"to say whether lock {number} is held")
+        def check(client: HMSClient) -> int:
+            with lost_where_gone(number):
+                return int(client.check_lock(wire.CheckLockRequest(lockid=number)).state)
+
+        return self._pool.call(check, f"to say whether lock {number} is held")
 
     def heartbeat_lock(self, number: int) -> None:
-        self._pool.call(lambda c: wire_locks.heartbeat(c, number), f"a sign of life of lock {number}")
+        def heartbeat(client: HMSClient) -> None:
+            with lost_where_gone(number):
+                client.heartbeat(wire.HeartbeatRequest(lockid=number))
+
+        self._pool.call(heartbeat, f"a sign of life of lock {number}")
 
     def unlock(self, number: int) -> None:
-        self._pool.call(lambda c: wire_locks.unlock(c, number), f"to give up lock {number}")
+        def unlock(client: HMSClient) -> None:
+            with lost_where_gone(number):
+                client.unlock(wire.UnlockRequest(lockid=number))
+
+        self._pool.call(unlock, f"to give up lock {number}")
 
     def show_locks(self, database: str, table: str) -> list[ShownLock]:
-        return self._pool.call(lambda c: wire_locks.show_locks(c, database, table), "to show locks")
+        request = wire.ShowLocksRequest(dbname=database, tablename=table)
+        return [
+            shown_lock(lock) for lock in self._pool.call(lambda c: c.show_locks(request), "to show locks").locks or ()
+        ]
 
     def config_value(self, name: str, default: str) -> str:
         return str(self._pool.call(lambda c: c.get_config_value(name, default), f"to say what {name} is"))

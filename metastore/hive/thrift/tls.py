@@ -1,15 +1,22 @@
-"""A TLS connection to a metastore, and what its failures mean."""
+"""A TLS connection to a metastore, and the truststores of its authorities, in PEM, PKCS12 or Java's JKS."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import ssl
+import struct
 from typing import TYPE_CHECKING, Any
 
 from thrift.transport.TSocket import TSocket
 
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.uris import denied
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from catalog_ext.metastore.errors import MetastoreAccessError
     from catalog_ext.metastore.hive.thrift.uris import Address
 
@@ -69,3 +76,120 @@ class TlsSocket(TSocket):  # type: ignore[misc]
             return denied(self._server, "it does not answer a TLS handshake in time", _NOT_TLS)
         reason = getattr(error, "reason", None) or error
         return denied(self._server, f"the TLS handshake failed ({reason})", _NOT_TLS)
+
+
+_PEM = b"-----BEGIN"
+_JKS = b"\xfe\xed\xfe\xed"
+_JCEKS = b"\xce\xce\xce\xce"
+_DER = b"\x30"
+_MAX_BYTES = 16 << 20
+_DIGEST_BYTES = 20
+# Part of the format: it is hashed between the password and the store.
+_JKS_SALT = b"Mighty Aphrodite"
+_KEY, _CERTIFICATE = 1, 2
+
+
+def tls_context(truststore: Path | None, password: str | None = None) -> ssl.SSLContext:
+    """Return a context that believes the certificates of a truststore, or those that this system believes.
+
+    A certificate must name the host, and be in force. What the file is, is seen from the file: Java, too, reads either
+    kind under either name.
+
+    Args:
+        truststore: A file with certificates in PEM, PKCS12 or JKS; None for the system's.
+        password: Of a PKCS12 or JKS store. A JKS store without it is read and not checked, as in Java.
+
+    Raises:
+        InvalidConfigurationError: The file cannot be read, has no certificate, or the password is not its own.
+        EnvironmentSetupError: It is PKCS12, and the package that reads it is missing.
+    """
+    context = ssl.create_default_context() if truststore is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if truststore is None:
+        return context
+    try:
+        for certificate in _certificates(_bytes(truststore), password):
+            context.load_verify_locations(cadata=certificate)
+    except (OSError, ValueError, struct.error) as error:
+        raise _unreadable(truststore, str(error)) from error
+    if not context.cert_store_stats()["x509"]:
+        raise _unreadable(truststore, "it has no certificate of an authority")
+    return context
+
+
+def _certificates(data: bytes, password: str | None) -> Iterator[bytes | str]:
+    if data.startswith(_JKS):
+        return _in_jks(data, password)
+    if data.startswith(_DER):
+        return _in_pkcs12(data, password)
+    if _PEM in data:
+        return iter([data.decode("ascii", "ignore")])
+    what = "it is a JCEKS store" if data.startswith(_JCEKS) else "it is neither PEM nor PKCS12 nor JKS"
+    raise ValueError(f"{what}, which is not read")
+
+
+def _in_jks(data: bytes, password: str | None) -> Iterator[bytes]:
+    """Yield the certificates that a JKS store trusts; the chains of its private keys are no authorities."""
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if password:
+        found = hashlib.sha1(password.encode("utf-16-be") + _JKS_SALT + body, usedforsecurity=False).digest()
+        if not hmac.compare_digest(found, digest):
+            raise ValueError("the password is not its own, or it was changed")
+    version, entries = struct.unpack_from(">II", body, 4)
+    if version not in (1, 2):
+        raise ValueError(f"it is a JKS store of version {version}, which is not read")
+    position = 12
+    for _ in range(entries):
+        (tag,) = struct.unpack_from(">I", body, position)
+        _, position = _part(">H", body, position + 4)
+        position += 8  # its date
+        if tag == _KEY:
+            _, position = _part(">I", body, position)
+            (length,) = struct.unpack_from(">I", body, position)
+            position += 4
+        elif tag == _CERTIFICATE:
+            length = 1
+        else:
+            raise ValueError(f"it has an entry of the unknown kind {tag}")
+        for _ in range(length):
+            if version == 2:
+                _, position = _part(">H", body, position)
+            certificate, position = _part(">I", body, position)
+            if tag == _CERTIFICATE:
+                yield certificate
+
+
+def _part(length: str, data: bytes, position: int) -> tuple[bytes, int]:
+    """Return bytes that follow their length, and where they end."""
+    (size,) = struct.unpack_from(length, data, position)
+    begin = position + struct.calcsize(length)
+    if begin + size > len(data):
+        raise ValueError("it ends too early")
+    return data[begin : begin + size], begin + size
+
+
+def _in_pkcs12(data: bytes, password: str | None) -> Iterator[bytes]:
+    try:
+        from cryptography.hazmat.primitives.serialization import Encoding
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError as error:
+        raise EnvironmentSetupError(
+            "A PKCS12 truststore is read by the package cryptography, which is missing. Run: pip install "
+            "'catalog-ext[pkcs12]'. Or name one in PEM or JKS."
+        ) from error
+    store = load_pkcs12(data, password.encode() if password else None)
+    for entry in store.additional_certs:
+        yield entry.certificate.public_bytes(Encoding.DER)
+
+
+def _bytes(path: Path) -> bytes:
+    if path.stat().st_size > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES} bytes")
+    return path.read_bytes()
+
+
+def _unreadable(path: Path, reason: str) -> InvalidConfigurationError:
+    return InvalidConfigurationError(
+        f"The truststore {path} cannot be used: {reason.rstrip('.')}. Name a file with the authority's certificate in "
+        "PEM, PKCS12 or JKS (hive.metastore.truststore.path), and its password (hive.metastore.truststore.password).",
+        {"path": str(path)},
+    )

@@ -1,18 +1,86 @@
-"""Databases, tables and partitions as thrift's types, and back."""
+"""Databases, tables, partitions and locks as thrift's types, and back.
+
+The client's types are of release 2.3. A server takes an altered table as a whole, so that it would lose what releases 3
+and 4 have added and the client does not know; it would read the owner's type as USER. ``_FIELDS`` has these fields.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as service
 from hmsclient.genthrift.hive_metastore import ttypes as wire
+from thrift.Thrift import TType
 
+from catalog_ext.metastore.errors import HiveLockLostError
+from catalog_ext.metastore.hive.locks import LockState, LockType, ShownLock
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
-from catalog_ext.metastore.hive.thrift.newer_fields import keep_newer_fields
 from catalog_ext.metastore.model.tables import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from thrift.protocol.TProtocol import TProtocolBase
+
+    from catalog_ext.metastore.hive.locks import LockComponent
+
+Spec = tuple[Any, ...]
+
+_FIELDS: dict[type, tuple[tuple[int, int, str], ...]] = {
+    wire.Table: ((18, TType.I32, "ownerType"),),
+    wire.SerDeInfo: (
+        (4, TType.STRING, "description"),
+        (5, TType.STRING, "serializerClass"),
+        (6, TType.STRING, "deserializerClass"),
+        (7, TType.I32, "serdeType"),
+    ),
+}
+_READ_AND_WRITTEN = (
+    wire.StorageDescriptor, wire.Table, wire.Partition, wire.PartitionSpecWithSharedSD, wire.GetTableResult,
+    service.create_table_args, service.get_table_result, service.alter_table_with_environment_context_args,
+)  # fmt: skip
+"""What holds the types, from the inside out, on the way of a table that is altered or a partition that is."""
+
+
+def keep_newer_fields() -> None:
+    """Have the client's types carry them; again, it changes nothing."""
+    for kind, fields in _FIELDS.items():
+        kind.thrift_spec = _extended(kind.thrift_spec, fields)  # type: ignore[attr-defined]
+        for _, _, name in fields:
+            if not hasattr(kind, name):
+                setattr(kind, name, None)
+        kind.read, kind.write = _read, _write  # type: ignore[attr-defined]
+    for holder in _READ_AND_WRITTEN:
+        for field in filter(None, holder.thrift_spec):
+            _renew(field[3])
+
+
+def _extended(spec: Spec, fields: tuple[tuple[int, int, str], ...]) -> Spec:
+    """Return the description of a type, whose places are the numbers of its fields, with more fields."""
+    places = [*spec, *[None] * (max(number for number, _, _ in fields) + 1 - len(spec))]
+    for number, kind, name in fields:
+        places[number] = (number, kind, name, "UTF8" if kind == TType.STRING else None, None)
+    return tuple(places)
+
+
+def _renew(held: object) -> None:
+    """Let a field's description, or that of a list's elements, name the types as they are now."""
+    if isinstance(held, list) and held and isinstance(held[0], type):
+        held[1] = held[0].thrift_spec  # type: ignore[attr-defined]
+    elif isinstance(held, tuple):
+        for each in held:
+            _renew(each)
+
+
+def _read(self: wire.Table, protocol: TProtocolBase) -> None:
+    protocol.readStruct(self, self.thrift_spec)
+
+
+def _write(self: wire.Table, protocol: TProtocolBase) -> None:
+    protocol.writeStruct(self, self.thrift_spec)
+
 
 # Before the first of them is read: what is read without these fields is written back without them.
 keep_newer_fields()
@@ -179,3 +247,38 @@ def _wire_partition(
         values=list(partition.values), dbName=database, tableName=table, createTime=0, lastAccessTime=0, sd=descriptor,
         parameters=dict(partition.parameters),
     )  # fmt: skip
+
+
+_GONE = (wire.NoSuchLockException, wire.NoSuchTxnException, wire.TxnAbortedException)
+_TYPES = {one.value: one.name for one in LockType}
+
+
+def wire_component(component: LockComponent) -> wire.LockComponent:
+    """Return the component of a request for a lock in thrift's type."""
+    level = wire.LockLevel.PARTITION if component.partition else wire.LockLevel.TABLE
+    return wire.LockComponent(
+        type=int(component.lock_type), level=level, dbname=component.database, tablename=component.table,
+        partitionname=component.partition or None, operationType=int(component.operation), isAcid=False,
+        isDynamicPartitionWrite=False,
+    )  # fmt: skip
+
+
+def shown_lock(found: wire.ShowLocksResponseElement) -> ShownLock:
+    """Return the lock that thrift's answer shows."""
+    return ShownLock(
+        number=int(found.lockid), database=found.dbname or "", table=found.tablename or "",
+        partition=found.partname or "", state=LockState(found.state), lock_type=_TYPES.get(found.type, str(found.type)),
+        user=found.user or "", host=found.hostname or "", agent=found.agentInfo or "",
+        transaction=int(found.txnid or 0), blocked_by=None if not found.blockedByExtId else int(found.blockedByExtId),
+    )  # fmt: skip
+
+
+@contextmanager
+def lost_where_gone(number: int) -> Iterator[None]:
+    """Raise ``HiveLockLostError`` where the server does not know a lock any more."""
+    try:
+        yield
+    except _GONE as error:
+        raise HiveLockLostError(
+            f"The metastore does not know the lock {number} any more.", {"lock": str(number)}
+        ) from error

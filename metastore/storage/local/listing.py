@@ -14,24 +14,26 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import StorageError
-from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location
-from catalog_ext.metastore.storage.failures import translate
-from catalog_ext.metastore.storage.listed import (
+from catalog_ext.metastore.storage.entries import (
     NOT_TEXT,
     Descend,
+    Entry,
+    EntryKind,
     Listed,
     ListedDirectory,
     ListedFile,
     ListedOther,
     ListingFailure,
+    child_location,
 )
+from catalog_ext.metastore.storage.failures import translate
 from catalog_ext.metastore.storage.local.scan_processes import ScanProcesses, WantedDirectories, spare_cores
 from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from catalog_ext.metastore.storage.local.own_files import OwnFiles
+    from catalog_ext.metastore.storage.local.files import OwnFiles
     from catalog_ext.metastore.storage.local.scan_processes import Answer
 
 # Below this depth directories are read whole, so that a hostile tree cannot use up the file descriptors.

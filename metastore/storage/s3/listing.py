@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError, IncompleteListingError, StorageError
-from catalog_ext.metastore.storage.listed import Descend, Listed, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import Descend, Listed, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.keys import KEYS_PER_PAGE
 

@@ -1,7 +1,8 @@
-"""Finds objects by their keys with few requests: a LIST that begins at one key answers for those after it, too.
+"""Lists one directory on S3, and finds objects by their keys with few requests.
 
-A HEAD a file would be a thousand requests for what an overwrite of a thousand files has replaced. The keys are sorted
-as S3 sorts them, and each page of a listing answers for at least one of them.
+A LIST that begins at one key answers for those after it, too. A HEAD a file would be a thousand requests for what an
+overwrite of a thousand files has replaced. The keys are sorted as S3 sorts them, and each page of a listing answers for
+at least one of them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.storage.entries import Entry, EntryKind
+from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location
+from catalog_ext.metastore.storage.failures import location_not_found
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 
@@ -18,6 +20,39 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog_ext.metastore.storage.s3.keys import Keys
+
+
+def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
+    """Return the files and directories directly in a directory, in no particular order.
+
+    Raises:
+        LocationNotFoundError: No key begins with it, or the bucket does not exist.
+        StorageError: The store refuses, does not answer or answers something else.
+    """
+    files: list[Entry] = []
+    directories: set[str] = set()
+    begin, exists = None, not directory.key
+    start = len(directory.key) + 1 if directory.key else 0
+    while True:
+        page = keys.page(directory, whole=False, begin=begin)
+        exists = exists or bool(page.keys or page.prefixes)
+        for key, size, modified_ms, etag in page.keys:
+            name, is_deeper, _ = key[start:].partition("/")
+            if is_deeper:
+                # A store that passes over the delimiter lists what lies in directories.
+                directories.add(name)
+            elif name:
+                # The key of the directory itself is its marker, and has no name.
+                files.append(Entry(child_location(directory, name), EntryKind.FILE, size, modified_ms, etag))
+        directories.update(prefix[start:].partition("/")[0] for prefix in page.prefixes)
+        if page.next is None:
+            break
+        begin = page.next
+    if not exists:
+        raise location_not_found(directory)
+    made = (child_location(directory, name) for name in directories if name)
+    return files + [Entry(place, EntryKind.DIRECTORY, 0, 0) for place in made]
+
 
 _KEYS_A_LANE = 125
 """Keys that one thread looks for: of files that lie scattered, each may take a request."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.metastore.hive.thrift.tls import TlsSocket
-from catalog_ext.metastore.hive.thrift.truststore import tls_context
+from catalog_ext.metastore.hive.thrift.tls import TlsSocket, tls_context
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.runtime.java import find_java
 from tests.servers.certificates import PASSWORD, Authority, shaking_hands

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
+    from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
     from tests.servers.hdfs import HdfsServer
     from tests.servers.hive import HiveMetastore
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
+    from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
     from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
 

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import EntryKind, ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage

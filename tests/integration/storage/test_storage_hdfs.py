@@ -20,8 +20,7 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import EntryKind, ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import check_staged, promote, undo

@@ -18,7 +18,7 @@ from botocore.config import Config
 
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageUnavailableError
 from catalog_ext.metastore.runtime.retry import Backoff
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.client import Timeouts
@@ -29,7 +29,7 @@ from tests.pattern_cases import matched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from catalog_ext.metastore.storage.listed import Descend, Listed
+    from catalog_ext.metastore.storage.entries import Descend, Listed
     from tests.servers.stores import S3Server
 
 FEW_WAITS = Backoff(retries=2, first_s=0.05, longest_s=0.1)

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from pyspark.errors import PySparkException
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.storage.listed import ListedFile
+from catalog_ext.metastore.storage.entries import ListedFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions

@@ -16,7 +16,7 @@ from catalog_ext.following import run as follow_run
 from catalog_ext.following.doubts import MOST_PARTITIONS, PartitionDoubt, TableDoubt
 from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import MetastoreUnavailableError, StorageUnavailableError
-from catalog_ext.metastore.hive.events.event import PartitionHint, Statistics
+from catalog_ext.metastore.hive.events import PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.index.database.database import Database
 from catalog_ext.metastore.storage.store import Storage

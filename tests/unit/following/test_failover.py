@@ -8,7 +8,7 @@ import pytest
 
 from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import IndexDatabaseError, MetastoreUnavailableError
-from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 from tests.repair_cases import indexed
 from tests.unit.following.test_bad_luck import ONE, _statements, _versions

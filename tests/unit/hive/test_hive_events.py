@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint, Statistics
-from catalog_ext.metastore.hive.events.messages import event_of
+from catalog_ext.metastore.hive.events import HiveEvent, PartitionHint, Statistics, event_of
 
 KEYS = {"lst": ["rec", 2, {"1": {"str": "ds"}, "2": {"str": "string"}}, {"1": {"str": "k"}, "2": {"str": "int"}}]}
 COUNTED = {"numFiles": "1", "totalSize": "7", "transient_lastDdlTime": "99"}

@@ -14,10 +14,9 @@ from catalog_ext.metastore.errors import (
     HiveLockTimeoutError,
     MetastoreUnavailableError,
 )
-from catalog_ext.metastore.hive.locks import hive_lock
-from catalog_ext.metastore.hive.locks.hive_lock import HiveLock
-from catalog_ext.metastore.hive.locks.model import LockComponent, LockType
-from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
+from catalog_ext.metastore.hive import locks
+from catalog_ext.metastore.hive.locks import HiveLock, LockComponent, LockType
+from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ def test_a_lock_that_cannot_be_given_up_is_left_to_its_time(
 def test_the_end_of_a_write_waits_for_no_sign_of_life(
     server: FakeMetastore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hive_lock, "LONGEST_JOIN_S", 0.01)
+    monkeypatch.setattr(locks, "LONGEST_JOIN_S", 0.01)
     server.locks.timeout = "40ms"
     began, may_end, ended = threading.Event(), threading.Event(), threading.Event()
     heartbeat = server.heartbeat_lock

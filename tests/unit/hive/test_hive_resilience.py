@@ -15,9 +15,8 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
-from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore, connect
 from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
-from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
 from tests.counting_metastore import CountingMetastore
 from tests.fakes_metastore import FakeMetastore

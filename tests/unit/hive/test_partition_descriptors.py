@@ -8,8 +8,13 @@ from dataclasses import replace
 import pytest
 
 from catalog_ext.metastore.hive.mapping.conversion import from_hive
-from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
-from catalog_ext.metastore.hive.mapping.descriptors import FEWER_COLUMNS, Descriptors, Reading
+from catalog_ext.metastore.hive.mapping.descriptors import (
+    FEWER_COLUMNS,
+    Descriptors,
+    Reading,
+    described_partition,
+    has_descriptor,
+)
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out

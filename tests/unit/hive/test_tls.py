@@ -13,8 +13,7 @@ import pytest
 from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreAccessError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.access import Access
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.metastore.hive.thrift.tls import TlsSocket
-from catalog_ext.metastore.hive.thrift.truststore import tls_context
+from catalog_ext.metastore.hive.thrift.tls import TlsSocket, tls_context
 from catalog_ext.metastore.hive.thrift.uris import Address
 from tests.integration.waiting import until
 from tests.servers.certificates import PASSWORD, Authority, shaking_hands

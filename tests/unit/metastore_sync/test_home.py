@@ -17,7 +17,7 @@ from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, NO_ME
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.hive import identity
-from catalog_ext.metastore.hive.embedded.folder_identity import ID_FILE
+from catalog_ext.metastore.hive.embedded.lease import ID_FILE
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index

@@ -18,8 +18,8 @@ from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplace
 from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.identity import ID_PARAMETER, PROPOSED_PARAMETER, give_id, metastore_id
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
+from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
-from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.transactions.reports import VacuumAction
 from catalog_ext.metastore_sync.connection import KnownMetastore

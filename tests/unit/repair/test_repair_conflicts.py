@@ -20,7 +20,7 @@ from catalog_ext.metastore.index.write.repairs import Verified
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.repair import batches
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.context import RepairProgress
     from catalog_ext.metastore.model.changes import AppliedChanges, Change
-    from catalog_ext.metastore.storage.listed import Listed
+    from catalog_ext.metastore.storage.entries import Listed
     from tests.fakes_metastore import FakeMetastore
 
 CHANGED = "version {} of the table changed it meanwhile: repair again"

@@ -19,7 +19,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate, translate_boto
-from catalog_ext.metastore.storage.hdfs.client import os_errors
+from catalog_ext.metastore.storage.hdfs import os_errors
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.storage.uploads import Uploads

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.errors import LocationNotFoundError
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedDirectory, ListedFile, ListedOther, ListingFailure
+from catalog_ext.metastore.storage.entries import (
+    NOT_TEXT,
+    EntryKind,
+    ListedDirectory,
+    ListedFile,
+    ListedOther,
+    ListingFailure,
+)
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.local import listing as local_listing
 from catalog_ext.metastore.storage.local import scan_processes
+from catalog_ext.metastore.storage.local.files import OwnFiles
 from catalog_ext.metastore.storage.local.listing import LocalListing
-from catalog_ext.metastore.storage.local.own_files import OwnFiles
 from catalog_ext.metastore.storage.local.scan_processes import ScanProcesses
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
@@ -24,7 +30,7 @@ from catalog_ext.metastore.storage.store import Storage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catalog_ext.metastore.storage.listed import Listed
+    from catalog_ext.metastore.storage.entries import Listed
 
 
 def everything(directory: str) -> bool:

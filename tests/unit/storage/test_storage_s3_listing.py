@@ -12,14 +12,14 @@ from packaging.version import Version
 from pyarrow import fs as pafs
 
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageError
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.storage.listed import Descend, Listed
+    from catalog_ext.metastore.storage.entries import Descend, Listed
 
 ODD = [
     "t/", "t/a", "t/k=1/", "t/k=1/a b+c", "t/k=1/50%25", "t/k=1/ü€", "t/k=2&3/<x>", "t/k=2/\ny", "t/k=%3A/a=b:c",

@@ -10,8 +10,7 @@ import pytest
 from catalog_ext.metastore.commit.staged_files import Upload
 from catalog_ext.metastore.errors import IncompleteListingError, StorageError
 from catalog_ext.metastore.runtime.retry import Backoff
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.entries import EntryKind, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing, root_of

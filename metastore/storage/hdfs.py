@@ -9,18 +9,23 @@ from __future__ import annotations
 import errno
 import os
 import re
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import CatalogExtError, EnvironmentSetupError, IncompleteListingError, StorageError
+from catalog_ext.metastore.storage.entries import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from hdfs_native import Client, FileStatus
+
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
 
 # One name node that is away is given up after 5 s; the client's own 15 attempts take three minutes. A name service
 # with several nodes has them, because a failover takes its time.
@@ -36,8 +41,12 @@ _NUMBERS = {
 _DIRECTORY_MODE = 0o755
 
 
-class Hdfs:
-    """One HDFS; safe to use from several threads. Every method takes absolute paths and raises ``OSError``.
+class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
+    """One HDFS, as pyarrow asks for it; safe to use from several threads.
+
+    Every method takes absolute paths and raises ``OSError``. pyarrow's ``FSSpecHandler`` over ``hdfs_native.fsspec``
+    takes paths for URLs, so that it looks for ``ds=a#b`` at ``ds=a``, and gives no modification times. It leaves the
+    name node's errors as ``RuntimeError``, without ``errno``.
 
     Args:
         authority: ``host:port`` of the name node, or the name of a name service that ``settings`` or the files in
@@ -61,6 +70,12 @@ class Hdfs:
         with os_errors():
             self._client: Client = Client(self.url, {**defaults, **settings})
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hdfs) and self.url == other.url
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
     def status(self, path: str) -> FileStatus | None:
         """Return what lies at ``path``; None where nothing does."""
         with os_errors():
@@ -82,11 +97,6 @@ class Hdfs:
         with os_errors():
             next(iter(self._client.list_status(path)), None)
 
-    def make_directory(self, path: str, *, parents: bool = True) -> None:
-        """Make sure that ``path`` is a directory."""
-        with os_errors():
-            self._client.mkdirs(path, _DIRECTORY_MODE, parents)
-
     def obstacle(self, directory: str, source: str) -> str | None:
         """Return why a file cannot be moved to a directory; see ``LocalFiles``. What HDFS permits is seen later."""
         found = self.status(directory)
@@ -96,6 +106,8 @@ class Hdfs:
         """Move a file or directory; see `catalog_ext.metastore.storage.local.files.LocalFiles`."""
         with os_errors():
             self._client.rename(source, target, overwrite=False)
+
+    move = rename
 
     def delete_file(self, path: str) -> None:
         """Remove a file; gone is fine."""
@@ -109,42 +121,7 @@ class Hdfs:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if not found.isdir:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        with os_errors():
-            self._client.delete(path, recursive=False)
-
-    def delete_tree(self, path: str) -> None:
-        """Remove a file, or a directory and everything in it; gone is fine."""
-        with os_errors():
-            self._client.delete(path, recursive=True)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """Return a file, open for reading at any position."""
-        with os_errors():
-            return pa.PythonFile(self._client.read(path), mode="r")
-
-    def open_output(self, path: str) -> pa.NativeFile:
-        """Return a new or emptied file, open for writing."""
-        from hdfs_native import WriteOptions
-
-        with os_errors():
-            return pa.PythonFile(self._client.create(path, WriteOptions(overwrite=True)), mode="w")
-
-
-class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
-    """What pyarrow asks of a file system, answered by `Hdfs`.
-
-    pyarrow's ``FSSpecHandler`` over ``hdfs_native.fsspec`` takes paths for URLs, so that it looks for ``ds=a#b`` at
-    ``ds=a``, and gives no modification times. It leaves the name node's errors as ``RuntimeError``, without ``errno``.
-    """
-
-    def __init__(self, hdfs: Hdfs) -> None:
-        self.hdfs = hdfs
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsHandler) and self.hdfs.url == other.hdfs.url
-
-    def __hash__(self) -> int:
-        return hash(self.hdfs.url)
+        self.delete_file(path)
 
     def get_type_name(self) -> str:
         """Return the name of the kind of file system."""
@@ -156,12 +133,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has 
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
         """Return what lies at each path."""
-        return [_info(path, self.hdfs.status(path)) for path in paths]
+        return [_info(path, self.status(path)) for path in paths]
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         """Return what lies in a directory, or below it."""
         try:
-            found = self.hdfs.entries(selector.base_dir)
+            found = self.entries(selector.base_dir)
         except FileNotFoundError:
             if selector.allow_not_found:
                 return []
@@ -176,52 +153,43 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has 
         return infos
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        """Make a directory."""
-        self.hdfs.make_directory(path, parents=recursive)
+        """Make sure that ``path`` is a directory."""
+        with os_errors():
+            self._client.mkdirs(path, _DIRECTORY_MODE, recursive)
 
     def delete_dir(self, path: str) -> None:
-        """Remove a directory and everything in it."""
-        self.hdfs.delete_tree(path)
+        """Remove a file, or a directory and everything in it; gone is fine."""
+        with os_errors():
+            self._client.delete(path, recursive=True)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
         """Remove everything in a directory."""
-        try:
-            found = self.hdfs.entries(path)
-        except FileNotFoundError:
-            if missing_dir_ok:
-                return
-            raise
-        for status in found:
-            self.hdfs.delete_tree(status.path)
+        selector = pafs.FileSelector(path, allow_not_found=missing_dir_ok)
+        for found in self.get_file_info_selector(selector):
+            self.delete_dir(found.path)
 
     def delete_root_dir_contents(self) -> None:
         """Refuse: the whole of an HDFS is never deleted."""
         raise PermissionError(errno.EPERM, "the whole of an HDFS is never deleted")
 
-    def delete_file(self, path: str) -> None:
-        """Remove a file."""
-        self.hdfs.delete_file(path)
-
-    def move(self, src: str, dest: str) -> None:
-        """Rename a file or directory."""
-        self.hdfs.rename(src, dest)
-
     def copy_file(self, src: str, dest: str) -> None:
         """Copy a file."""
-        with self.hdfs.open_input(src) as source, self.hdfs.open_output(dest) as target:
+        with self.open_input_file(src) as source, self.open_output_stream(dest) as target:
             target.upload(source)
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for reading."""
-        return self.hdfs.open_input(path)
-
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position."""
-        return self.hdfs.open_input(path)
+        """Return a file, open for reading at any position."""
+        with os_errors():
+            return pa.PythonFile(self._client.read(path), mode="r")
 
-    def open_output_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
-        """Open a new file for writing."""
-        return self.hdfs.open_output(path)
+    open_input_stream = open_input_file
+
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.NativeFile:
+        """Return a new or emptied file, open for writing."""
+        from hdfs_native import WriteOptions
+
+        with os_errors():
+            return pa.PythonFile(self._client.create(path, WriteOptions(overwrite=True)), mode="w")
 
     def open_append_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
         """Refuse: nothing here appends."""
@@ -260,3 +228,60 @@ def _info(path: str, status: FileStatus | None) -> pafs.FileInfo:
     if status.isdir:
         return pafs.FileInfo(path, pafs.FileType.Directory, mtime_ns=modified_ns)
     return pafs.FileInfo(path, pafs.FileType.File, size=status.length, mtime_ns=modified_ns)
+
+
+def list_hdfs(storage: Storage, root: Location, descend: Descend) -> Generator[Listed, None, None]:
+    """Yield every file and directory below ``root``, several directories at a time; see `list_tree`.
+
+    The name node lists a whole tree by one call as fast, but ends it at the first directory that it refuses.
+    """
+    hdfs = storage.hdfs(root)
+    pool = ThreadPoolExecutor(storage.listing_threads, thread_name_prefix="catalog-ext-listing")
+    # The root's own failure is the caller's.
+    running: dict[Future[list[FileStatus]], str] = {}
+
+    def start(directory: str) -> None:
+        path = f"{root.path}/{directory}" if directory else root.path
+        running[pool.submit(hdfs.entries, path)] = directory
+
+    try:
+        start("")
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                directory = running.pop(future)
+                try:
+                    found = future.result()
+                except OSError as error:
+                    yield from _failure(storage, root, directory, error)
+                    continue
+                for listed in _listed(directory, found):
+                    if isinstance(listed, ListedFile):
+                        yield listed
+                    elif descend(listed.directory):
+                        yield listed
+                        start(listed.directory)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _listed(directory: str, found: list[FileStatus]) -> Iterator[ListedFile | ListedDirectory]:
+    for status in found:
+        name = status.path.rpartition("/")[2]
+        if status.isdir:
+            yield ListedDirectory(f"{directory}/{name}" if directory else name)
+        else:
+            yield ListedFile(directory, name, status.length, status.modification_time)
+
+
+def _failure(storage: Storage, root: Location, directory: str, error: OSError) -> Iterator[ListingFailure]:
+    if directory and isinstance(error, FileNotFoundError | NotADirectoryError):
+        # It vanished while the listing ran: it is not there.
+        return
+    place = root.join(directory) if directory else root
+    translated: CatalogExtError = storage.translate(error, place, "list")
+    if not directory:
+        raise translated from error
+    if not isinstance(translated, StorageError):
+        translated = IncompleteListingError(translated.message, translated.parameters)
+    yield ListingFailure(directory, translated)
