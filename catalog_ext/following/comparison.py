@@ -134,17 +134,21 @@ class FollowedComparison:
         """
         self.miscounted.clear()
         if not ours.definition.partition_columns:
-            differs = self._table_differs(theirs, ours)
+            differs = made_anew or self._table_differs(theirs, ours)
             return {"": PartitionDoubt()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
-        doubts, places = self._in_doubt(theirs, ours, names)
+        doubts, places = self._in_doubt(theirs, ours, names, made_anew=made_anew)
         dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, pending, made_anew=made_anew)
         return doubts | dropped, unseen
 
     def _in_doubt(
-        self, theirs: HiveTable, ours: Table, names: Sequence[str]
+        self, theirs: HiveTable, ours: Table, names: Sequence[str], *, made_anew: bool
     ) -> tuple[dict[str, PartitionDoubt], set[str]]:
-        """Return the metastore's partitions that differ from the index's, and the locations of those."""
+        """Return the metastore's partitions that differ from the index's, and the locations of those.
+
+        Of a table that was made anew all are in doubt: an engine may have written to their directories before, under
+        another name of the table, and a delivery of ours has set our statistics since.
+        """
         doubts: dict[str, PartitionDoubt] = {}
         places: set[str] = set()
         followed = self._context.index.followed
@@ -164,7 +168,7 @@ class FollowedComparison:
             when = (followed.published_statistics(ours, chunk), oldest)
             for partition in found:
                 held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
-                if not any(is_same(each, partition, reading, when) for each in held):
+                if made_anew or not any(is_same(each, partition, reading, when) for each in held):
                     doubts[name := theirs.name_of(partition.values)] = PartitionDoubt()
                     if reading.problem is None and layout.judge(name).place is Place.PARTITION:
                         places.add(comparable_location(partition.location))
