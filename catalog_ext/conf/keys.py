@@ -3,7 +3,8 @@
 Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > Spark's
 own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
 made from this module (``python -m docs.tools.reference``). The settings of writes and of Hive's locks are in
-``write_keys``, of streams and of strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to the metastore and of following in ``metastore_keys``, of a service in ``service_keys``.
+``write_keys``, of streams and of strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to
+the metastore and of following in ``metastore_keys``, of a service in ``service_keys``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.service_keys import SERVICE_SETTINGS
 from catalog_ext.conf.setting import (
+    FLAG,
     NUMBER,
     TEXT,
     TIME,
@@ -28,7 +30,7 @@ from catalog_ext.conf.setting import (
     settings_in,
     text_value,
     words,
-)  # fmt: skip
+)
 from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
 from catalog_ext.metastore.errors import InvalidConfigurationError

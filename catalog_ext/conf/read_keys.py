@@ -14,7 +14,7 @@ from catalog_ext.conf.setting import (
     milliseconds_or_none,
     settings_in,
     words,
-)  # fmt: skip
+)
 
 _OF_STREAM = (Scope.STREAM,)
 _READ = (Scope.READ, Scope.SESSION, Scope.TABLE)
