@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_UNAVAILABLE
+from catalog_ext.cli import EXIT_ERROR, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note, one_line

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from catalog_ext import __version__
-from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
+from catalog_ext.cli import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
 from catalog_ext.conf import keys
 from catalog_ext.metastore.backports import add_note
 from catalog_ext.metastore.errors import (
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 # Where each command is: its module is imported when the command runs, or its help is asked for.
 COMMANDS = {
-    "register": "tables", "import": "importing", "init": "tables", "unregister": "tables", "repair": "repair",
+    "register": "tables", "import": "importing", "init": "index", "unregister": "tables", "repair": "repair",
     "partitions": "partitions", "files": "partitions", "tables": "tables", "describe": "tables", "history": "writes",
     "status": "writes", "recover": "writes", "vacuum": "writes", "release-waiting": "writes",
-    "discard-waiting": "writes", "drop-partitions": "maintenance", "expire-partitions": "maintenance",
-    "outbox": "outbox", "publish": "outbox", "adopt": "adopt", "backup": "restored", "restored": "restored",
-    "migrate": "tables", "serve": "serve", "events": "events", "drift": "drift", "export": "exporting",
+    "discard-waiting": "writes", "drop-partitions": "partitions", "expire-partitions": "partitions",
+    "outbox": "outbox", "publish": "outbox", "adopt": "index", "backup": "index", "restored": "index",
+    "migrate": "index", "serve": "serve", "events": "events", "drift": "drift", "export": "outbox",
     "follow": "follow", "doctor": "doctor", "init-conf": "init_conf",
 }  # fmt: skip
 
