@@ -93,9 +93,9 @@ def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
 def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
     """Make the --metastore and the --warehouse that are named the index's own, in the place of those that it has.
 
-    An index has one of each: whoever opens it gets both, and others are refused. Tables stay where they are. The three
+    An index has one of each: who opens it gets both, and others are refused. Tables stay where they are. The three
     options go before the command; name the index, which is not looked for beside the warehouse that it is to take on.
-    The warehouse's mark, the file _catalog_ext_index, names this index from then on, whoever's it was.
+    The warehouse's mark, the file _catalog_ext_index, names this index from then on, whichever it named before.
     After a project's folder was moved, name its metastore (embedded) and warehouse as they are now.
 
     \b

@@ -54,10 +54,10 @@ Exit codes:
   0    done
   1    an error; `doctor`: something is wrong; `migrate --check`: not at head;
        `recover`, `vacuum`, `restored`: not all could be done;
-       `follow --once`: a table is not in step
+       `follow --once`: a table is not in sync
   2    an argument is wrong
   3    `repair --strict`: something was skipped; `repair --check`: out of
-       step; `drift --check`: the sides differ
+       sync; `drift --check`: the sides differ
   4    the index, the store or the metastore is not available: try again
   130  interrupted
 """

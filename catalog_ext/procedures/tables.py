@@ -83,7 +83,7 @@ PROCEDURES = (
         touches=("table",),
     ),
     Procedure(
-        "repair_partitions", "Brings the index and the metastore in step with the store",
+        "repair_partitions", "Brings the index and the metastore in sync with the store",
         (
             TABLE,
             Parameter("mode", "string", "add, drop or sync", default="sync"),

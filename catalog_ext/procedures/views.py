@@ -72,7 +72,7 @@ PROCEDURES = (
         columns("partition, relation, relation_partition"), _dependencies,
     ),
     Procedure(
-        "refresh_view_partitions", "Brings the partitions of an automatic view in step with its tables, and lists them",
+        "refresh_view_partitions", "Brings the partitions of an automatic view in sync with its tables, and lists them",
         (_VIEW,),
         _PARTITIONS, _partitions,
     ),

@@ -211,10 +211,10 @@ def planned(plan: Callable[[], pa.RecordBatchReader]) -> ArrowStream:
     started = time.monotonic()
     with span("plan_files"):
         reader = plan()
-    return ArrowStream(reader.schema, _told(reader, time.monotonic() - started))
+    return ArrowStream(reader.schema, _timed(reader, time.monotonic() - started))
 
 
-def _told(reader: pa.RecordBatchReader, seconds: float) -> Iterator[pa.RecordBatch]:
+def _timed(reader: pa.RecordBatchReader, seconds: float) -> Iterator[pa.RecordBatch]:
     files, batches = 0, iter(reader)
     with reader:
         try:

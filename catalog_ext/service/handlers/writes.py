@@ -131,6 +131,6 @@ class WriteOperations:
         table_id, version = request.integer("table_id"), request.integer("version")
         path, spec, overwrite = request.text("path"), optional_spec(request, "spec"), request.flag("overwrite")
         session = request.done(session_of(request))
-        # Who only adds reads nothing, and goes by the newest version.
+        # A load that only adds reads nothing: it uses the newest version.
         table = self._catalog.writes.table_at(table_id, version if overwrite else None)
         return outcome_json(self._catalog.loading.load(table, path, spec, overwrite=overwrite, session=session))

@@ -48,7 +48,7 @@ def clauses_of(request: Request, *, session: str = "session", open_keys: bool = 
         open_keys: Whether a clause may name a key without a value.
 
     Raises:
-        InvalidInputError: One is none.
+        InvalidInputError: A clause is not of its form.
     """
     clauses = tuple(request.objects("clauses", lambda clause: _clause(clause, open_keys)))
     return PartitionClauses(clauses, session_of(request, session))
@@ -78,7 +78,7 @@ def checked_spec(value: object, name: str) -> dict[str, str | None]:
     """Return the value, if it is a partition spec.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: It is no spec.
     """
     if not isinstance(value, dict) or not all(v is None or isinstance(v, str) for v in value.values()):
         raise InvalidInputError(f"A partition spec in the field {name!r} must map names to text or null.")
