@@ -155,11 +155,7 @@ class _WithoutPandas:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code.
-
-    Args:
-        arguments: Without the program's name; those of the process if left out.
-    """
+    """Run the command line with arguments, by default the process's; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug, as_json = "--debug" in given, wants_json(given)
     _prepare_process(debug=debug, is_program=arguments is None)
