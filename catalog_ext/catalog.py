@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog_table import TablesByName
-from catalog_ext.conf.near_index import nearest_index, tell_of_new_index
+from catalog_ext.conf.near_index import log_new_index, nearest_index
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
 from catalog_ext.display import Displayed
@@ -86,7 +86,7 @@ def connect(
 
 
 class Catalog(Displayed):
-    """Registered tables, their index, and the metastore that is kept in step with it. Threads may share a catalog.
+    """Registered tables, their index, and the metastore that is kept in sync with it. Threads may share a catalog.
 
     Table names are ``namespace.table``, with or without the catalog's name in front.
 
@@ -103,7 +103,7 @@ class Catalog(Displayed):
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
         statistics: What ANALYZE has found.
         events: Takes notifications of stores about objects that came or went.
-        follower: Brings the index in step with what others change in the metastore.
+        follower: Brings the index in sync with what other engines change in the metastore.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Catalog(Displayed):
         near = None if missing is None else nearest_index(missing)
         index = Index.open(settings.index)
         if missing is not None:
-            tell_of_new_index(missing, near)
+            log_new_index(missing, near)
         try:
             settings = at_home(index, settings)
             metastore = MetastoreConnection(settings, KnownMetastore(index), embedded)

@@ -10,7 +10,8 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.conf.service_keys import allowed_locations, private_paths
+from catalog_ext.conf.resolved import private_paths
+from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.allowed_locations import AllowedLocations

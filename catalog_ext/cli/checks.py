@@ -77,12 +77,7 @@ class Finding:
 
 
 def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
-    """Yield the findings of every check, one after another as they are made.
-
-    Args:
-        settings: What to look at.
-        quick: Leave out what starts a server or compiles.
-    """
+    """Yield the findings of every check, one after another; quick ones start no server and compile nothing."""
     yield from _index(settings)
     settings, home = _home(settings)
     yield from home

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from catalog_ext.cli import EXIT_REFUSED, EXIT_UNAVAILABLE
 from catalog_ext.cli.completion import complete_table
-from catalog_ext.cli.exit_codes import EXIT_REFUSED, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.listing import UNCHANGED, Listing, print_csv
 from catalog_ext.cli.options import list_options, where_of, where_options

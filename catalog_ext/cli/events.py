@@ -31,14 +31,14 @@ _PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
 
 
-@click.command(short_help="Keep the index in step by an object store's events.")
+@click.command(short_help="Keep the index in sync by an object store's events.")
 @click.argument("file", type=click.File("rb"), default="-", required=False)
 @click.option("--sqs", metavar="URL", help="Take the notifications out of this queue instead.")
 @click.option("--once", is_flag=True, help="With --sqs: end when the queue is empty, and at the first failure.")
 @json_option
 @click.pass_obj
 def events(invocation: Invocation, file: BinaryIO, sqs: str | None, once: bool, as_json: bool) -> None:
-    """Bring the index in step with what an object store tells of objects that came or went.
+    """Bring the index in sync with an object store, by its notifications of objects that came or went.
 
     Reads notifications in the form of S3 events from FILE, or standard input, one a line, until it ends; or from a
     queue until interrupted. Partitions that they are about are listed, unless the index has what they
@@ -66,7 +66,7 @@ def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
     """Take the notifications of a file's lines.
 
     Raises:
-        InvalidInputError: A line is none; those before it, and those after it, are dealt with.
+        InvalidInputError: A line is no notification; the lines before and after it are taken.
         CatalogExtError: Something could not be looked at.
     """
     wrong: list[InvalidInputError] = []

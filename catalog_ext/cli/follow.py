@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_UNAVAILABLE
+from catalog_ext.cli import EXIT_ERROR, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note, one_line
@@ -29,26 +29,26 @@ _WAITING_PAUSE_S = 5.0
 _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renamed": "renamed"}
 
 
-@click.command(short_help="Keep the index in step with what Hive engines change.")
+@click.command(short_help="Keep the index in sync with what Hive engines change.")
 @click.option(
     "--databases",
     metavar="NAMES",
     help="Databases whose new tables are imported, with commas between them; * for all. Default: `follow.databases`.",
 )
-@click.option("--once", is_flag=True, help="Deal with what there is and end.")
+@click.option("--once", is_flag=True, help="Take the changes that are there, and end.")
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done, change nothing and end.")
 @json_option
 @click.pass_obj
 def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: bool, as_json: bool) -> int:
-    """Bring the index in step with what Hive engines change in the metastore, until interrupted.
+    """Bring the index in sync with what Hive engines change in the metastore, until interrupted.
 
     Reads the metastore's log of events; where it keeps none, partitions are compared from time to time. Partitions that
-    somebody has changed are listed, and repaired. Of several processes one follows and the others wait. A database of
+    an engine has changed are listed, and repaired. Of several processes one follows and the others wait. A database of
     --databases that is not there is warned of, since it may be made later; with --once it is an error.
 
     What could not be done is in `status`. With --once the command exits with 1 as long as a table of the index is not
-    in step, whichever run has found it, and with 4 where another one follows. What `import` refuses for good (views,
-    ACID, Avro, …) was never in the index: it is told of when it is first met, and is no failure.
+    in sync, whichever run has found it, and with 4 where another one follows. What `import` refuses for good (views,
+    ACID, Avro, …) was never in the index: it is reported when it is first met, and is no failure.
 
     With --dry-run events stay unread, and another process may follow meanwhile. The command exits with 1 where a table
     would be refused, or left for another look.
@@ -60,7 +60,7 @@ def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: b
     catalog-ext follow --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     chosen = None if databases is None else metastore_keys.FOLLOW_DATABASES.value_of(databases)
-    with invocation.catalog(at_once=True) as catalog, _told_once():
+    with invocation.catalog(at_once=True) as catalog, _without_warnings():
         if dry_run:
             return _preview(catalog, chosen, as_json)
         if once:
@@ -146,8 +146,8 @@ def _now() -> str:
 
 
 @contextlib.contextmanager
-def _told_once() -> Iterator[None]:
-    """What becomes of tables is printed here, and no warning in the log as well."""
+def _without_warnings() -> Iterator[None]:
+    """Keep the follower's warnings about tables out of the log: this command prints them."""
     log = logging.getLogger("catalog_ext.following.tables")
     level = log.level
     log.setLevel(logging.ERROR)

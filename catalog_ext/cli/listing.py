@@ -159,15 +159,7 @@ def print_table(
     console: Console, columns: Sequence[ListColumn], rows: Iterable[dict[str, Any]], width: int | None,
     style: Callable[[dict[str, Any]], str] = lambda row: "",
 ) -> None:  # fmt: skip
-    """Print the rows as a table; print nothing without rows.
-
-    Args:
-        console: The output.
-        columns: The columns, in order.
-        rows: The rows.
-        width: Columns of the terminal; None if nothing has to fit.
-        style: Returns the style of a row on a terminal.
-    """
+    """Print the rows as a table; print nothing without rows. A width of None is that of no terminal."""
     kept = list(rows)
     if not kept:
         return

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from catalog_ext import __version__
-from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
+from catalog_ext.cli import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
 from catalog_ext.conf import keys
 from catalog_ext.metastore.backports import add_note
 from catalog_ext.metastore.errors import (
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 # Where each command is: its module is imported when the command runs, or its help is asked for.
 COMMANDS = {
-    "register": "tables", "import": "importing", "init": "tables", "unregister": "tables", "repair": "repair",
+    "register": "tables", "import": "importing", "init": "index", "unregister": "tables", "repair": "repair",
     "partitions": "partitions", "files": "partitions", "tables": "tables", "describe": "tables", "history": "writes",
     "status": "writes", "recover": "writes", "vacuum": "writes", "release-waiting": "writes",
-    "discard-waiting": "writes", "drop-partitions": "maintenance", "expire-partitions": "maintenance",
-    "outbox": "outbox", "publish": "outbox", "adopt": "adopt", "backup": "restored", "restored": "restored",
-    "migrate": "tables", "serve": "serve", "events": "events", "drift": "drift", "export": "exporting",
+    "discard-waiting": "writes", "drop-partitions": "partitions", "expire-partitions": "partitions",
+    "outbox": "outbox", "publish": "outbox", "adopt": "index", "backup": "index", "restored": "index",
+    "migrate": "index", "serve": "serve", "events": "events", "drift": "drift", "export": "outbox",
     "follow": "follow", "doctor": "doctor", "init-conf": "init_conf",
 }  # fmt: skip
 
@@ -54,10 +54,10 @@ Exit codes:
   0    done
   1    an error; `doctor`: something is wrong; `migrate --check`: not at head;
        `recover`, `vacuum`, `restored`: not all could be done;
-       `follow --once`: a table is not in step
+       `follow --once`: a table is not in sync
   2    an argument is wrong
   3    `repair --strict`: something was skipped; `repair --check`: out of
-       step; `drift --check`: the sides differ
+       sync; `drift --check`: the sides differ
   4    the index, the store or the metastore is not available: try again
   130  interrupted
 """
@@ -155,11 +155,7 @@ class _WithoutPandas:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code.
-
-    Args:
-        arguments: Without the program's name; those of the process if left out.
-    """
+    """Run the command line with arguments, by default the process's; return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug, as_json = "--debug" in given, wants_json(given)
     _prepare_process(debug=debug, is_program=arguments is None)

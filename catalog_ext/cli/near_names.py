@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def where_to_look(invocation: Invocation, error: NotFoundError, *, of_metastore: bool = False) -> str:
-    """Return the sentences that stand behind the error.
-
-    Args:
-        invocation: How the command was called.
-        error: The error.
-        of_metastore: Whether the table was looked for in the metastore.
-    """
+    """Return the sentences that stand behind the error; ``of_metastore`` where the metastore was searched."""
     (asked, *_) = (*error.parameters.values(), "")
     if of_metastore:
         return _in_metastore(invocation, asked)

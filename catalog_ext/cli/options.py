@@ -40,11 +40,7 @@ def json_option(command: F) -> F:
 def list_options(columns: Sequence[ListColumn], *, shown: int = SHOWN) -> Callable[[F], F]:
     """Add the options of a list: ``--output``, ``--json``, ``--columns``, ``--wide`` and ``--limit``.
 
-    The command is called with a ``shape``.
-
-    Args:
-        columns: Those that the list has.
-        shown: How many rows people read by default.
+    The command is called with a ``shape``; a table has ``shown`` rows by default.
     """
 
     def add(command: F) -> F:

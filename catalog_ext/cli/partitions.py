@@ -1,4 +1,4 @@
-"""Commands that list what is registered."""
+"""Commands that list what is registered, and drop partitions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from catalog_ext.cli.completion import complete_table
-from catalog_ext.cli.listing import Listing
+from catalog_ext.cli.invocation import output_console
+from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options, where_of, where_options
-from catalog_ext.cli.output import arrow_rows
+from catalog_ext.cli.output import arrow_rows, note
+from catalog_ext.cli.writes import DURATION
+from catalog_ext.metastore.commit.partition_expiry import REGISTERED_AGAIN
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import format_bytes
 from catalog_ext.overview.formats import moment
 from catalog_ext.overview.layout import ListColumn
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
+    from catalog_ext.repair.report import ReportEntry
 
 _ROWS = ListColumn("rows", right=True, rank=3)
 _ELSEWHERE = ListColumn("location", rank=5)
@@ -36,6 +41,18 @@ _FILES = (
     ListColumn("partition"), ListColumn("path", "file"), ListColumn("size", right=True, cell=format_bytes, rank=1),
     _ROWS, ListColumn("modified_ms", "modified (UTC)", cell=moment, rank=4), _ELSEWHERE,
 )  # fmt: skip
+_DROPPED = (
+    ListColumn("partition"),
+    ListColumn("path", rank=3, hidden=True),
+    ListColumn("files", right=True),
+    ListColumn("bytes", "size", right=True, cell=format_bytes),
+    ListColumn("reason", wraps=True, rank=1),
+)
+_AGAIN = (
+    "The table is an external one: its files stay, and a repair adds the partitions again, unless its mode is drop. "
+    "To prevent that, delete the files, or set partition.retention.period where partitions are to expire."
+)
+_dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would be dropped and change nothing.")
 
 
 @click.command(short_help="List the registered partitions of TABLE.")
@@ -67,3 +84,61 @@ def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[
     is_needed = shape.columns or not shape.is_text or found.num_rows > found.column("location").null_count
     kept = columns if is_needed else [c for c in columns if c is not _ELSEWHERE]
     Listing(name, kept, {"table": table}).show(shape, arrow_rows(found), found.num_rows)
+
+
+@click.command("drop-partitions", short_help="Drop the partitions that a condition is true for.")
+@click.argument("table", shell_complete=complete_table)
+@where_options
+@click.option("--purge", is_flag=True, help="Delete a managed table's data outside its directory too.")
+@_dry_run
+@list_options(_DROPPED)
+@click.pass_obj
+def drop_partitions(
+    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], purge: bool, dry_run: bool,
+    shape: Shape,
+) -> None:  # fmt: skip
+    """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
+
+    The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,
+    unless the table has partition.retention.period and the partition is older than that.
+
+    \b
+    catalog-ext drop-partitions sales.trips --where "ds < '2024-01-01'" --dry-run
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with invocation.catalog() as catalog:
+        entries = catalog.partition_maintenance.drop(table, where_of(where, spec), purge=purge, dry_run=dry_run)
+        come_back = catalog.load_table(table).definition.table_type is TableType.EXTERNAL
+    _show_dropped(table, entries, shape, dry_run=dry_run, come_back=come_back)
+
+
+@click.command("expire-partitions", short_help="Drop the partitions that are older than a retention.")
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--retention", metavar=DURATION, help="Age, by their values, from which they go. Default: the table's property."
+)
+@_dry_run
+@list_options(_DROPPED)
+@click.pass_obj
+def expire_partitions(invocation: Invocation, table: str, retention: str | None, dry_run: bool, shape: Shape) -> None:
+    """Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
+
+    The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,
+    unless the table has partition.retention.period and the partition is older than that.
+
+    \b
+    catalog-ext expire-partitions sales.trips --retention 90d --dry-run
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with invocation.catalog() as catalog:
+        entries = catalog.partition_maintenance.expire(table, retention=retention, dry_run=dry_run)
+    come_back = any(REGISTERED_AGAIN in entry.reason for entry in entries)
+    _show_dropped(table, entries, shape, dry_run=dry_run, come_back=come_back)
+
+
+def _show_dropped(
+    table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool, come_back: bool
+) -> None:  # fmt: skip
+    listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run})
+    rows = (entry._asdict() for entry in entries)
+    listing.show(shape, rows, len(entries), end=UNCHANGED if dry_run and entries else "")
+    if shape.is_text and entries and come_back and not dry_run:
+        note(output_console(), _AGAIN, "yellow")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from catalog_ext.cli import EXIT_REFUSED
 from catalog_ext.cli.completion import complete_table
-from catalog_ext.cli.exit_codes import EXIT_REFUSED
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.listing import Listing, print_table
 from catalog_ext.cli.options import list_options, where_of, where_options
@@ -36,7 +36,7 @@ _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipp
 _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped", "warn": "warnings"}
 
 
-@click.command(short_help="Bring index and metastore in step with TABLE's files.")
+@click.command(short_help="Bring index and metastore in sync with TABLE's files.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
     "--mode", type=click.Choice(["add", "drop", "sync"]), default="sync", show_default=True,
@@ -48,14 +48,14 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
 @click.option("--verify", is_flag=True, help="Skip new and changed files that Spark cannot read as the table.")
 @click.option("--verify-all", is_flag=True, help="As --verify, and name registered files that Spark cannot read.")
-@click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in step.")
+@click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in sync.")
 @list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
 def repair(
     invocation: Invocation, table: str, mode: str, where: str | None, spec: tuple[str, ...], dry_run: bool, force: bool,
     strict: bool, verify: bool, verify_all: bool, check: bool, shape: Shape,
 ) -> None:  # fmt: skip
-    """Bring the index, and after it the metastore, in step with the files of TABLE.
+    """Bring the index, and after it the metastore, in sync with the files of TABLE.
 
     \b
     catalog-ext repair sales.trips --dry-run

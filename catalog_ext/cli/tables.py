@@ -1,4 +1,4 @@
-"""Commands about whole tables, and about the index itself."""
+"""Commands about whole tables."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def describe(invocation: Invocation, table: str, as_json: bool) -> None:
     lines = [("comment", definition.comment or "-"), ("version", str(found.version))]
     for what, pairs_ in (("option", definition.options), ("property", definition.properties)):
         lines += [(what, f"{name}={value}") for name, value in sorted(pairs_.items())]
-    _print_lines(lines)
+    print_lines(lines)
 
 
 @click.command(short_help="List the tables and views.")
@@ -173,66 +173,6 @@ def tables(invocation: Invocation, namespaces: tuple[str, ...], shape: Shape) ->
         shape, rows, len(rows), end="" if rows else "No table is registered.",
         as_json=lambda row: table_json(by_name[row["table"]]),
     )  # fmt: skip
-
-
-@click.command(short_help="Make the index.")
-@json_option
-@click.pass_obj
-def init(invocation: Invocation, as_json: bool) -> None:
-    """Make the index, with the metastore and the warehouse that it belongs to, where there is none.
-
-    The options go before the command; without them it is a SQLite file beside the warehouse in this folder, with the
-    embedded metastore. A server's database has to be there, and its user may make tables in it. What is there already
-    is left as it is.
-
-    \b
-    catalog-ext init
-    catalog-ext --index postgresql+psycopg://user@host/lake \\
-        --metastore thrift://host:9083 --warehouse s3://b/lake init
-    """  # noqa: D301 -- click wants the character, not a raw backslash
-    from catalog_ext.metastore.index import Index
-
-    invocation.require_index(or_none=True)
-    invocation.require_java()
-    with Index.connect(invocation.settings().index) as index:
-        there = index.current_revision()
-        if there is None:
-            index.migrate()
-    with invocation.catalog(makes_index=True) as catalog:
-        made = {"index": catalog.index.url, "metastore": catalog.settings.metastore or "none"}
-        made["warehouse"] = catalog.settings.warehouse
-    if as_json:
-        echo_json({"made": there is None, **made})
-        return
-    note(output_console(), "Made the index" if there is None else "The index is there already", "bold")
-    _print_lines(list(made.items()))
-
-
-@click.command(short_help="Bring the index database to this release's schema.")
-@click.option(
-    "--check", is_flag=True, help="Change nothing; exit with 1 when the index is not at the schema of this release."
-)
-@json_option
-@click.pass_obj
-def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
-    """Bring the index database to the schema of this release; `init` makes a new one."""
-    from catalog_ext.metastore.index import Index
-
-    invocation.require_index()
-    with Index.connect(invocation.settings().index) as index:
-        head, before = index.head_revision(), index.current_revision()
-        if not check:
-            before, _ = index.migrate()
-        after = index.current_revision()
-        url = index.url
-    if as_json:
-        echo_json({"index": url, "before": before, "revision": after, "head": head, "at_head": after == head})
-    else:
-        came = "" if before == after else f" (before: {before or 'no index'})"
-        state = "is at" if after == head else f"is NOT at {head}; run catalog-ext migrate. It is at"
-        note(output_console(), f"The index {url} {state} revision {after or 'none'}{came}.")
-    if after != head:
-        raise click.exceptions.Exit(1)
 
 
 def _absolute(location: str) -> str:
@@ -270,14 +210,7 @@ def _is_there(catalog: Catalog, table: str) -> bool:
 
 
 def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:
-    """Print what a table is.
-
-    Args:
-        table: The table.
-        what: What was done to it, before its name.
-        metastore: What the metastore has of it; None where that is not said.
-        as_json: Whether to print JSON.
-    """
+    """Print a table after ``what`` was done to it, with the metastore's state unless that is None."""
     from catalog_ext.service.messages.core import table_json
 
     if as_json:
@@ -299,14 +232,15 @@ def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool)
         lines.append(("partitions", f"{totals.partitions:,} with {files}"))
     if metastore is not None:
         lines.append(("metastore", metastore))
-    _print_lines(lines)
+    print_lines(lines)
 
 
 def _described(columns: Iterable[Column]) -> str:
     return ", ".join(f"{c.name} {type_name(c.type)}" for c in columns)
 
 
-def _print_lines(lines: list[tuple[str, str]]) -> None:
+def print_lines(lines: list[tuple[str, str]]) -> None:
+    """Print labels and texts, as wide as the terminal is."""
     console, width = output_console(), room()
     texts = [(label, one_line(text)) for label, text in lines]
     for line in record_lines(texts, None if width is None else width - 2, _LABEL):

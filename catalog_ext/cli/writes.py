@@ -167,7 +167,8 @@ def _count_removals(entries: Sequence[VacuumEntry]) -> str:
 def release_waiting(invocation: Invocation, table: str, application: str | None, dry_run: bool, shape: Shape) -> None:
     """Commit what streams into TABLE have kept back until their partitions are due.
 
-    For queries that nobody starts again, as where a checkpoint is lost. One that runs commits its partitions itself.
+    For queries that are never started again, as where a checkpoint is lost. A query that runs commits its partitions
+    itself.
 
     \b
     catalog-ext release-waiting sales.trips --dry-run

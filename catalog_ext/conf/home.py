@@ -156,12 +156,7 @@ def _without_metastore(settings: Settings, asked: str) -> Settings:
 
 
 def lost_embedded(settings: Settings, recorded: Mapping[str, str]) -> str | None:
-    """Return that the index's embedded metastore is gone or another one, and what to do; None where it is there.
-
-    Args:
-        settings: Those of the index, with its own metastore.
-        recorded: What the index says of itself.
-    """
+    """Return that the index's embedded metastore is gone or another one, and what to do; None where it is there."""
     known, there = recorded.get(METASTORE_ID), folder_id(settings.embedded_folder)
     if settings.metastore != EMBEDDED or known in (None, there):
         return None

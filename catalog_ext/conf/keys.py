@@ -30,7 +30,7 @@ from catalog_ext.conf.setting import (
     settings_in,
     text_value,
     words,
-)  # fmt: skip
+)
 from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
 from catalog_ext.metastore.errors import InvalidConfigurationError
@@ -183,13 +183,7 @@ _NEARLY = 0.92
 
 
 def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], catalog: str) -> dict[str, str]:
-    """Return the settings by key that hold for a whole process: Spark's conf for the catalog, then the environment.
-
-    Args:
-        environment: The process's environment.
-        spark: The session's conf; empty where there is no Spark.
-        catalog: The catalog's name in SQL.
-    """
+    """Return the settings by key that hold for a whole process: Spark's conf for the catalog, then the environment."""
     found: dict[str, str] = {}
     given = of_catalog(spark, catalog)
     for setting in SETTINGS:
@@ -213,10 +207,6 @@ def check_options(options: Collection[str], scope: Scope) -> None:
     """Return if no option of a read, a write or a stream is nearly called as one that catalog-ext or Spark has.
 
     What is near to nothing may be for another program.
-
-    Args:
-        options: Their names; those that are settings are not looked at.
-        scope: The use.
 
     Raises:
         InvalidConfigurationError: One is: it would be without effect.

@@ -85,8 +85,8 @@ METASTORE_CLIENT_KEYTAB = Setting(
 )  # fmt: skip
 METASTORE_SET_UGI = Setting(
     "metastore.set-ugi", "true", TRUE_OR_FALSE, _PLACES,
-    "Whether a metastore without Kerberos is told who we are (`HADOOP_USER_NAME`, otherwise the process's user), as "
-    "Hive's own client does. The embedded one is not.",
+    "Whether a metastore without Kerberos gets the name of our user (`HADOOP_USER_NAME`, otherwise the process's "
+    "user), as from Hive's own client. The embedded one does not.",
     hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
 )  # fmt: skip
 

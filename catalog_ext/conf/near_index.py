@@ -37,7 +37,7 @@ def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
     )
 
 
-def tell_of_new_index(file: Path, near: Path | None) -> None:
+def log_new_index(file: Path, near: Path | None) -> None:
     """Log that a new index was made; warn where an existing one is near it, which may be the one that was meant."""
     if near is None:
         logger.info("There was no index at %s: a new one was made.", file)

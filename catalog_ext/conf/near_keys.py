@@ -26,10 +26,7 @@ def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = Fals
 
     What is near to nothing may be for another release, or for a catalog that had this name.
 
-    Args:
-        names: The keys behind ``spark.sql.catalog.<catalog>.``.
-        catalog: The catalog's name in SQL.
-        warns: Whether what is near to nothing is warned of.
+    The names are the keys behind ``spark.sql.catalog.<catalog>.``.
 
     Raises:
         InvalidConfigurationError: One is: it would change nothing.

@@ -116,10 +116,7 @@ def check_partition_commit(
 ) -> None:
     """Return if the table's partition-commit options fit together, and its keys.
 
-    Args:
-        definition: The table.
-        set_: Properties that are to be set; a change that concerns none of these options is not looked at.
-        remove: Properties that are to be removed.
+    A change of properties that concerns none of these options is not checked.
 
     Raises:
         InvalidConfigurationError: They do not fit.

@@ -14,7 +14,7 @@ from catalog_ext.conf.setting import (
     milliseconds_or_none,
     settings_in,
     words,
-)  # fmt: skip
+)
 
 _OF_STREAM = (Scope.STREAM,)
 _READ = (Scope.READ, Scope.SESSION, Scope.TABLE)
@@ -70,16 +70,16 @@ FILE_SKIPPING = Setting(
     "Whether files are left out in which, by the least and greatest values and the NULLs that the index knows of their "
     "columns, no row can satisfy the filters of a query.",
 )  # fmt: skip
+DATA_GROUPING = Setting(
+    "preserve-data-grouping", "false", BOOLEAN, _READ,
+    "Whether each task reads files of one partition, so that Spark can join and group by partition columns without a "
+    "shuffle (`spark.sql.sources.v2.bucketing.enabled`); many small partitions are many small tasks then.",
+)  # fmt: skip
 MAX_STALENESS = Setting(
     "max-staleness", "none",
     Form("a duration: `500ms`, `30s`, `10m`, `1d`, a bare number is seconds; or `none`", milliseconds_or_none), _READ,
     "How long ago the partitions that a query selects may have been compared with the store: those for which it is "
     "longer are listed before the query runs, and the index is brought in sync. `0s` lists them for each query.",
-)  # fmt: skip
-DATA_GROUPING = Setting(
-    "preserve-data-grouping", "false", BOOLEAN, _READ,
-    "Whether each task reads files of one partition, so that Spark can join and group by partition columns without a "
-    "shuffle (`spark.sql.sources.v2.bucketing.enabled`); many small partitions are many small tasks then.",
 )  # fmt: skip
 
 READ_SETTINGS = settings_in(globals())

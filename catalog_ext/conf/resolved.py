@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, of_catalog, process_settings
 from catalog_ext.conf.metastore_keys import hive_texts
 from catalog_ext.conf.near_keys import check_catalog_keys, check_variables
+from catalog_ext.conf.service_keys import READ_TOKEN_FILE
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, site_settings, value_of
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
@@ -212,3 +213,25 @@ def check_metastore(text: str) -> str | None:
             {"metastore": text[:200]},
         )
     return text
+
+
+_CONFIGURATION = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "SPARK_CONF_DIR", "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE", "KRB5CCNAME", "KRB5_CLIENT_KTNAME")  # fmt: skip
+"""Environment variables that name folders and files of configuration and secrets."""
+
+
+def private_paths(settings: Settings) -> list[str]:
+    """Return absolute paths: the index, the folder of everything embedded, tokens, configuration and /proc."""
+    # Not at the top: every start of the command line would import the databases.
+    from catalog_ext.metastore.index.database.urls import index_file
+
+    named = [os.environ.get(variable, "").removeprefix("FILE:") for variable in _CONFIGURATION]
+    token_file = READ_TOKEN_FILE.text(settings.conf)
+    index = index_file(settings.index)
+    # Linux shows the environment and the open files of every process of the user there.
+    found = [settings.state, Path("/proc"), *map(Path, filter(None, (*named, token_file)))]
+    if index is not None:
+        found.append(index)
+    if "HOME" in os.environ:
+        found += [Path(os.environ["HOME"], name) for name in (".aws", ".ssh")]
+    return [os.path.abspath(path) for path in found]

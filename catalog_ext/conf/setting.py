@@ -124,52 +124,35 @@ def text_value(text: str) -> str:
     return text
 
 
-def count(text: str) -> int:
-    """Return a whole number from 1 to a million."""
-    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
-        raise ValueError("give a whole number from 1 to 1000000")
-    return int(text)
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers in ASCII digits, both bounds among them."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not text.isascii() or len(text) > 19 or not least <= int(text) <= most:
+            raise ValueError(f"give a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
 
 
-def percentage(text: str) -> int:
-    """Return a whole number from 0 to 100."""
-    if not text.isdecimal() or not text.isascii() or int(text) > 100:
-        raise ValueError("give a whole number from 0 to 100")
-    return int(text)
+def or_all(parse_number: Callable[[str], int]) -> Callable[[str], int | None]:
+    """Return a parser that takes ``all`` too, which is None."""
+
+    def parse(text: str) -> int | None:
+        try:
+            return None if text.lower() == "all" else parse_number(text)
+        except ValueError as error:
+            raise ValueError(f"{error}, or 'all'") from None
+
+    return parse
 
 
-def count_or_all(text: str) -> int | None:
-    """Return a whole number from 1 to a million, or None for ``all``."""
-    try:
-        return None if text.lower() == "all" else count(text)
-    except ValueError as error:
-        raise ValueError(f"{error}, or 'all'") from None
-
-
-def any_count_or_all(text: str) -> int | None:
-    """Return a whole number from 0 to a million, or None for ``all``."""
-    try:
-        return 0 if text == "0" else count_or_all(text)
-    except ValueError:
-        raise ValueError("give a whole number from 0 to 1000000, or 'all'") from None
-
-
-def above_zero(text: str) -> int:
-    """Read a whole number from 1 that 64 bits hold."""
-    try:
-        value = long_integer(text)
-    except ValueError:
-        value = 0
-    if value == 0:
-        raise ValueError("give a whole number from 1 to 9223372036854775807")
-    return value
-
-
-def long_integer(text: str) -> int:
-    """Return a whole number from 0 that 64 bits hold."""
-    if not text.isdecimal() or not text.isascii() or len(text) > 19 or int(text) >= 2**63:
-        raise ValueError("give a whole number from 0 to 9223372036854775807")
-    return int(text)
+count = whole_number(1, 1_000_000)
+count_or_all = or_all(count)
+any_count_or_all = or_all(whole_number(0, 1_000_000))
+percentage = whole_number(0, 100)
+long_integer = whole_number(0, _MOST)
+above_zero = whole_number(1, _MOST)
 
 
 def duration(text: str) -> float:

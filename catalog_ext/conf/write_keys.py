@@ -24,14 +24,14 @@ from catalog_ext.conf.setting import (
     text_value,
     unchecked,
     words,
-)  # fmt: skip
+)
 from catalog_ext.metastore.commit.lock_settings import (
     DEFAULT_WAIT_S,
     HIVE_LOCKS,
     HIVE_LOCKS_WAIT,
     LockMode,
     LockSettings,
-)  # fmt: skip
+)
 from catalog_ext.metastore.commit.partition_commit import (
     parse_delay_ms,
     parse_policies,
@@ -39,7 +39,7 @@ from catalog_ext.metastore.commit.partition_commit import (
     parse_success_file,
     parse_trigger,
     parse_zone,
-)  # fmt: skip
+)
 from catalog_ext.metastore.commit.partition_expiry import RETENTION
 from catalog_ext.metastore.commit.plan import MISMATCH
 from catalog_ext.metastore.model.secrets import is_secret

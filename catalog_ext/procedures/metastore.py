@@ -2,62 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from catalog_ext.procedures.procedure import DRY_RUN, TABLE, Parameter, Procedure, columns
 
-import pyarrow as pa
-
-from catalog_ext.procedures.procedure import DRY_RUN, LONG, TABLE, TEXT, TIMESTAMP, Parameter, Procedure, in_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from catalog_ext.catalog import Catalog
-
-
-_OUTBOX_SCHEMA = pa.schema({
-    "id": LONG, "table": TEXT, "operation": TEXT, "state": TEXT, "attempts": LONG, "since": TIMESTAMP, "error": TEXT,
-})  # fmt: skip
-
-_PUBLISH_SCHEMA = pa.schema({
-    "table": TEXT, "action": TEXT, "published": LONG, "dropped": LONG, "pending": LONG, "error": TEXT, "differs": TEXT,
-})  # fmt: skip
-_EXPORT_SCHEMA = pa.schema({
-    "table": TEXT, "action": TEXT, "partition": TEXT, "sent": LONG, "kept": LONG, "reason": TEXT,
-})  # fmt: skip
-
-
-def _publish(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    entries = catalog.publish(arguments["table"], dry_run=arguments["dry_run"])
-    return in_batches((entry._asdict() for entry in entries), _PUBLISH_SCHEMA)
-
-
-def _outbox(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    entries = catalog.outbox(arguments["action"], arguments["id"])
-    return in_batches(({**e._asdict(), "since": e.since_ms * 1000} for e in entries), _OUTBOX_SCHEMA)
-
-
-def _export(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    entries = catalog.export(arguments["pattern"], to=arguments["to"], dry_run=arguments["dry_run"])
-    return in_batches((asdict(entry) for entry in entries), _EXPORT_SCHEMA)
-
-
-_DRIFT_SCHEMA = pa.schema({
-    "table": TEXT, "kind": TEXT, "subject": TEXT, "store": TEXT, "index": TEXT, "metastore": TEXT, "newer": TEXT,
-    "evidence": TEXT, "pending": pa.bool_(), "failed": pa.bool_(), "unavailable": pa.bool_(),
-})  # fmt: skip
-_MENDED_SCHEMA = pa.schema({
-    "table": TEXT, "action": TEXT, "subject": TEXT, "done": pa.bool_(), "why": TEXT,
-})  # fmt: skip
-
-
-def _drift(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    return in_batches((each.to_dict() for each in catalog.drift(arguments["table"])), _DRIFT_SCHEMA)
-
-
-def _mend(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    return in_batches((each.to_dict() for each in catalog.mend_drift(**arguments)), _MENDED_SCHEMA)
-
+_ONE_OR_ALL = Parameter("table", "string", "namespace.table; all if left out")
 
 PROCEDURES = (
     Procedure(
@@ -66,12 +13,14 @@ PROCEDURES = (
             Parameter("action", "string", "list, retry (at the next delivery) or skip", default="list"),
             Parameter("id", "string", "number of one change; all if left out, which skip refuses"),
         ),
-        _OUTBOX_SCHEMA, _outbox,
+        columns("id bigint, table, operation, state, attempts bigint, since timestamp, error"),
+        lambda catalog, arguments: catalog.outbox(arguments["action"], arguments["id"]),
     ),
     Procedure(
         "publish", "Brings the metastore to the index's state, after it was lost or replaced",
-        (Parameter("table", "string", "namespace.table; all if left out"), DRY_RUN),
-        _PUBLISH_SCHEMA, _publish,
+        (_ONE_OR_ALL, DRY_RUN),
+        columns("table, action, published bigint, dropped bigint, pending bigint, error, differs"),
+        lambda catalog, arguments: catalog.publish(**arguments),
     ),
     Procedure(
         "export", "Writes what another metastore needs of tables and views",
@@ -79,12 +28,17 @@ PROCEDURES = (
             Parameter("to", "string", "thrift://host:9083 of the other metastore", required=True),
             Parameter("pattern", "string", "a database, or tables of one with * and ?; all if left out"), DRY_RUN,
         ),
-        _EXPORT_SCHEMA, _export,
+        columns("table, action, partition, sent bigint, kept bigint, reason"),
+        lambda catalog, arguments: catalog.export(**arguments),
     ),
     Procedure(
         "drift", "Shows where the store, the index and the metastore differ",
-        (Parameter("table", "string", "namespace.table; all if left out"),),
-        _DRIFT_SCHEMA, _drift,
+        (_ONE_OR_ALL,),
+        columns(
+            "table, kind, subject, store, index, metastore, newer, evidence, pending boolean, failed boolean, "
+            "unavailable boolean"
+        ),
+        lambda catalog, arguments: catalog.drift(**arguments),
     ),
     Procedure(
         "mend_drift", "Brings the sides of a table together, by the one that is right",
@@ -94,6 +48,7 @@ PROCEDURES = (
             Parameter("drop", "boolean", "drop what the metastore does not have, too", default=False),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False), DRY_RUN,
         ),
-        _MENDED_SCHEMA, _mend, touches=("table",),
+        columns("table, action, subject, done boolean, why"),
+        lambda catalog, arguments: catalog.mend_drift(**arguments), touches=("table",),
     ),
 )  # fmt: skip

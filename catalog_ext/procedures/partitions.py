@@ -4,67 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from catalog_ext.procedures.procedure import DRY_RUN, LONG, MAP, SPEC, TABLE, TEXT, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, MAP, SPEC, TABLE, Parameter, Procedure, columns
 from catalog_ext.repair import report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.transaction import WriteOutcome
-    from catalog_ext.repair.report import ReportEntry
 
-COLUMNS_SCHEMA = pa.schema([("table", pa.string()), ("partition_columns", pa.string()), ("mode", pa.string())])
-OUTCOME_SCHEMA = pa.schema({
-    "operation": TEXT, "version": LONG, "partitions_added": LONG, "partitions_changed": LONG, "files_added": LONG,
-    "pending_deliveries": LONG,
-})  # fmt: skip
+_OUTCOME = columns(
+    "operation, version bigint, partitions_added bigint, partitions_changed bigint, files_added bigint, "
+    "pending_deliveries bigint"
+)
 
 
-def _drop_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    maintenance = catalog.partition_maintenance
-    return _rows(
-        maintenance.drop(arguments["table"], arguments["where"], purge=arguments["purge"], dry_run=arguments["dry_run"])
-    )
+def _set_partition_columns(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]:
+    table = catalog.partition_maintenance.set_partition_columns(**arguments)
+    keys = ", ".join(f"{c.name} {c.type.upper()}" for c in table.definition.partition_columns)
+    return [{"table": str(table.identifier), "partition_columns": keys, "mode": str(table.definition.partition_mode)}]
 
 
-def _expire_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    maintenance = catalog.partition_maintenance
-    return _rows(maintenance.expire(arguments["table"], retention=arguments["retention"], dry_run=arguments["dry_run"]))
+def _exchange(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]:
+    exchanged = catalog.partition_commands.exchange(arguments["table"], arguments["source"], [arguments["partition"]])
+    return [exchanged]
 
 
-def _set_partition_columns(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    table = catalog.partition_maintenance.set_partition_columns(
-        arguments["table"], mode=arguments["mode"], types=arguments["types"]
-    )
-    columns = ", ".join(f"{c.name} {c.type.upper()}" for c in table.definition.partition_columns)
-    row = {
-        "table": str(table.identifier),
-        "partition_columns": columns,
-        "mode": str(table.definition.partition_mode),
-    }
-    return iter([pa.RecordBatch.from_pylist([row], schema=COLUMNS_SCHEMA)])
-
-
-def _exchange_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    commands = catalog.partition_commands
-    return _outcome(commands.exchange(arguments["table"], arguments["source"], [arguments["partition"]]))
-
-
-def _set_partition_location(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    commands = catalog.partition_commands
-    return _outcome(commands.relocate(arguments["table"], arguments["partition"], arguments["location"]))
-
-
-def _outcome(outcome: WriteOutcome) -> Iterator[pa.RecordBatch]:
-    row = {name: getattr(outcome, name) for name in OUTCOME_SCHEMA.names}
-    return iter([pa.RecordBatch.from_pylist([row], schema=OUTCOME_SCHEMA)])
-
-
-def _rows(entries: Sequence[ReportEntry]) -> Iterator[pa.RecordBatch]:
-    return in_batches((entry._asdict() for entry in entries), report.SCHEMA)
+def _relocate(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]:
+    return [catalog.partition_commands.relocate(arguments["table"], arguments["partition"], arguments["location"])]
 
 
 PROCEDURES = (
@@ -75,7 +41,7 @@ PROCEDURES = (
             Parameter("purge", "boolean", "delete a managed table's data outside its directory too", default=False),
             DRY_RUN,
         ),
-        report.SCHEMA, _drop_partitions, touches=("table",),
+        report.SCHEMA, lambda catalog, arguments: catalog.partition_maintenance.drop(**arguments), touches=("table",),
     ),
     Procedure(
         "expire_partitions", "Drops the partitions whose time, by their values, is longer ago than the retention",
@@ -83,19 +49,19 @@ PROCEDURES = (
             TABLE, Parameter("retention", "string", "a duration such as 30d; partition.retention.period if left out"),
             DRY_RUN,
         ),
-        report.SCHEMA, _expire_partitions, touches=("table",),
+        report.SCHEMA, lambda catalog, arguments: catalog.partition_maintenance.expire(**arguments), touches=("table",),
     ),
     Procedure(
         "exchange_partitions",
         "Moves partitions of another table into this one, as ALTER TABLE ... EXCHANGE PARTITION does",
         (TABLE, Parameter("source", "string", "the table that loses them", required=True), SPEC),
-        OUTCOME_SCHEMA, _exchange_partitions, touches=("table", "source"),
+        _OUTCOME, _exchange, touches=("table", "source"),
     ),
     Procedure(
         "set_partition_location",
         "Makes a partition's files those of another place, as ALTER TABLE ... PARTITION ... SET LOCATION does",
         (TABLE, SPEC, Parameter("location", "string", "the place; relative to the table's", required=True)),
-        OUTCOME_SCHEMA, _set_partition_location, touches=("table",),
+        _OUTCOME, _relocate, touches=("table",),
     ),
     Procedure(
         "set_partition_columns", "Changes how a table's partition columns appear, and their types",
@@ -103,6 +69,6 @@ PROCEDURES = (
             TABLE, Parameter("mode", "string", "declared or virtual; as it is if left out"),
             Parameter("types", MAP, "new types by partition column; as they are if left out"),
         ),
-        COLUMNS_SCHEMA, _set_partition_columns, touches=("table",),
+        columns("table, partition_columns, mode"), _set_partition_columns, touches=("table",),
     ),
 )  # fmt: skip

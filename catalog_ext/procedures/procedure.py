@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,8 @@ if TYPE_CHECKING:
 MAP = "map<string,string>"
 TEXT, LONG = pa.string(), pa.int64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-_ARROW_NAMES = {
-    pa.string(): "string",
-    pa.int64(): "bigint",
-    pa.int32(): "int",
-    pa.bool_(): "boolean",
-    TIMESTAMP: "timestamp",
-}
+_ARROW_TYPES = {"string": TEXT, "bigint": LONG, "int": pa.int32(), "boolean": pa.bool_(), "timestamp": TIMESTAMP}
+_ARROW_NAMES = {arrow: name for name, arrow in _ARROW_TYPES.items()}
 _PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, MAP: Mapping}
 _ROWS_AT_ONCE = 10_000
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
@@ -75,6 +70,7 @@ class Procedure:
         check_session: Raises where the arguments do not go with a table of that name in the session's own catalog,
             whose location, if it has one, is the second argument; None where it does not matter.
         takes_session: Whether the body gets the settings of the caller's session among the arguments, as ``session``.
+        body: Returns entries that have the columns of the schema as fields (``_row``).
         touches: The parameters, and the columns of the result, that name tables which a call may change.
     """
 
@@ -82,7 +78,7 @@ class Procedure:
     description: str
     parameters: tuple[Parameter, ...]
     schema: pa.Schema
-    body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+    body: Callable[[Catalog, Mapping[str, Any]], Iterable[Any]]
     check_session: Callable[[Mapping[str, Any], str | None], None] | None = None
     touches: tuple[str, ...] = ()
     takes_session: bool = False
@@ -122,7 +118,7 @@ class Procedure:
             self.check_session(bound, session_table.location)
         if self.takes_session:
             bound["session"] = settings
-        return Result(self.schema, self.body(catalog, bound))
+        return Result(self.schema, _in_batches(self.body(catalog, bound), self.schema))
 
     def _bind(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         unknown = sorted(set(arguments) - {p.name for p in self.parameters})
@@ -168,10 +164,29 @@ def _is_of(value: object, type_name: str) -> bool:
     return not isinstance(value, Mapping) or all(isinstance(v, str) for v in value.values())
 
 
-def in_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows, at most 10,000 in a batch; no batch where there is no row."""
-    for chunk in batched(rows, _ROWS_AT_ONCE):
-        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+def columns(text: str) -> pa.Schema:
+    """Return the schema of columns such as ``table, files bigint``; a column without a type is a string."""
+    named = (column.split() for column in text.split(", "))
+    return pa.schema([(name, _ARROW_TYPES[kind[0]] if kind else TEXT) for name, *kind in named])
+
+
+def _in_batches(found: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the entries, at most 10,000 in a batch; no batch where there is no entry."""
+    for chunk in batched(found, _ROWS_AT_ONCE):
+        yield pa.RecordBatch.from_pylist([_row(entry, schema) for entry in chunk], schema=schema)
+
+
+def _row(entry: Any, schema: pa.Schema) -> dict[str, Any]:  # noqa: ANN401 -- a mapping, a dataclass or a named tuple
+    """Return the fields that the schema has; ``since`` is the field ``since_ms``, ``transaction`` an id."""
+    if is_dataclass(entry) and not isinstance(entry, type):
+        fields = asdict(entry)
+    else:
+        fields = entry if isinstance(entry, dict) else entry._asdict()
+    if "since_ms" in fields:
+        fields = {**fields, "since": fields["since_ms"] * 1000}
+    if "transaction_id" in fields:
+        fields = {**fields, "transaction": fields["transaction_id"]}
+    return {name: fields[name] for name in schema.names}
 
 
 TABLE = Parameter("table", "string", "namespace.table", required=True)

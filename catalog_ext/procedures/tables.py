@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from catalog_ext.procedures.procedure import DRY_RUN, LONG, MAP, TABLE, TEXT, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, MAP, TABLE, Parameter, Procedure, columns
 from catalog_ext.repair import report
 from catalog_ext.tables.locations import check_hides_no_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
 
-_TABLE_SCHEMA = pa.schema({
-    "table": TEXT, "location": TEXT, "format": TEXT, "partition_columns": TEXT, "partition_mode": TEXT,
-    "columns": pa.int32(), "metastore": TEXT,
-})  # fmt: skip
-_IMPORT_SCHEMA = pa.schema({
-    "table": TEXT, "action": TEXT, "partitions": LONG, "files": LONG, "code": TEXT, "reason": TEXT,
-})  # fmt: skip
+_TABLE_COLUMNS = columns("table, location, format, partition_columns, partition_mode, columns int, metastore")
 
 
-def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    return _table_row(catalog, catalog.register_table(arguments["table"], **_without(arguments, "table")))
+def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]:
+    return _table_row(catalog, catalog.register_table(**arguments))
 
 
 def _check_session(arguments: Mapping[str, Any], there: str | None) -> None:
     check_hides_no_table(arguments["table"], arguments["location"], there)
 
 
-def _import(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    return _table_row(catalog, catalog.import_table(arguments["table"], arguments["properties"]))
+def _import(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]:
+    return _table_row(catalog, catalog.import_table(**arguments))
 
 
-def _import_many(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    entries = catalog.import_tables(arguments["pattern"], arguments["properties"])
-    return in_batches((asdict(entry) for entry in entries), _IMPORT_SCHEMA)
-
-
-def _unregister(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    table = catalog.unregister_table(arguments["table"])
-    return iter([pa.RecordBatch.from_pylist([{"table": str(table.identifier)}])])
-
-
-def _repair(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    return catalog.repair_partitions(arguments["table"], **_without(arguments, "table")).batches()
-
-
-def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
+def _table_row(catalog: Catalog, table: Table) -> Iterable[object]:
     definition = table.definition
     row = {
         "table": str(table.identifier),
@@ -63,11 +40,7 @@ def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
         "columns": len(definition.columns),
         "metastore": catalog.metastore_state(table),
     }
-    yield pa.RecordBatch.from_pylist([row], schema=_TABLE_SCHEMA)
-
-
-def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in names}
+    return [row]
 
 
 PROCEDURES = (
@@ -86,12 +59,12 @@ PROCEDURES = (
             Parameter("if_not_exists", "boolean",
                 "leave a table that is registered at the location already as it is", default=False),
         ),
-        _TABLE_SCHEMA, _register, _check_session, touches=("table",),
+        _TABLE_COLUMNS, _register, _check_session, touches=("table",),
     ),
     Procedure(
         "import_table", "Takes a table of the Hive Metastore into the index, with its partitions",
         (TABLE, Parameter("properties", MAP, "table properties")),
-        _TABLE_SCHEMA, _import, touches=("table",),
+        _TABLE_COLUMNS, _import, touches=("table",),
     ),
     Procedure(
         "import_tables", "Takes the tables of a database of the Hive Metastore, or of a pattern, into the index",
@@ -99,15 +72,18 @@ PROCEDURES = (
             Parameter("pattern", "string", "a database, or tables of one with * and ?: sales.fact_*", required=True),
             Parameter("properties", MAP, "table properties"),
         ),
-        _IMPORT_SCHEMA, _import_many, touches=("table",),
+        columns("table, action, partitions bigint, files bigint, code, reason"),
+        lambda catalog, arguments: catalog.import_tables(**arguments), touches=("table",),
     ),
     Procedure(
         "unregister_table", "Forgets a table; its files and the metastore's table stay",
         (TABLE,),
-        pa.schema([("table", pa.string())]), _unregister, touches=("table",),
+        columns("table"),
+        lambda catalog, arguments: [{"table": str(catalog.unregister_table(**arguments).identifier)}],
+        touches=("table",),
     ),
     Procedure(
-        "repair_partitions", "Brings the index and the metastore in step with the store",
+        "repair_partitions", "Brings the index and the metastore in sync with the store",
         (
             TABLE,
             Parameter("mode", "string", "add, drop or sync", default="sync"),
@@ -119,6 +95,7 @@ PROCEDURES = (
                 default="none", takes_boolean=True),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
         ),
-        report.SCHEMA, _repair, touches=("table",), takes_session=True,
+        report.SCHEMA, lambda catalog, arguments: catalog.repair_partitions(**arguments), touches=("table",),
+        takes_session=True,
     ),
 )  # fmt: skip

@@ -101,14 +101,7 @@ def _check_contract(theirs: str | None) -> None:
 
 
 class _Endpoint:
-    """Answers ``POST`` of every operation.
-
-    Args:
-        operations: The handlers by name.
-        identity: Which index they are of.
-        monitoring: Counts requests, and has the threads in which handlers run.
-        under_way: Counts the calls that run.
-    """
+    """Answers ``POST`` of every operation, in the threads of the monitoring."""
 
     def __init__(
         self, operations: Operations, identity: _Identity, monitoring: Monitoring, under_way: UnderWay
@@ -185,14 +178,8 @@ def build_application(
 ) -> ASGIApp:  # fmt: skip
     """Return the application that serves a catalog to holders of the token, with its health and metrics.
 
-    Args:
-        catalog: The catalog.
-        token: What requests must carry.
-        monitoring: Answers ``/health``, ``/ready`` and ``/metrics``.
-        under_way: Counts the calls that run.
-        open_writes: Notes the transactions that begin and end.
-        metrics_token: What opens ``/metrics`` besides the token, and nothing else.
-        read_token: What opens the operations that only read (``authentication.READABLE``), and nothing else.
+    ``metrics_token`` opens ``/metrics`` alone, ``read_token`` the operations that only read
+    (``authentication.READABLE``).
     """
     operations = operations_of(catalog, open_writes)
     endpoint = _Endpoint(operations, _Identity(catalog.index), monitoring, under_way)

@@ -40,13 +40,7 @@ class Look:
 
 
 class IndexProbe:
-    """Looks at an index; one look at a time, shared by all clients that ask meanwhile.
-
-    Args:
-        state: Returns the index's state.
-        kept_s: How long a look is good for, in seconds.
-        wait_s: How long an answer is waited for, in seconds.
-    """
+    """Looks at an index; one look at a time, shared by all clients that ask meanwhile."""
 
     def __init__(self, state: Callable[[], IndexState], *, kept_s: float = KEPT_S, wait_s: float = WAIT_S) -> None:
         self._state = state

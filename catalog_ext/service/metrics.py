@@ -62,9 +62,6 @@ class ClosedFor(StrEnum):
 class ServiceMetrics:
     """Counts what happens in this process while it listens.
 
-    Args:
-        index: The index, whose connections and statements are counted.
-
     Attributes:
         in_progress: Requests that are being answered.
     """

@@ -38,10 +38,6 @@ _LOG = "The service's log says more."
 class Monitoring:
     """What a service says of itself.
 
-    Args:
-        index: The index that it serves.
-        probe: Looks at the index; by default one of its own.
-
     Attributes:
         metrics: What it counts.
         threads: Where calls are carried out; its metrics show whether they suffice.

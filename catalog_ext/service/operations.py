@@ -6,12 +6,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.service.handlers.events import EventOperations
-from catalog_ext.service.handlers.namespaces import NamespaceOperations
-from catalog_ext.service.handlers.partitions import PartitionOperations
+from catalog_ext.service.handlers.partitions import PartitionOperations, StatisticsOperations
 from catalog_ext.service.handlers.paths import PathOperations
 from catalog_ext.service.handlers.procedures import ProcedureOperations
-from catalog_ext.service.handlers.statistics import StatisticsOperations
-from catalog_ext.service.handlers.tables import TableOperations
+from catalog_ext.service.handlers.tables import NamespaceOperations, TableOperations
 from catalog_ext.service.handlers.views import ViewOperations
 from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.under_way import OpenWrites
@@ -30,12 +28,7 @@ CONTRACT = 2
 
 
 def operations_of(catalog: Catalog, open_writes: OpenWrites | None = None) -> Operations:
-    """Return what answers each operation on a catalog, by the contract's names.
-
-    Args:
-        catalog: The catalog.
-        open_writes: Notes the transactions that begin and end; None where the caller does not need them.
-    """
+    """Return what answers each operation on a catalog, by the contract's names."""
     writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.transactions.state_of))
     return {
         "ping": _ping,

@@ -44,11 +44,7 @@ class UnderWay:
 
 
 class OpenWrites:
-    """Remembers the transactions that were begun through a service, until they are committed or aborted.
-
-    Args:
-        state_of: Returns the state of a transaction, None where there is none of the id.
-    """
+    """Remembers the transactions that were begun through a service, until they are committed or aborted."""
 
     def __init__(self, state_of: Callable[[str], State | None]) -> None:
         self._state_of = state_of

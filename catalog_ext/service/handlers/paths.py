@@ -49,18 +49,15 @@ class PathOperations:
     def _plan(self, request: Request) -> ArrowStream:
         partitioning = request.flag("partitioning", default=True)
         keys = request.texts("keys")
-        casts = [_cast(item) for item in request.objects("casts")]
+        casts = request.objects("casts", _cast)
         predicate = request.predicate("predicate")
-        plan = PathPlan(request.text("path"), keys if partitioning else None, casts, predicate)
-        request.finish()
+        plan = request.done(PathPlan(request.text("path"), keys if partitioning else None, casts, predicate))
         self._catalog.allowed.require(plan.path)
         return ArrowStream(PLAN_SCHEMA, plan.run(self._catalog.storage))
 
 
 def _cast(item: Request) -> CastKey:
-    cast = CastKey(item.text("name"), item.text("key"), parse_type(item.text("type")))
-    item.finish()
-    return cast
+    return CastKey(item.text("name"), item.text("key"), parse_type(item.text("type")))
 
 
 def _table_json(table: PathTable) -> dict[str, Any]:

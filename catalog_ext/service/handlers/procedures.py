@@ -34,8 +34,7 @@ class ProcedureOperations:
 
     def _call(self, request: Request) -> ArrowStream:
         name, arguments = request.text("procedure"), request.mapping("arguments")
-        session_table, session = _session_table(request), session_of(request)
-        request.finish()
+        session_table, session = request.done((_session_table(request), session_of(request)))
         try:
             result = find_procedure(name).call(self._catalog, arguments, session_table, session.settings)
         except NotFoundError as error:
@@ -47,9 +46,4 @@ class ProcedureOperations:
 
 
 def _session_table(request: Request) -> SessionTable | None:
-    given = request.optional_object("session_table")
-    if given is None:
-        return None
-    table = SessionTable(given.optional_text("location"))
-    given.finish()
-    return table
+    return request.optional_object("session_table", lambda given: SessionTable(given.optional_text("location")))

@@ -1,4 +1,4 @@
-"""Answers the operations of tables: their definitions, what queries read of them, and their metadata tables."""
+"""Answers the operations of namespaces and tables: definitions, what queries read, metadata tables."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.conf.resolution import resolve
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import namespace_to_dict
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.measures import Planned, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
-from catalog_ext.service.messages.partitions import clauses_of, optional_spec, session_of
-from catalog_ext.service.messages.reads import among_of, metadata_groups_of, staleness_of, wanted_of
+from catalog_ext.service.messages.partitions import (
+    among_of,
+    clauses_of,
+    metadata_groups_of,
+    optional_spec,
+    session_of,
+    staleness_of,
+    wanted_of,
+)
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import (
     column_changes,
@@ -34,6 +42,44 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 
+class NamespaceOperations:
+    """The operations ``namespaces/…`` of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+            "namespaces/list": self._list,
+            "namespaces/load": self._load,
+            "namespaces/create": self._create,
+            "namespaces/alter": self._alter,
+            "namespaces/drop": self._drop,
+        }
+
+    def _list(self, request: Request) -> dict[str, Any]:
+        request.finish()
+        return {"namespaces": self._catalog.list_namespaces()}
+
+    def _load(self, request: Request) -> dict[str, Any]:
+        name = request.done(request.text("namespace"))
+        return namespace_to_dict(self._catalog.load_namespace(name))
+
+    def _create(self, request: Request) -> dict[str, Any]:
+        name, properties = request.done((request.text("namespace"), request.text_map("properties")))
+        location, comment = properties.pop("location", None), properties.pop("comment", None)
+        return namespace_to_dict(
+            self._catalog.create_namespace(name, location=location, comment=comment, properties=properties)
+        )
+
+    def _alter(self, request: Request) -> dict[str, Any]:
+        name, set_, remove = request.done((request.text("namespace"), request.text_map("set"), request.texts("remove")))
+        return namespace_to_dict(self._catalog.alter_namespace(name, set_, remove))
+
+    def _drop(self, request: Request) -> dict[str, Any]:
+        name, cascade, session = request.done((request.text("namespace"), request.flag("cascade"), session_of(request)))
+        self._catalog.drop_namespace(name, cascade=cascade, session=session.settings)
+        return {"dropped": True}
+
+
 class TableOperations:
     """The operations ``tables/…``, ``partitions/list`` and ``partitions/groups``, of one catalog."""
 
@@ -49,27 +95,23 @@ class TableOperations:
         }  # fmt: skip
 
     def _list(self, request: Request) -> dict[str, Any]:
-        name = request.text("namespace")
-        request.finish()
+        name = request.done(request.text("namespace"))
         return {"tables": self._catalog.list_tables(name)}
 
     def _load(self, request: Request) -> dict[str, Any]:
-        identifier, metadata = request.identifier(), request.optional_text("metadata")
-        request.finish()
+        identifier, metadata = request.done((request.identifier(), request.optional_text("metadata")))
         found = self._catalog.views.load_relation(str(identifier))
         if isinstance(found, View):
             return view_json(found)
         return self._loaded(found) if metadata is None else self._loaded(found) | metadata_json(found, metadata)
 
     def _hive_clauses(self, request: Request) -> dict[str, Any]:
-        table = self._catalog.load_table(str(request.identifier()))
-        request.finish()
+        table = request.done(self._catalog.load_table(str(request.identifier())))
         return hive_clauses_json(table)
 
     def _create(self, request: Request) -> dict[str, Any]:
         definition, location = definition_of(request)
-        dry_run = request.flag("dry_run")
-        request.finish()
+        dry_run = request.done(request.flag("dry_run"))
         if dry_run:
             self._catalog.load_namespace(definition.identifier.namespace)
             return planned_table_json(self._catalog.complete_definition(definition, location))
@@ -77,15 +119,13 @@ class TableOperations:
 
     def _alter(self, request: Request) -> dict[str, Any]:
         identifier, set_, remove = request.identifier(), request.text_map("set"), request.texts("remove")
-        changes, location = column_changes(request), request.optional_text("location")
-        request.finish()
+        changes, location = request.done((column_changes(request), request.optional_text("location")))
         altered = self._catalog.alterations.alter(str(identifier), changes, set_=set_, remove=remove, location=location)
         return self._loaded(altered)
 
     def _set_serde(self, request: Request) -> dict[str, Any]:
         identifier, serde = request.identifier(), request.optional_text("serde")
-        properties = request.text_map("properties")
-        request.finish()
+        properties = request.done(request.text_map("properties"))
         return self._loaded(self._catalog.alterations.set_serde(str(identifier), serde, properties))
 
     def _rename(self, request: Request) -> dict[str, Any]:
@@ -94,8 +134,7 @@ class TableOperations:
         return self._loaded(self._catalog.alterations.rename(str(identifier), str(to)))
 
     def _drop(self, request: Request) -> dict[str, Any]:
-        identifier, purge, session = request.identifier(), request.flag("purge"), session_of(request)
-        request.finish()
+        identifier, purge, session = request.done((request.identifier(), request.flag("purge"), session_of(request)))
         self._catalog.drop_table(str(identifier), purge=purge, session=session.settings)
         return {"dropped": True}
 
@@ -103,8 +142,7 @@ class TableOperations:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         clauses, among, rows = clauses_of(request, open_keys=True), among_of(request), request.optional_count("limit")
         bounds, staleness = request.texts("bounds"), staleness_of(request)
-        descriptor, unmeasured = request.optional_count("descriptor"), request.flag("unmeasured")
-        request.finish()
+        descriptor, unmeasured = request.done((request.optional_count("descriptor"), request.flag("unmeasured")))
         reads = self._catalog.reads
         return planned(
             lambda: reads.plan_files(
@@ -115,22 +153,19 @@ class TableOperations:
     def _groups(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         keys, among = request.texts("keys"), among_of(request)
-        wanted, staleness = wanted_of(request, len(keys)), staleness_of(request)
-        request.finish()
+        wanted, staleness = request.done((wanted_of(request, len(keys)), staleness_of(request)))
         groups = self._catalog.reads.groups(table_id, version, condition, keys, wanted, among, staleness)
         return ArrowStream.of(groups)
 
     def _changes(self, request: Request) -> ArrowStream:
         table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")
-        removals = removals_of(request)
-        request.finish()
+        removals = request.done(removals_of(request))
         return ArrowStream.of(self._catalog.reads.changes(table_id, after, upto, removals))
 
     def _metadata(self, request: Request) -> ArrowStream:
         table_id, name, condition = request.integer("table_id"), request.text("name"), request.predicate("predicate")
         columns, groups = request.optional_texts("columns"), metadata_groups_of(request)
-        numbers = request.predicate("numbers")
-        request.finish()
+        numbers = request.done(request.predicate("numbers"))
         tables = self._catalog.metadata_tables
         if groups is None:
             return ArrowStream.of(tables.read(table_id, name, condition, columns, numbers))
@@ -140,8 +175,7 @@ class TableOperations:
 
     def _list_partitions(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
-        clauses, spec = clauses_of(request), optional_spec(request, "spec")
-        request.finish()
+        clauses, spec = request.done((clauses_of(request), optional_spec(request, "spec")))
         reads = self._catalog.reads
         if spec is None:
             return ArrowStream.of(reads.list_partitions(table_id, version, condition, clauses))
@@ -156,13 +190,11 @@ class TableOperations:
         return {**table_json(table), **described, "settings": settings}
 
     def _load_settings(self, request: Request) -> dict[str, Any]:
-        table, properties = request.text("table"), request.text_map("properties")
-        request.finish()
+        table, properties = request.done((request.text("table"), request.text_map("properties")))
         return {"settings": settings_json(table, properties, self._catalog.settings.conf)}
 
     def _resolve_settings(self, request: Request) -> dict[str, Any]:
-        use, given = use_of(request), given_of(request, self._catalog.settings.conf)
-        request.finish()
+        use, given = request.done((use_of(request), given_of(request, self._catalog.settings.conf)))
         return {"values": resolve(use, given)}
 
 
@@ -179,10 +211,10 @@ def planned(plan: Callable[[], pa.RecordBatchReader]) -> ArrowStream:
     started = time.monotonic()
     with span("plan_files"):
         reader = plan()
-    return ArrowStream(reader.schema, _told(reader, time.monotonic() - started))
+    return ArrowStream(reader.schema, _timed(reader, time.monotonic() - started))
 
 
-def _told(reader: pa.RecordBatchReader, seconds: float) -> Iterator[pa.RecordBatch]:
+def _timed(reader: pa.RecordBatchReader, seconds: float) -> Iterator[pa.RecordBatch]:
     files, batches = 0, iter(reader)
     with reader:
         try:

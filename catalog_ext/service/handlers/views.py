@@ -31,8 +31,7 @@ class ViewOperations:
         }  # fmt: skip
 
     def _list(self, request: Request) -> dict[str, Any]:
-        name = request.text("namespace")
-        request.finish()
+        name = request.done(request.text("namespace"))
         return {"views": self._views.list_names(name)}
 
     def _put(self, request: Request) -> dict[str, Any]:
@@ -52,8 +51,7 @@ class ViewOperations:
         return view_json(self._views.create(wanted, or_replace=kind == _CREATE_OR_REPLACE))
 
     def _drop(self, request: Request) -> dict[str, Any]:
-        identifier = request.identifier()
-        request.finish()
+        identifier = request.done(request.identifier())
         self._views.drop(str(identifier))
         return {"dropped": True}
 
@@ -63,20 +61,17 @@ class ViewOperations:
         return view_json(self._views.rename(str(identifier), str(TableIdentifier.of(namespace, name))))
 
     def _refresh(self, request: Request) -> dict[str, Any]:
-        identifier = request.identifier()
-        request.finish()
+        identifier = request.done(request.identifier())
         return view_json(self._views.refresh(str(identifier)))
 
     def _add_partitions(self, request: Request) -> dict[str, Any]:
         identifier, if_not_exists = request.identifier(), request.flag("if_not_exists")
-        partitions = [_new_partition(item) for item in request.objects("partitions")]
-        request.finish()
+        partitions = request.done(request.objects("partitions", _new_partition))
         return _commit_json(self._views.add_partitions(str(identifier), partitions, if_not_exists=if_not_exists))
 
     def _drop_partitions(self, request: Request) -> dict[str, Any]:
         identifier, if_exists = request.identifier(), request.flag("if_exists")
-        specs = [_spec(item) for item in request.objects("partitions")]
-        request.finish()
+        specs = request.done(request.objects("partitions", _values))
         return _commit_json(self._views.drop_partitions(str(identifier), specs, if_exists=if_exists))
 
 
@@ -89,17 +84,12 @@ def _query(request: Request, tables: Sequence[str]) -> ViewQuery:
 
 
 def _new_partition(item: Request) -> NewViewPartition:
-    dependencies = []
-    for dependency in item.objects("dependencies"):
-        dependencies.append(Dependency(dependency.text("relation"), tuple(dependency.texts("partitions"))))
-        dependency.finish()
+    dependencies = item.objects("dependencies", _dependency)
     return NewViewPartition(_values(item), tuple(dependencies), item.optional_text("location"))
 
 
-def _spec(item: Request) -> dict[str, str | None]:
-    spec = _values(item)
-    item.finish()
-    return spec
+def _dependency(item: Request) -> Dependency:
+    return Dependency(item.text("relation"), tuple(item.texts("partitions")))
 
 
 def _values(item: Request) -> dict[str, str | None]:

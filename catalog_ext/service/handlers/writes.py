@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 class WriteOperations:
-    """The operations ``writes/…`` of one catalog.
-
-    Args:
-        catalog: The catalog.
-        open_writes: Notes the transactions that begin and end.
-    """
+    """The operations ``writes/…`` of one catalog; ``open_writes`` notes the transactions that begin and end."""
 
     def __init__(self, catalog: Catalog, open_writes: OpenWrites) -> None:
         self._catalog = catalog
@@ -54,16 +49,14 @@ class WriteOperations:
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate = request.predicate("predicate")
         clauses = clauses_of(request, session="clause_session")
-        described = request.optional_object("definition")
-        request.finish()
+        described = request.done(request.optional_object("definition", definition_of))
         if creates(kind):
             if described is None or (table_id is None) is not (version is None):
                 raise InvalidInputError(
                     f"A write of the kind '{kind}' needs a 'definition'; 'table_id' and 'version' are those of the "
                     "table that it reads and replaces, or both are null."
                 )
-            definition, location = definition_of(described)
-            described.finish()
+            definition, location = described
             read = None if table_id is None or version is None else (table_id, version)
             return self._begun(*self._catalog.writes.begin_creation(kind, definition, location, batch, read=read))
         if described is not None or table_id is None or version is None:
@@ -77,26 +70,22 @@ class WriteOperations:
         return begun_json(begun, table)
 
     def _locations(self, request: Request) -> dict[str, Any]:
-        transaction, partitions = transaction_of(request), request.texts("partitions")
-        request.finish()
+        transaction, partitions = request.done((transaction_of(request), request.texts("partitions")))
         return {"partition_directories": self._catalog.writes.transactions.locate(transaction, partitions)}
 
     def _heartbeat(self, request: Request) -> dict[str, Any]:
-        transaction = transaction_of(request)
-        request.finish()
+        transaction = request.done(transaction_of(request))
         return {"expires_at_ms": self._catalog.writes.transactions.heartbeat(transaction)}
 
     def _stage(self, request: Request) -> dict[str, Any]:
-        transaction, files, staged = transaction_of(request), files_of(request), request.count("staged")
-        request.finish()
+        transaction, files, staged = request.done((transaction_of(request), files_of(request), request.count("staged")))
         self._catalog.writes.transactions.stage(transaction, files, staged)
         return {"staged": len(files)}
 
     def _commit(self, request: Request) -> dict[str, Any]:
         transaction, files = transaction_of(request), files_of(request)
         static, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
-        final, again, staged = request.flag("final"), request.flag("again"), request.count("staged")
-        request.finish()
+        final, again, staged = request.done((request.flag("final"), request.flag("again"), request.count("staged")))
         transactions = self._catalog.writes.transactions
         try:
             outcome = transactions.commit(
@@ -112,8 +101,7 @@ class WriteOperations:
         return outcome_json(outcome)
 
     def _abort(self, request: Request) -> dict[str, Any]:
-        transaction, reason = transaction_of(request), request.text("reason")
-        request.finish()
+        transaction, reason = request.done((transaction_of(request), request.text("reason")))
         try:
             self._catalog.writes.transactions.abort(transaction, reason)
         finally:
@@ -123,8 +111,7 @@ class WriteOperations:
 
     def _release(self, request: Request) -> dict[str, Any]:
         table_id, app_id, owner = request.integer("table_id"), request.text("app_id"), request.text("owner")
-        options, session = request.text_map("options"), request.text_map("session")
-        request.finish()
+        options, session = request.done((request.text_map("options"), request.text_map("session")))
         outcome = self._catalog.writes.release(table_id, app_id, owner, options, session)
         return {"released": False} if outcome is None else {"released": True, **outcome_json(outcome)}
 
@@ -143,8 +130,7 @@ class WriteOperations:
     def _load(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")
         path, spec, overwrite = request.text("path"), optional_spec(request, "spec"), request.flag("overwrite")
-        session = session_of(request)
-        request.finish()
-        # Who only adds reads nothing, and goes by the newest version.
+        session = request.done(session_of(request))
+        # A load that only adds reads nothing: it uses the newest version.
         table = self._catalog.writes.table_at(table_id, version if overwrite else None)
         return outcome_json(self._catalog.loading.load(table, path, spec, overwrite=overwrite, session=session))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
@@ -16,7 +16,11 @@ from catalog_ext.tables.serde import NamedFormat
 from catalog_ext.writes.column_statistics import column_statistics, without_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog_ext.metastore.predicates.tree import Predicate
+
+T = TypeVar("T")
 
 
 class Request:
@@ -95,17 +99,17 @@ class Request:
         value = self._get(name, Mapping, "an object or null", required=False)
         return None if value is None else dict(value)
 
-    def optional_object(self, name: str) -> Request | None:
-        """Return an object whose fields are read as those of a request, or None; its reader has to call ``finish``."""
+    def optional_object(self, name: str, read: Callable[[Request], T]) -> T | None:
+        """Return what is read of an object, None when left out; every field of it has to be read."""
         value = self._get(name, Mapping, "an object or null", required=False)
-        return None if value is None else Request(value)
+        return None if value is None else Request(value).read(read)
 
-    def objects(self, name: str) -> list[Request]:
-        """Return a list of objects, empty when left out; their reader has to call ``finish``."""
+    def objects(self, name: str, read: Callable[[Request], T]) -> list[T]:
+        """Return what is read of each of a list of objects, empty when left out; every field has to be read."""
         value = self._get(name, list, "a list of objects", required=False) or []
         if not all(isinstance(v, Mapping) for v in value):
             raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
-        return [Request(item) for item in value]
+        return [Request(item).read(read) for item in value]
 
     def items(self, name: str) -> list[object]:
         """Return a list of anything, empty when left out."""
@@ -141,6 +145,23 @@ class Request:
         """Return the table that ``namespace`` and ``name`` identify."""
         return TableIdentifier.of(self.text("namespace"), self.text("name"))
 
+    def read(self, read: Callable[[Request], T]) -> T:
+        """Return what is read of the whole request.
+
+        Raises:
+            InvalidInputError: There is an unknown field.
+        """
+        return self.done(read(self))
+
+    def done(self, value: T) -> T:
+        """Return the value, after every field of the request was read.
+
+        Raises:
+            InvalidInputError: There is an unknown field.
+        """
+        self.finish()
+        return value
+
     def finish(self) -> None:
         """Check that every field of the request was read.
 
@@ -155,11 +176,12 @@ class Request:
 def _column(item: object) -> Column:
     if not isinstance(item, Mapping):
         raise InvalidInputError("A column of the request must be an object.")
-    request = Request(item)
-    name, data_type, comment = request.text("name"), parse_type(request.text("type")), request.optional_text("comment")
-    nullable, value = request.flag("nullable", default=True), request.optional_text("default")
-    request.finish()
-    return Column(name, str(data_type), nullable, comment, value)
+    return Request(item).read(
+        lambda column: Column(
+            column.text("name"), str(parse_type(column.text("type"))), column.flag("nullable", default=True),
+            column.optional_text("comment"), column.optional_text("default"),
+        )
+    )  # fmt: skip
 
 
 def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
@@ -177,13 +199,13 @@ def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
 
 def _named_format(request: Request) -> NamedFormat:
     using, default = request.optional_text("format"), request.optional_text("default_format")
-    storage = request.optional_object("storage")
-    if storage is None:
-        return NamedFormat(using, default=default)
+    clauses = request.optional_object("storage", _storage_clauses)
+    return NamedFormat(using, default=default) if clauses is None else NamedFormat(using, clauses, default)
+
+
+def _storage_clauses(storage: Request) -> StorageClauses:
     fields = ("stored_as", "serde", "input_format", "output_format")
-    clauses = StorageClauses(*(storage.optional_text(name) for name in fields))
-    storage.finish()
-    return NamedFormat(using, clauses, default)
+    return StorageClauses(*(storage.optional_text(name) for name in fields))
 
 
 def table_json(table: Table) -> dict[str, Any]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def column_changes(request: Request) -> list[ColumnChange]:
     """Return what the field ``changes`` asks for."""
-    return [_change(item) for item in request.objects("changes")]
+    return request.objects("changes", _change)
 
 
 def removals_of(request: Request) -> Removals:
@@ -84,9 +84,7 @@ def _change(item: Request) -> ColumnChange:
         raise InvalidInputError(
             f"The change {kind[:40]!r} of the request is none, or has no path. There are: {', '.join(_READERS)}."
         )
-    change = _READERS[kind](item, path)
-    item.finish()
-    return change
+    return _READERS[kind](item, path)
 
 
 def _add(item: Request, path: tuple[str, ...]) -> ColumnChange:

@@ -51,12 +51,9 @@ def kind_of(request: Request) -> WriteKind:
 
 def planned_of(request: Request) -> PlannedFormat | None:
     """Return what a write was planned with, in the field ``planned``; None where it is null or left out."""
-    given = request.optional_object("planned")
-    if given is None:
-        return None
-    planned = PlannedFormat(given.text("format"), given.text_map("options"))
-    given.finish()
-    return planned
+    return request.optional_object(
+        "planned", lambda given: PlannedFormat(given.text("format"), given.text_map("options"))
+    )
 
 
 def creates(kind: WriteKind) -> bool:
@@ -66,47 +63,43 @@ def creates(kind: WriteKind) -> bool:
 
 def files_of(request: Request) -> tuple[StagedFile, ...]:
     """Return the staged files in the field ``files``."""
-    items = request.objects("files")
-    if len(items) > MAX_FILES:
-        raise InvalidInputError(
-            f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send more ahead by writes/stage."
-        )
-    return tuple(_file(item) for item in items)
+    _check_count(request, "Send more ahead by writes/stage.")
+    return tuple(request.objects("files", _file))
 
 
 def counted_files_of(request: Request) -> dict[str, list[DataFile]]:
     """Return the files whose rows were counted, in the field ``files``, by the names of their partitions."""
-    items = request.objects("files")
-    if len(items) > MAX_FILES:
-        raise InvalidInputError(f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send several.")
+    _check_count(request, "Send several.")
     counted: dict[str, list[DataFile]] = {}
-    for item in items:
-        counted.setdefault(_partition(item.text("partition")), []).append(_counted_file(item))
+    for partition, file in request.objects("files", _counted_file):
+        counted.setdefault(partition, []).append(file)
     return counted
 
 
-def _counted_file(file: Request) -> DataFile:
-    given = file.optional_mapping("statistics")
+def _check_count(request: Request, remedy: str) -> None:
+    files = request.any("files")
+    if isinstance(files, list) and len(files) > MAX_FILES:
+        raise InvalidInputError(f"The request has {len(files)} files; at most {MAX_FILES} are taken. {remedy}")
+
+
+def _counted_file(file: Request) -> tuple[str, DataFile]:
+    partition, given = _partition(file.text("partition")), file.optional_mapping("statistics")
     statistics = None if given is None else {column: _statistics(item) for column, item in given.items()}
-    counted = DataFile(
+    return partition, DataFile(
         storable(file.text("path"), "file"), file.count("size"), file.integer("modified_ms"), file.count("rows"),
         statistics,
     )  # fmt: skip
-    file.finish()
-    return counted
 
 
 def _file(file: Request) -> StagedFile:
-    staged = StagedFile(
+    return StagedFile(
         _partition(file.text("partition")),
         storable(file.text("name"), "file"),
         file.count("size"),
         file.optional_count("rows"),
         {column: _statistics(item) for column, item in file.mapping("statistics").items()},
-        _upload(file.optional_object("upload")),
+        file.optional_object("upload", _upload),
     )
-    file.finish()
-    return staged
 
 
 def _partition(name: str) -> str:
@@ -122,29 +115,23 @@ def _partition(name: str) -> str:
 
 
 def _statistics(item: object) -> ColumnStatistics:
-    column = Request(item)
-    found = ColumnStatistics(
-        column.optional_text("min"), column.optional_text("max"), column.optional_count("nulls"),
-        column.optional_count("after"),
+    return Request(item).read(
+        lambda column: ColumnStatistics(
+            column.optional_text("min"), column.optional_text("max"), column.optional_count("nulls"),
+            column.optional_count("after"),
+        )
     )  # fmt: skip
-    column.finish()
-    return found
 
 
-def _upload(upload: Request | None) -> Upload | None:
-    if upload is None:
-        return None
-    found = Upload(upload.text("id"), tuple(_part(part) for part in upload.objects("parts")))
-    upload.finish()
+def _upload(upload: Request) -> Upload:
+    found = Upload(upload.text("id"), tuple(upload.objects("parts", _part)))
     if not found.upload_id or not found.parts:
         raise InvalidInputError("An upload of the request must have an id and at least one part.")
     return found
 
 
 def _part(part: Request) -> UploadedPart:
-    found = UploadedPart(part.count("number"), part.text("etag"), part.text_map("checksums"))
-    part.finish()
-    return found
+    return UploadedPart(part.count("number"), part.text("etag"), part.text_map("checksums"))
 
 
 def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, Any]:

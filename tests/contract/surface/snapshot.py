@@ -172,7 +172,7 @@ def settings() -> dict[str, dict[str, Any]]:
     return {
         setting.key: {
             "default": setting.default,
-            "values": setting.values,
+            "values": setting.form.values,
             "alias": setting.alias,
             "variable": setting.variable if "ENVIRONMENT" in (places := [s.name for s in setting.scopes]) else None,
             "places": places,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.cli.exit_codes import EXIT_USAGE
+from catalog_ext.cli import EXIT_USAGE
 from catalog_ext.cli.init_conf import FILES, for_this_spark
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.errors import EnvironmentSetupError

@@ -1,0 +1,170 @@
+"""Commands about the index itself: to make, migrate, copy and restore it, and to change what it belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
+from catalog_ext.cli.listing import UNCHANGED, Listing
+from catalog_ext.cli.options import json_option, list_options
+from catalog_ext.cli.output import echo_json, note
+from catalog_ext.cli.progress import spinner
+from catalog_ext.cli.tables import print_lines
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.overview.layout import ListColumn
+
+if TYPE_CHECKING:
+    from catalog_ext.cli.listing import Shape
+
+_CHANGES = (ListColumn("what"), ListColumn("before"), ListColumn("after"))
+_AFTER_ADOPTION = (
+    "Restart the services and sessions that have it open. What another metastore lacks: catalog-ext publish --all"
+)
+_ENTRIES = (ListColumn("action"), ListColumn("subject"), ListColumn("detail", wraps=True, rank=1))
+_AFTER_RESTORATION = "Compare the metastore now: catalog-ext drift --check (docs/operations.md)"
+
+
+@click.command(short_help="Make the index.")
+@json_option
+@click.pass_obj
+def init(invocation: Invocation, as_json: bool) -> None:
+    """Make the index, with the metastore and the warehouse that it belongs to, where there is none.
+
+    The options go before the command; without them it is a SQLite file beside the warehouse in this folder, with the
+    embedded metastore. A server's database has to be there, and its user may make tables in it. What is there already
+    is left as it is.
+
+    \b
+    catalog-ext init
+    catalog-ext --index postgresql+psycopg://user@host/lake \\
+        --metastore thrift://host:9083 --warehouse s3://b/lake init
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    from catalog_ext.metastore.index import Index
+
+    invocation.require_index(or_none=True)
+    invocation.require_java()
+    with Index.connect(invocation.settings().index) as index:
+        there = index.current_revision()
+        if there is None:
+            index.migrate()
+    with invocation.catalog(makes_index=True) as catalog:
+        made = {"index": catalog.index.url, "metastore": catalog.settings.metastore or "none"}
+        made["warehouse"] = catalog.settings.warehouse
+    if as_json:
+        echo_json({"made": there is None, **made})
+        return
+    note(output_console(), "Made the index" if there is None else "The index is there already", "bold")
+    print_lines(list(made.items()))
+
+
+@click.command(short_help="Bring the index database to this release's schema.")
+@click.option(
+    "--check", is_flag=True, help="Change nothing; exit with 1 when the index is not at the schema of this release."
+)
+@json_option
+@click.pass_obj
+def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
+    """Bring the index database to the schema of this release; `init` makes a new one."""
+    from catalog_ext.metastore.index import Index
+
+    invocation.require_index()
+    with Index.connect(invocation.settings().index) as index:
+        head, before = index.head_revision(), index.current_revision()
+        if not check:
+            before, _ = index.migrate()
+        after = index.current_revision()
+        url = index.url
+    if as_json:
+        echo_json({"index": url, "before": before, "revision": after, "head": head, "at_head": after == head})
+    else:
+        came = "" if before == after else f" (before: {before or 'no index'})"
+        state = "is at" if after == head else f"is NOT at {head}; run catalog-ext migrate. It is at"
+        note(output_console(), f"The index {url} {state} revision {after or 'none'}{came}.")
+    if after != head:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(short_help="Make another metastore or warehouse the index's own.")
+@click.option("--dry-run", is_flag=True, help="Preview: say what would change and change nothing.")
+@list_options(_CHANGES)
+@click.pass_obj
+def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
+    """Make the --metastore and the --warehouse that are named the index's own, in the place of those that it has.
+
+    An index has one of each: who opens it gets both, and others are refused. Tables stay where they are. The three
+    options go before the command; name the index, which is not looked for beside the warehouse that it is to take on.
+    The warehouse's mark, the file _catalog_ext_index, names this index from then on, whichever it named before.
+    After a project's folder was moved, name its metastore (embedded) and warehouse as they are now.
+
+    \b
+    catalog-ext --index lake.db --metastore thrift://new-host:9083 adopt
+    catalog-ext --index lake.db --warehouse s3://bucket/lake adopt --dry-run
+    catalog-ext --index .catalog-ext/index.db --metastore embedded \\
+        --warehouse spark-warehouse adopt
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    from catalog_ext.metastore.index.database.urls import missing_file
+    from catalog_ext.metastore_sync.home import adopt as adopt_home
+
+    if invocation.index is None and invocation.warehouse is not None and missing_file(invocation.settings().index):
+        raise InvalidConfigurationError(
+            f"No index is named, and none lies beside the warehouse {invocation.warehouse} that it is to take on. Name "
+            f"it: catalog-ext --index URL --warehouse '{invocation.warehouse}' adopt"
+        )
+    invocation.require_index()
+    adopted = adopt_home(
+        index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse,
+        storage=invocation.storage, dry_run=dry_run,
+    )  # fmt: skip
+    rows = [entry._asdict() for entry in adopted]
+    end = UNCHANGED if dry_run else _AFTER_ADOPTION
+    Listing(("change", "changes"), _CHANGES, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)
+
+
+@click.command(short_help="Go on with an index that was restored from a backup.")
+@click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
+@list_options(_ENTRIES)
+@click.pass_obj
+def restored(invocation: Invocation, dry_run: bool, shape: Shape) -> int:
+    """Go on with an index that was restored, copied, or whose database failed over without its last commits.
+
+    It ends every unfinished write and DROP without touching a file, gives up what waits for the metastore, begins a new
+    incarnation, so that no table and no version gets a number a second time, and repairs all tables: partitions that
+    were dropped, and whose files stayed, come back. Stop services and sessions before. Exits with 1 if a table could
+    not be repaired.
+
+    \b
+    catalog-ext --index lake.db restored --dry-run
+    catalog-ext --index lake.db restored
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with invocation.catalog(with_metastore=not dry_run) as catalog:
+        with spinner(message_console(), "Comparing tables with the store"):
+            entries = catalog.restored(dry_run=dry_run)
+        if not dry_run:
+            settle(catalog)
+    rows = [entry._asdict() for entry in entries]
+    end = UNCHANGED if dry_run else _AFTER_RESTORATION
+    Listing(("entry", "entries"), _ENTRIES, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)
+    return 1 if any(entry.action == "failed" for entry in entries) else 0
+
+
+@click.command(short_help="Copy a SQLite index, also while it is in use.")
+@click.argument("file", type=click.Path(dir_okay=False))
+@json_option
+@click.pass_obj
+def backup(invocation: Invocation, file: str, as_json: bool) -> None:
+    """Copy the SQLite index to a new FILE, which only its owner can read.
+
+    The copy is consistent while others use the index; a copy of index.db by cp lacks what is in its write-ahead log. An
+    index of PostgreSQL or MariaDB is backed up with the database's own tool.
+
+    \b
+    catalog-ext --index lake.db backup lake-backup.db
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with invocation.catalog(with_metastore=False) as catalog:
+        made = catalog.backup(file)
+    if as_json:
+        echo_json({"backup": made})
+    else:
+        note(output_console(), f"The index was copied to {made}.")
