@@ -95,7 +95,7 @@ class Resources:
         return self.index.tables.load_by_id(table_id)
 
     def target_table(self, transaction: Transaction) -> Table | None:
-        """Return the table whose files a transaction changes or replaces; None if it makes one, or the table is gone."""
+        """Return the table whose files a transaction changes or replaces; None if it makes one, or that is gone."""
         number = transaction.table_id
         return self.index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
 

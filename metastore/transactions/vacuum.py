@@ -96,17 +96,14 @@ class Vacuum:
         version = min(version, self._kept.first_version - 1)
         if version > 0 and not self._failed:
             shown = str(self._table.identifier)
-            forgotten = 1 if self._dry_run else self._expire_versions(version, aborted=not strays.unseen)
-            if forgotten:
+            # A repair knows a file that an aborted write left by the write's row: it stays where not all was seen.
+            aborted, number = not strays.unseen, self._table.table_id
+            if self._dry_run or self._index.versions.expire(number, version, aborted=aborted):
                 reason = f"versions below {version} are older than the retention"
                 entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
         self._index.repairs.expire(self._table.table_id, self._before_ms, dry_run=self._dry_run)
         name = str(self._table.identifier)
         return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
-
-    def _expire_versions(self, version: int, *, aborted: bool) -> int:
-        # A repair knows a file that an aborted write left by the write's row: it stays where not all places were seen.
-        return self._index.versions.expire(self._table.table_id, version, aborted=aborted)
 
     def _remove(self, found: Iterator[Found], entries: list[VacuumEntry]) -> None:
         """Remove what is found, in batches; what cannot be removed is reported and stops nothing else."""
