@@ -100,8 +100,8 @@ class WriteMaintenance:
     def release_waiting(self, table: str, *, application: str | None = None, dry_run: bool = False) -> ReleaseReport:
         """Commit what streams have kept back until their partitions are due; return what that was.
 
-        For queries that nobody starts again, as where their checkpoints are lost: one that runs commits its partitions
-        itself.
+        For queries that are not started again, as where their checkpoints are lost. A query that
+        runs commits its partitions itself.
 
         Args:
             table: Its name.

@@ -20,7 +20,7 @@ from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.strays import Found, Strays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.model.tables import Table
@@ -225,7 +225,9 @@ class Vacuum:
         for page in self._index.ended_files.pages(self._table, self._table.version, named_again=True):
             self._data.update(file.uri.rpartition("/")[0] for file in page)
             due = [file for file in page if file.version <= version and not file.named_again]
-            self._report_kept(file for file in page if file.version > version or file.named_again)
+            for file in (file for file in page if file.version > version or file.named_again):
+                reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
+                self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
             there = self._storage.identify_many([Location.parse(file.uri) for file in due])
             # Hive gives the same names again, and its store's clock need not be the database's.
             found = [
@@ -238,11 +240,6 @@ class Vacuum:
             for file in found:
                 entry = VacuumEntry(VacuumAction.DELETE, file.uri, file.size, _REPLACED.format(file.version))
                 yield Found(entry, replaced=file, is_data=True)
-
-    def _report_kept(self, files: Iterable[EndedFile]) -> None:
-        for file in files:
-            reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
-            self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
 
 
 def _recorded(file: EndedFile) -> Removal:
