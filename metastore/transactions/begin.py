@@ -114,11 +114,9 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
 
     Raises:
         InvalidConfigurationError: An option has a value that its key may not have.
-        TableLayoutError: A table is to be created in a directory that is not empty.
-        StorageError: The store refuses or does not answer.
+        TableLayoutError, StorageError: As ``_is_new``.
     """
-    definition = definition_of(request)
-    options = request.options
+    definition, options = definition_of(request), request.options
     location = definition.location
     staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
     creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
