@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from catalog_ext.conf.keys import SAMPLE_FILES
-from catalog_ext.metastore.errors import CatalogExtError, UnsupportedFormatError
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, UnsupportedFormatError
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import parse_pattern
-from catalog_ext.paths.sampling import Sampler
 from catalog_ext.scan.file_formats import format_of_name
 from catalog_ext.scan.location_pattern import common_root
 from catalog_ext.scan.path_keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
 from catalog_ext.scan.walk import Walk
+from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, WalkState, begin, step
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.patterns import Alternative
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.scan.walk_states import FoundFile
+
+T = TypeVar("T")
 
 DEFAULT_SAMPLE_FILES = 10
 DEFAULT_FORMAT = "parquet"
 
+MAX_LOOKS = 200
+"""Directories that are looked into for a sample one after the other, before the whole tree is listed in parallel."""
 _BATCH_ROWS = 16_384
 
 
@@ -124,21 +130,16 @@ class PathPlan:
             PathLayoutError: The files disagree on the keys.
             StorageError: The store refuses or does not answer.
         """
+        keys, predicate = self.keys or (), self.predicate
         try:
-            return self._run(storage)
+            alternatives = parse_pattern(self.path)
+            if predicate is not None:
+                predicate = bind(predicate, pruning_keys(keys, self.casts), self.path)
+            matches = Walk(storage, alternatives, Pruner(predicate, keys, self.casts), keys=len(keys)).run()
+            matches.check(self.path, alternatives)
+            rows = list(self._file_rows(matches.files.values()))
         except CatalogExtError as error:
             raise _about(error, self.path) from error
-
-    def _run(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        alternatives = parse_pattern(self.path)
-        keys = self.keys or ()
-        predicate = self.predicate
-        if predicate is not None:
-            predicate = bind(predicate, pruning_keys(keys, self.casts), self.path)
-        pruner = Pruner(predicate, keys, self.casts)
-        matches = Walk(storage, alternatives, pruner, keys=len(keys)).run()
-        matches.check(self.path, alternatives)
-        rows = list(self._file_rows(matches.files.values()))
         starts = range(0, len(rows), _BATCH_ROWS)
         return iter([_batch(rows[start : start + _BATCH_ROWS]) for start in starts])
 
@@ -196,3 +197,88 @@ def _about(error: CatalogExtError, path: str) -> CatalogExtError:
     if path in error.message or repr(path) in error.message:
         return error
     return error.about(f"The path {shown(path)} cannot be read", {"path": path})
+
+
+class _TooManyLooksError(Exception):
+    """The sample is not found by going down a few paths."""
+
+
+class Sampler:
+    """Draws files that lie far apart, going down only as many paths as there are files wanted.
+
+    Args:
+        pattern: What the user wrote, for messages.
+        alternatives: The pattern, with lists and ranges written out.
+    """
+
+    def __init__(self, storage: Storage, pattern: str, alternatives: list[Alternative]) -> None:
+        self._storage = storage
+        self._pattern = pattern
+        self._alternatives = alternatives
+        self._looks = 0
+
+    def draw(self, wanted: int | None) -> list[FoundFile]:
+        """Return at most ``wanted`` files in the order of their paths, at least one; None for all.
+
+        Raises:
+            PathNotFoundError: There is none, or the pattern names paths of which none is there.
+            StorageError: The store refuses or does not answer.
+        """
+        if wanted is not None:
+            try:
+                if drawn := self._of_states(begin(self._alternatives), wanted):
+                    return sorted(drawn)
+            except _TooManyLooksError:
+                pass
+        matches = Walk(self._storage, self._alternatives, Pruner(None)).run()
+        if not matches.files:
+            matches.check(self._pattern, self._alternatives)
+        return list(spread(sorted(matches.files.values()), wanted or len(matches.files)))[:wanted]
+
+    def _of_states(self, states: Sequence[WalkState], wanted: int) -> list[FoundFile]:
+        drawn: list[FoundFile] = []
+        left = len(states)
+        for state in spread(states, wanted):
+            if len(drawn) >= wanted:
+                break
+            drawn += self._of_state(state, max(1, (wanted - len(drawn)) // left))
+            left -= 1
+        return drawn
+
+    def _of_state(self, state: WalkState, wanted: int) -> list[FoundFile]:
+        self._looks += 1
+        if self._looks > MAX_LOOKS:
+            raise _TooManyLooksError
+        state = state.passing_literals()
+        if not state.rest:
+            entry = self._storage.stat(state.at)
+            if entry is None:
+                return []
+            if entry.kind is EntryKind.FILE:
+                return [FoundFile(state.at.parent, state.at.name, entry.size, entry.modified_ms)]
+            state = replace(state, rest=EVERYTHING)
+        try:
+            entries = self._storage.list_directory(state.at)
+        except LocationNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
+            return []
+        steps = [step(state, entry) for entry in sorted(entries, key=lambda entry: entry.location)]
+        files = [each for each in steps if isinstance(each, FoundFile)]
+        drawn = list(spread(files, wanted))[:wanted]
+        if len(drawn) < wanted:
+            drawn += self._of_states([each for each in steps if isinstance(each, WalkState)], wanted - len(drawn))
+        return drawn
+
+
+def spread(items: Sequence[T], wanted: int) -> Iterator[T]:
+    """Yield all items, the first ``wanted`` of them in equal distances."""
+    count = len(items)
+    first = dict.fromkeys(number * count // wanted for number in range(min(wanted, count))) if count else {}
+    if count <= wanted:
+        first = dict.fromkeys(range(count))
+    for number in first:
+        yield items[number]
+    for number in range(count):
+        if number not in first:
+            yield items[number]

@@ -83,7 +83,7 @@ class TableRemoval:
             self._require_no_index(there)
         dropped = None
         try:
-            with self._context.transactions.dropping(there):
+            with self._context.transactions.waiting.dropping(there):
                 dropped = self._context.index.tables.drop(
                     there.identifier, deliver=deliver, purge=purge, deletes=deletes
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.home import METASTORE
@@ -44,15 +44,6 @@ EXPIRED_AT_ONCE = 100_000
 
 _SAFE_S = 3600.0
 """Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
-
-
-class _Chosen(NamedTuple):
-    """What a vacuum is to do: the retention in seconds or None, whether it may be short, and what goes."""
-
-    age: float | None
-    free: bool
-    unknown_writes: bool
-    dry_run: bool
 
 
 class WriteMaintenance:
@@ -109,8 +100,8 @@ class WriteMaintenance:
     def release_waiting(self, table: str, *, application: str | None = None, dry_run: bool = False) -> ReleaseReport:
         """Commit what streams have kept back until their partitions are due; return what that was.
 
-        For queries that nobody starts again, as where their checkpoints are lost: one that runs commits its partitions
-        itself.
+        For queries that are not started again, as where their checkpoints are lost. A query that
+        runs commits its partitions itself.
 
         Args:
             table: Its name.
@@ -173,14 +164,13 @@ class WriteMaintenance:
                 still has partitions, or cannot be asked.
         """
         age = seconds_of(retention, "retention")
-        chosen = _Chosen(age, allow_short_retention or dry_run, unknown_writes, dry_run)
-        if table is not None:
-            return self._vacuum(self._context.load_table(table), chosen)
+        tables = list(self._tables()) if table is None else [self._context.load_table(table)]
         # Refused before anything of the first table goes.
-        tables = list(self._tables())
-        for each in tables:
-            self._retention(each, age, free=chosen.free)
-        reports = (self._vacuumed(each, chosen) for each in tables)
+        ages = [self._retention(each, age, free=allow_short_retention or dry_run) for each in tables]
+        vacuum = self._vacuumed if table is None else self._vacuum
+        reports = [vacuum(each, age_s, unknown_writes, dry_run) for each, age_s in zip(tables, ages, strict=True)]
+        if table is not None:
+            return reports[0]
         return VacuumReport(None, tuple(entry for report in reports for entry in report.entries), dry_run)
 
     def _tables(self) -> Iterator[Table]:
@@ -190,24 +180,23 @@ class WriteMaintenance:
                 if table is not None:  # not dropped meanwhile
                     yield table
 
-    def _vacuumed(self, table: Table, chosen: _Chosen) -> VacuumReport:
+    def _vacuumed(self, table: Table, age_s: float, unknown_writes: bool, dry_run: bool) -> VacuumReport:
         """Vacuum one table of all, and report what stands in the way of it."""
         name = str(table.identifier)
         try:
-            return self._vacuum(table, chosen)
+            return self._vacuum(table, age_s, unknown_writes, dry_run)
         except TableNotFoundError:
-            return VacuumReport(name, (), chosen.dry_run)
+            return VacuumReport(name, (), dry_run)
         except (IndexUnavailableError, IndexRestoredError):
             raise
         except CatalogExtError as error:
             logger.warning("Table %s could not be vacuumed: %s", name, error.message)
             failed = VacuumEntry(VacuumAction.FAILED, table.definition.location, 0, error.message, name)
-            return VacuumReport(name, (failed,), chosen.dry_run)
+            return VacuumReport(name, (failed,), dry_run)
 
-    def _vacuum(self, table: Table, chosen: _Chosen) -> VacuumReport:
-        age_s = self._retention(table, chosen.age, free=chosen.free)
+    def _vacuum(self, table: Table, age_s: float, unknown_writes: bool, dry_run: bool) -> VacuumReport:
         return self._context.transactions.vacuum(
-            table, age_s, named=self._named(table), unknown_writes=chosen.unknown_writes, dry_run=chosen.dry_run
+            table, age_s, named=self._named(table), unknown_writes=unknown_writes, dry_run=dry_run
         )
 
     def _named(self, table: Table) -> StillNamed | None:

@@ -87,19 +87,11 @@ def status_entries(index: Index, table: Table | None, most: int | None = None) -
 
 def _transactions(index: Index, table: Table | None, most: int | None) -> Iterator[StatusEntry]:
     now, table_id = index.now_ms(), None if table is None else table.table_id
-    for transaction in index.transactions.all(table_id, states=IN_FLIGHT, limit=most):
-        yield _of_transaction(transaction, now)
-
-
-def _of_transaction(transaction: Transaction, now: int) -> StatusEntry:
-    lease, owner = _of_owner(transaction, now)
-    detail = f"{transaction.operation} by {transaction.owner}, {owner}"
-    if transaction.error:
-        detail += f" ({transaction.error})"
-    state = f"{transaction.state} ({lease})"
-    return StatusEntry(
-        "transaction", transaction.table, transaction.transaction_id, state, transaction.began_at_ms, detail
-    )
+    for one in index.transactions.all(table_id, states=IN_FLIGHT, limit=most):
+        lease, owner = _of_owner(one, now)
+        detail = f"{one.operation} by {one.owner}, {owner}{f' ({one.error})' if one.error else ''}"
+        state = f"{one.state} ({lease})"
+        yield StatusEntry("transaction", one.table, one.transaction_id, state, one.began_at_ms, detail)
 
 
 def _of_owner(transaction: Transaction, now: int) -> tuple[str, str]:

@@ -252,7 +252,7 @@ class Writes:
         table = self._context.index.tables.load_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(
-                f"{table.identifier} is a view, which nobody writes.", {"table": str(table.identifier)}
+                f"{table.identifier} is a view, and cannot be written.", {"table": str(table.identifier)}
             )
         if version not in (None, table.version):
             self._context.index.incarnations.require_version(table_id, version)

@@ -238,7 +238,7 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
     """
     # An index keeps plans from before a field was there, too.
     value = {**_OF_OTHER_KINDS, **value}
-    asked = _asked(value)
+    asked, locks = _asked(value), value.get("hive_locks")
     return WritePlan(
         change=_checked(value, asked) if checked else asked,
         location=value["location"],
@@ -253,14 +253,10 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         asks_locations=value.get("asks_locations", False),
         beside_located=value.get("beside_located", False),
         partition_commit=value["partition_commit"],
-        hive_locks=_locks_from_dict(value["hive_locks"]) if "hive_locks" in value else WITHOUT_LOCKS,
+        hive_locks=LockSettings(LockMode(locks["mode"]), locks["wait_s"]) if locks else WITHOUT_LOCKS,
         # What else moves files is a command.
         moves_user_files=value["moves"] and not value["command"],
     )
-
-
-def _locks_from_dict(value: JsonObject) -> LockSettings:
-    return LockSettings(LockMode(value["mode"]), value["wait_s"])
 
 
 def _asked(value: JsonObject) -> Asked:

@@ -41,8 +41,8 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, DEFAULT_S
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BeginWrite
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
-    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.recovery import Recovery
     from catalog_ext.metastore.transactions.resources import Resources
 
@@ -56,141 +56,129 @@ LOCATIONS_IN_PLAN = 1000
 """Partitions with locations of their own that a plan names; the tasks of a write that can touch more ask for them."""
 
 
-class Beginning:
-    """Begins writes.
-
-    Args:
-        recovery: Recovers what dead writers left.
-    """
-
-    def __init__(self, resources: Resources, recovery: Recovery) -> None:
-        self._index = resources.index
-        self._storage = resources.storage
-        self._recovery = recovery
-
-    def begin(self, request: BeginWrite) -> BegunWrite:
-        """Return the transaction of a new write; see ``Transactions.begin``."""
-        fault_point("begin.before")
-        # A creation, and a batch of an application, always look for dead writers first.
-        if request.app_id is None and not isinstance(request.asked, CREATIONS):
-            try:
-                return self._begun(request, looks=True)
-            except DeadWritersError:
-                # Nothing was begun.
-                pass
-        shown = str(definition_of(request).identifier)
-        self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
-        return self._begun(request, looks=False)
-
-    def _begun(self, request: BeginWrite, *, looks: bool) -> BegunWrite:
-        """Plan and begin a write.
-
-        Raises:
-            DeadWritersError: The lease of another writer is over, and the write looks for that (``looks``).
-        """
-        transaction_id = request.transaction_id
-        plan = self._plan(request, transaction_id)
-        if self._is_duplicate(request):
-            return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
-        number = None if request.table is None else request.table.table_id
-        creates = isinstance(request.asked, CREATIONS)
-        transaction = Transaction(
-            transaction_id=transaction_id,
-            table_id=None if creates else number,
-            table=str(definition_of(request).identifier),
-            operation=request.operation,
-            state=State.OPEN,
-            owner=signed(request.owner),
-            base_version=_base_version(request),
-            began_at_ms=0,
-            expires_at_ms=0,
-            plan=plan,
-            app_id=request.app_id,
-            app_version=request.app_version,
-        )
-        begun = self._index.transactions.begin(transaction, number if creates else None, request.planned, looks=looks)
-        fault_point("begin.after")
-        return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
-
-    def _is_duplicate(self, request: BeginWrite) -> bool:
-        if request.app_id is None or request.app_version is None or request.table is None:
-            return False
-        known = self._index.transactions.find_application(request.table.table_id, request.app_id)
-        return known is not None and known.app_version >= request.app_version
-
-    def _plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:
-        """Return the plan of a new transaction.
-
-        Raises:
-            InvalidConfigurationError: An option has a value that its key may not have.
-            TableLayoutError: A table is to be created in a directory that is not empty.
-            StorageError: The store refuses or does not answer.
-        """
-        definition = definition_of(request)
-        options = request.options
-        location = definition.location
-        staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
-        creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
-        partition_commit = {} if commands else chosen_options(definition.properties, options)
-        policies = PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns])
-        policies.custom_policy()
-        relocate = (
-            isinstance(request.asked, Overwrite | OverwritePartitions)
-            and options.get(OVERWRITE_MODE) == RELOCATE
-            # The table's own directory stays where it is.
-            and bool(definition.partition_columns)
-        )
-        in_place = request.table is not None and request.table.definition.location == location
-        fresh = creates and not in_place and self._is_new(location, staging)
-        located = LocatedPartitions(exist=False, are_all=True, locations={})
-        if request.table is not None and not (relocate or creates or commands):
-            located = self._located(request.table, request.touches, waits=bool(partition_commit))
-        promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
-        return WritePlan(
-            change=request.asked,
-            location=location,
-            staging=staging,
-            base=relocation_base(location, transaction_id) if relocate else location,
-            promotion=promotion,
-            hides_uploads=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
-            relocate=relocate,
-            locations=located.locations,
-            asks_locations=not located.are_all,
-            beside_located=located.exist,
-            lease_ms=_lease_ms(options.get(LEASE)),
-            created_location=fresh,
-            partition_commit=partition_commit,
-            hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
-            moves_user_files=request.moves_user_files,
-        )
-
-    def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
-        # What has waited for its time may become visible with any write.
-        return self._index.partitions.located_for_write(table, None if waits else touches, LOCATIONS_IN_PLAN)
-
-    def _is_new(self, location: str, staging: str) -> bool:
-        """Return whether the directory of a table that is to be created is not there yet.
-
-        Raises:
-            TableLayoutError: It is there and not empty.
-            StorageError: The store refuses or does not answer.
-        """
-        place = Location.parse(location)
+def begin(resources: Resources, recovery: Recovery, request: BeginWrite) -> BegunWrite:
+    """Return the transaction of a new write; see ``Transactions.begin``."""
+    fault_point("begin.before")
+    # A creation, and a batch of an application, always look for dead writers first.
+    if request.app_id is None and not isinstance(request.asked, CREATIONS):
         try:
-            entries = self._storage.list_directory(place)
-        except LocationNotFoundError:
-            # S3 has no directory before it has a file in it, but the bucket has to be there.
-            if self._storage.stat(Location(place.scheme, place.bucket, "")) is None:
-                raise
-            return True
-        found = [entry for entry in entries if entry.location.name not in (staging, DATA)]
-        if found:
-            raise TableLayoutError(
-                f"A table cannot be created with contents at {shown(location)}: the directory is not empty, it has "
-                f"{shown(found[0].location.name)}. Choose another location, or empty it.",
-                {"location": location},
-            )
+            return _begun(resources, request, looks=True)
+        except DeadWritersError:
+            # Nothing was begun.
+            pass
+    shown = str(definition_of(request).identifier)
+    recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
+    return _begun(resources, request, looks=False)
+
+
+def _begun(resources: Resources, request: BeginWrite, *, looks: bool) -> BegunWrite:
+    """Plan and begin a write.
+
+    Raises:
+        DeadWritersError: The lease of another writer is over, and the write looks for that (``looks``).
+    """
+    plan = _plan(resources, request)
+    if _is_duplicate(resources, request):
+        return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
+    number = None if request.table is None else request.table.table_id
+    creates = isinstance(request.asked, CREATIONS)
+    transaction = Transaction(
+        transaction_id=request.transaction_id,
+        table_id=None if creates else number,
+        table=str(definition_of(request).identifier),
+        operation=request.operation,
+        state=State.OPEN,
+        owner=signed(request.owner),
+        base_version=_base_version(request),
+        began_at_ms=0,
+        expires_at_ms=0,
+        plan=plan,
+        app_id=request.app_id,
+        app_version=request.app_version,
+    )
+    replaced = number if creates else None
+    begun = resources.index.transactions.begin(transaction, replaced, request.planned, looks=looks)
+    fault_point("begin.after")
+    return BegunWrite(request.transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
+
+
+def _is_duplicate(resources: Resources, request: BeginWrite) -> bool:
+    if request.app_id is None or request.app_version is None or request.table is None:
         return False
+    known = resources.index.transactions.find_application(request.table.table_id, request.app_id)
+    return known is not None and known.app_version >= request.app_version
+
+
+def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
+    """Return the plan of a new transaction.
+
+    Raises:
+        InvalidConfigurationError: An option has a value that its key may not have.
+        TableLayoutError, StorageError: As ``_is_new``.
+    """
+    definition, options = definition_of(request), request.options
+    location = definition.location
+    staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
+    creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
+    partition_commit = {} if commands else chosen_options(definition.properties, options)
+    policies = PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns])
+    policies.custom_policy()
+    relocate = (
+        isinstance(request.asked, Overwrite | OverwritePartitions)
+        and options.get(OVERWRITE_MODE) == RELOCATE
+        # The table's own directory stays where it is.
+        and bool(definition.partition_columns)
+    )
+    in_place = request.table is not None and request.table.definition.location == location
+    fresh = creates and not in_place and _is_new(resources.storage, location, staging)
+    located = LocatedPartitions(exist=False, are_all=True, locations={})
+    if request.table is not None and not (relocate or creates or commands):
+        # What has waited for its time may become visible with any write.
+        touches = None if partition_commit else request.touches
+        located = resources.index.partitions.located_for_write(request.table, touches, LOCATIONS_IN_PLAN)
+    promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
+    return WritePlan(
+        change=request.asked,
+        location=location,
+        staging=staging,
+        base=relocation_base(location, request.transaction_id) if relocate else location,
+        promotion=promotion,
+        hides_uploads=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
+        relocate=relocate,
+        locations=located.locations,
+        asks_locations=not located.are_all,
+        beside_located=located.exist,
+        lease_ms=_lease_ms(options.get(LEASE)),
+        created_location=fresh,
+        partition_commit=partition_commit,
+        hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
+        moves_user_files=request.moves_user_files,
+    )
+
+
+def _is_new(storage: Storage, location: str, staging: str) -> bool:
+    """Return whether the directory of a table that is to be created is not there yet.
+
+    Raises:
+        TableLayoutError: It is there and not empty.
+        StorageError: The store refuses or does not answer.
+    """
+    place = Location.parse(location)
+    try:
+        entries = storage.list_directory(place)
+    except LocationNotFoundError:
+        # S3 has no directory before it has a file in it, but the bucket has to be there.
+        if storage.stat(Location(place.scheme, place.bucket, "")) is None:
+            raise
+        return True
+    found = [entry for entry in entries if entry.location.name not in (staging, DATA)]
+    if found:
+        raise TableLayoutError(
+            f"A table cannot be created with contents at {shown(location)}: the directory is not empty, it has "
+            f"{shown(found[0].location.name)}. Choose another location, or empty it.",
+            {"location": location},
+        )
+    return False
 
 
 def _base_version(request: BeginWrite) -> int:

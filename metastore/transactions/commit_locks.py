@@ -80,8 +80,7 @@ class CommitLocks:
         """Return a context in which no holder of Hive's locks reads or writes a table that is dropped.
 
         Raises:
-            HiveLockTimeoutError: Another holder has kept one for too long.
-            MetastoreError: The metastore gives no locks, or does not answer.
+            HiveLockTimeoutError, MetastoreError: As ``of_repair``.
         """
         return self._of_table(table, settings, LockType.EXCLUSIVE, "drop")
 
@@ -114,12 +113,7 @@ class CommitLocks:
         return self.resources.delivers(table.definition)
 
     def take(self, components: Sequence[LockComponent], agent: str, settings: LockSettings) -> HiveLock:
-        """Return a lock that is held.
-
-        Raises:
-            HiveLockTimeoutError: Others have theirs for too long.
-            MetastoreError: The metastore gives no locks, or does not answer.
-        """
+        """Return a lock that is held; errors as of ``of_repair``."""
         assert self._metastore is not None, "`concerns` was asked"
         lock = HiveLock(self._metastore(), components, agent, settings.wait_s)
         lock.acquire()
@@ -226,8 +220,7 @@ class CommitLock(HeldLocks):
         of its statement.
 
         Raises:
-            HiveLockTimeoutError: Others have theirs for too long.
-            MetastoreError: The metastore gives no locks, or does not answer.
+            HiveLockTimeoutError, MetastoreError: As ``CommitLocks.of_repair``.
         """
         plan = self._transaction.plan
         if self._asked or plan.hive_locks.mode is LockMode.NONE:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.file_identity import is_same
@@ -145,15 +145,13 @@ def without_needed(resources: Resources, table: Table, uris: Collection[str]) ->
 
 
 def is_unchanged(there: Entry, recorded: Removal) -> bool:
-    """Return whether a file is as it was recorded, in size, time and ETag, as far as they were known."""
-    placed = replace(recorded, path=str(there.location))
-    return is_as_recorded(placed, there.size, there.modified_ms, there.etag)
+    """Return whether a file is as it was recorded by its URI, in size, time and ETag, as far as they were known."""
+    return is_as_recorded(recorded, there.size, there.modified_ms, there.etag)
 
 
 def is_same_file(there: Entry, recorded: Removal) -> bool:
     """Return whether what is at a place now is the file that was recorded there, whatever any clock says."""
-    placed = replace(recorded, path=str(there.location))
-    return is_same(placed, there.size, there.modified_ms, there.etag)
+    return is_same(recorded, there.size, there.modified_ms, there.etag)
 
 
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:

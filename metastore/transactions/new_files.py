@@ -251,7 +251,8 @@ def pending_deletions(
 
 def _by_uri(directories: Iterable[tuple[str, Sequence[DataFile]]]) -> dict[str, Removal]:
     """Return files of the index, given by directory, to be compared with the store's, by URI."""
-    return {f"{place}/{file.path}": indexed_file(file.path, file) for place, files in directories for file in files}
+    pairs = ((f"{place}/{file.path}", file) for place, files in directories for file in files)
+    return {uri: indexed_file(uri, file) for uri, file in pairs}
 
 
 def _data_file(entry: Entry) -> DataFile:

@@ -182,16 +182,9 @@ class PartitionMoves:
 
         What cannot be listed is left out, and said in the log.
         """
-        left: dict[Location, set[str]] = {}
-        for place in {below(Location.parse(c.plan.location), c.plan.staging) for c in commands}:
-            if self._storage.store_has_directories(place):
-                left[place] = self._names(place)
-        return [
-            command
-            for command in commands
-            if command.transaction_id
-            in left.get(below(Location.parse(command.plan.location), command.plan.staging), ())
-        ]
+        places = [below(Location.parse(command.plan.location), command.plan.staging) for command in commands]
+        left = {place: self._names(place) for place in set(places) if self._storage.store_has_directories(place)}
+        return [one for one, place in zip(commands, places, strict=True) if one.transaction_id in left.get(place, ())]
 
     def _names(self, directory: Location) -> set[str]:
         try:

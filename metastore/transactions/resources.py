@@ -79,11 +79,7 @@ class Resources:
         return self.index.transaction_files.staged_count(transaction_id)
 
     def table(self, transaction: Transaction) -> Table:
-        """Return the table that a transaction changes.
-
-        Raises:
-            TableNotFoundError: It is gone, or not made yet.
-        """
+        """Return the table that a transaction changes; as ``table_of`` where it is gone, or not made yet."""
         return self.table_of(transaction.table_id or 0)
 
     def table_of(self, table_id: int) -> Table:
@@ -100,11 +96,7 @@ class Resources:
         return self.index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
 
     def definition(self, transaction: Transaction) -> TableDefinition:
-        """Return the definition of the table that a transaction changes or makes.
-
-        Raises:
-            TableNotFoundError: It is gone.
-        """
+        """Return the definition of the table that a transaction changes or makes; as ``table_of`` where it is gone."""
         return transaction.plan.definition or self.table(transaction).definition
 
     def partitions_of_values(self, table: Table, names: Collection[str]) -> list[Partition]:

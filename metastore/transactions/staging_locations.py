@@ -79,28 +79,24 @@ class StagingLocations:
         self._id = transaction_id
         self._plan = plan
         self.location = Location.parse(plan.location)
-        self._base = Location.parse(plan.base)
-        self._own: Mapping[str, str] = plan.locations
         self._directories: dict[str, Location] = {}
 
     def directory(self, partition: str) -> Location:
         """Return the partition's directory, in which its files end up."""
-        found = self._directories.get(partition)
-        if found is None:
-            own = self._own.get(partition)
-            found = Location.parse(own) if own is not None else below(self._base, partition)
-            self._directories[partition] = found
-        return found
+        if partition not in self._directories:
+            self._directories[partition] = Location.parse(self._plan.directory(partition))
+        return self._directories[partition]
 
     def staging_directories(self) -> list[Location]:
         """Return every directory in which staged files may lie; none where uploads are completed in their places."""
         if self._plan.promotion is Promotion.UPLOAD and not self._plan.hides_uploads:
             return []
-        return [self.location.join(self._staging), *(Location.parse(o).join(self._staging) for o in self._own.values())]
+        own = map(Location.parse, self._plan.locations.values())
+        return [place.join(self._staging) for place in (self.location, *own)]
 
     def upload_prefixes(self) -> list[Location]:
         """Return the locations below which the transaction's uploads may be: the table's, and those outside of it."""
-        own = (Location.parse(location) for location in self._own.values())
+        own = map(Location.parse, self._plan.locations.values())
         return [self.location, *(place for place in own if not self.location.contains(place))]
 
     def locate(self, file: StagedFile) -> StagedLocation:
@@ -121,8 +117,8 @@ class StagingLocations:
         """Return where a task puts a file, or sends its upload."""
         if self._plan.promotion is Promotion.UPLOAD and not self._plan.hides_uploads:
             return below(self.directory(partition), name)
-        if partition in self._own:
-            return below(Location.parse(self._own[partition]), f"{self._staging}/{name}")
+        if partition in self._plan.locations:
+            return below(Location.parse(self._plan.locations[partition]), f"{self._staging}/{name}")
         path = f"{partition}/{name}" if partition else name
         return below(self.location, f"{self._staging}/{path}")
 

@@ -20,7 +20,7 @@ from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.strays import Found, Strays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from catalog_ext.metastore.index.read.file_lifetime import EndedFile
     from catalog_ext.metastore.model.tables import Table
@@ -96,17 +96,14 @@ class Vacuum:
         version = min(version, self._kept.first_version - 1)
         if version > 0 and not self._failed:
             shown = str(self._table.identifier)
-            forgotten = 1 if self._dry_run else self._expire_versions(version, aborted=not strays.unseen)
-            if forgotten:
+            # A repair knows a file that an aborted write left by the write's row: it stays where not all was seen.
+            aborted, number = not strays.unseen, self._table.table_id
+            if self._dry_run or self._index.versions.expire(number, version, aborted=aborted):
                 reason = f"versions below {version} are older than the retention"
                 entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
         self._index.repairs.expire(self._table.table_id, self._before_ms, dry_run=self._dry_run)
         name = str(self._table.identifier)
         return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
-
-    def _expire_versions(self, version: int, *, aborted: bool) -> int:
-        # A repair knows a file that an aborted write left by the write's row: it stays where not all places were seen.
-        return self._index.versions.expire(self._table.table_id, version, aborted=aborted)
 
     def _remove(self, found: Iterator[Found], entries: list[VacuumEntry]) -> None:
         """Remove what is found, in batches; what cannot be removed is reported and stops nothing else."""
@@ -228,7 +225,9 @@ class Vacuum:
         for page in self._index.ended_files.pages(self._table, self._table.version, named_again=True):
             self._data.update(file.uri.rpartition("/")[0] for file in page)
             due = [file for file in page if file.version <= version and not file.named_again]
-            self._report_kept(file for file in page if file.version > version or file.named_again)
+            for file in (file for file in page if file.version > version or file.named_again):
+                reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
+                self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
             there = self._storage.identify_many([Location.parse(file.uri) for file in due])
             # Hive gives the same names again, and its store's clock need not be the database's.
             found = [
@@ -241,11 +240,6 @@ class Vacuum:
             for file in found:
                 entry = VacuumEntry(VacuumAction.DELETE, file.uri, file.size, _REPLACED.format(file.version))
                 yield Found(entry, replaced=file, is_data=True)
-
-    def _report_kept(self, files: Iterable[EndedFile]) -> None:
-        for file in files:
-            reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
-            self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
 
 
 def _recorded(file: EndedFile) -> Removal:

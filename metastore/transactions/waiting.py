@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from catalog_ext.metastore.transactions.reports import DiscardReport, LostFile, 
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction, WriteOutcome
@@ -239,16 +240,15 @@ class WaitingCommits:
                 )
         return DiscardReport(str(table.identifier), lost, dry_run)
 
-    def locations(self, table: Table) -> list[StagedLocation]:
-        """Return where everything of a table is that waits for its partition to be due."""
-        return [place for _, batch in self._waiting.files(table.table_id) for _, place in batch]
-
-    def remove(self, table: Table, locations: Sequence[StagedLocation]) -> None:
-        """Remove what was waiting in a table that is gone.
+    @contextmanager
+    def dropping(self, table: Table) -> Iterator[None]:
+        """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
 
         Raises:
-            CatalogExtError: Something could not be removed.
+            CatalogExtError: The table is gone, and something could not be removed.
         """
+        locations = [place for _, batch in self._waiting.files(table.table_id) for _, place in batch]
+        yield
         if locations:
             # What was committed meanwhile has its final name, and stays.
             discard(self._storage, locations, threads=self._resources.threads)

@@ -21,7 +21,7 @@ from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
-from catalog_ext.metastore.transactions.begin import Beginning
+from catalog_ext.metastore.transactions.begin import begin
 from catalog_ext.metastore.transactions.commit_locks import CommitLocks
 from catalog_ext.metastore.transactions.lease import LeaseRenewal, renew
 from catalog_ext.metastore.transactions.recovery import Recovery
@@ -98,7 +98,6 @@ class Transactions:
         self.locks = CommitLocks(self._resources, metastore)
         self.waiting = WaitingCommits(self._resources, self._commit_final)
         self._recovery = Recovery(self._resources, self.locks)
-        self._beginning = Beginning(self._resources, self._recovery)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
         """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
@@ -112,7 +111,7 @@ class Transactions:
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
         """
-        return self._beginning.begin(request)
+        return begin(self._resources, self._recovery, request)
 
     def heartbeat(self, transaction_id: str) -> int:
         """Return when the lease ends now, in milliseconds since the epoch.
@@ -257,17 +256,6 @@ class Transactions:
         self._recovery.of_table(table.table_id, str(table.identifier))
         self._recovery.finish_committed(table.table_id)
 
-    @contextmanager
-    def dropping(self, table: Table) -> Iterator[None]:
-        """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
-
-        Raises:
-            CatalogExtError: The table is gone, and something could not be removed.
-        """
-        locations = self.waiting.locations(table)
-        yield
-        self.waiting.remove(table, locations)
-
     def delete_dropped(self, table: Table) -> None:
         """Delete the directory of a table that was just dropped; then it is free for others.
 
@@ -353,10 +341,8 @@ def _log(outcome: WriteOutcome, kind: str) -> None:
         "user": current_user(),
     }  # fmt: skip
     logger.info(
-        "%s to %s: version %d, partitions +%d -%d ~%d, files +%d -%d, %s rows, %d bytes, %d ms, %d pending for the "
-        "metastore (transaction %s)",
-        outcome.operation, outcome.table, outcome.version, outcome.partitions_added, outcome.partitions_removed,
-        outcome.partitions_changed, outcome.files_added, outcome.files_removed,
-        "some" if outcome.rows is None else outcome.rows, outcome.bytes, outcome.commit_ms, outcome.pending_deliveries,
-        outcome.transaction_id, extra={FIELDS: fields},
+        "%(operation)s to %(table)s: version %(version)d, partitions +%(partitions_added)d -%(partitions_removed)d "
+        "~%(partitions_changed)d, files +%(files_added)d -%(files_removed)d, %(rows)s rows, %(bytes)d bytes, "
+        "%(duration_ms)d ms, %(pending_deliveries)d pending for the metastore (transaction %(transaction)s)",
+        {**fields, "rows": "some" if outcome.rows is None else outcome.rows}, extra={FIELDS: fields},
     )  # fmt: skip

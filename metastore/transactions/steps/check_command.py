@@ -31,7 +31,7 @@ from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked, refuse_other_case
 from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.new_files import NewFiles, pending_deletions, removal_of
-from catalog_ext.metastore.transactions.staging_locations import below, relocation_base
+from catalog_ext.metastore.transactions.staging_locations import relocation_base
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -341,7 +341,7 @@ def _top(table: Table, directory: str) -> str:
 
 
 def _location(table: Table, name: str, own: str | None) -> Location:
-    return below(Location.parse(table.definition.location), name) if own is None else Location.parse(own)
+    return Location.parse(table.directory(name, own))
 
 
 def _require_same_store(table: Table, source: Table) -> None:

@@ -89,12 +89,11 @@ class ReplacedDirectories:
 
     def _living(self, table: Table, names: Sequence[str]) -> Iterator[tuple[int, str, Location]]:
         """Yield the numbers, names and directories of the partitions that lose their files."""
-        base = Location.parse(table.definition.location)
         columns = ("partition_id", "partition", "location")
         for predicate in self._predicates(table, names):
             for batch in self._resources.index.partitions.all(table, predicate):
                 for number, name, own in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-                    yield number, name, Location.parse(own) if own is not None else base.join(name) if name else base
+                    yield number, name, Location.parse(table.directory(name, own))
 
     def _predicates(self, table: Table, names: Sequence[str]) -> Iterator[Predicate]:
         """Yield bound predicates that are true for the partitions that lose their files."""

@@ -212,8 +212,9 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
         raise undone.reason from undone
     except Exception as error:
         raise state_unknown(
-            transaction.transaction_id, transaction.table, reason_of(error), ask_again=is_retryable(error)
-        ) from error
+            transaction.transaction_id, transaction.table, reason_of(error),
+            ask_again=isinstance(error, CatalogExtError) and error.retryable,
+        ) from error  # fmt: skip
 
 
 def _until_answered(
@@ -300,11 +301,6 @@ def attempts(timeout_s: float, pause: Callable[[float], object]) -> Iterator[int
 def reason_of(error: BaseException) -> str:
     """Return what went wrong, for people."""
     return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
-
-
-def is_retryable(error: BaseException) -> bool:
-    """Return whether a repeated commit may succeed."""
-    return isinstance(error, CatalogExtError) and error.retryable
 
 
 def state_unknown(

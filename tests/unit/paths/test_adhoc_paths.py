@@ -20,8 +20,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path
-from catalog_ext.paths.sampling import spread
+from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path, spread
 from catalog_ext.scan.path_keys import CastKey
 from tests.repair_cases import write
 from tests.servers.paged_keys import PagedKeys

@@ -322,7 +322,7 @@ def test_many_partitions_wait_in_bounded_steps(stand: Stand) -> None:
 def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
     Stream(stand).epoch(10, {"h=8": "a\n", "h=12": "b\n"})
     table = stand.table()
-    with stand.engine.dropping(table):
+    with stand.engine.waiting.dropping(table):
         stand.index.tables.drop(table.identifier, deliver=False)
     assert below(tmp_path / "t") == {"h=8", "h=8/_SUCCESS", "h=8/part"}
     assert list(stand.index.waiting_files.all(table.table_id)) == []

@@ -65,7 +65,7 @@ def test_the_command_line_lists_views_and_nobody_writes_them(
     assert main([*options, "tables", "--json"]) == 0
     (listed,) = json.loads(capsys.readouterr().out)["tables"]
     assert (listed["name"], listed["table_type"]) == ("seen", "VIEW")
-    with pytest.raises(errors.TableNotFoundError, match="is a view, which nobody writes"):
+    with pytest.raises(errors.TableNotFoundError, match="is a view, and cannot be written"):
         catalog.writes.delete(view.table.table_id, 0, None, truncate=True)
 
 
