@@ -60,15 +60,7 @@ class LockedOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LockComponent:
-    """What one component of a request locks; names are the metastore's.
-
-    Attributes:
-        database: The database.
-        table: The table.
-        partition: The partition; ``''`` for the whole table.
-        lock_type: How it is locked.
-        operation: What for.
-    """
+    """What one component of a request locks; names are the metastore's, ``partition`` is ``''`` for the whole table."""
 
     database: str
     table: str
@@ -87,12 +79,10 @@ class ShownLock:
 
     Attributes:
         number: The request's.
-        database: The database.
         table: The table; ``''``: the whole database.
         partition: The partition; ``''``: the whole table.
-        state: Whether it is held.
+        state: A ``LockState``.
         lock_type: The name of its type.
-        user: Whose it is.
         host: The machine that it was asked for on.
         agent: What asked for it, in its own words: the id of Hive's query.
         transaction: The number of Hive's transaction; 0 for none.

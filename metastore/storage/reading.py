@@ -45,7 +45,10 @@ DEFAULT_TARGET_PREFIXES = 64
 
 
 class StoreReads:
-    """Connects to the stores, reads and lists locations; ``Storage`` is the class that callers use."""
+    """Connects to the stores, reads and lists locations; ``Storage`` is the class that callers use.
+
+    Every method that asks a store raises ``StorageError`` where the store refuses or does not answer.
+    """
 
     def __init__(
         self, options: StorageOptions | Mapping[str, object] | None = None, *,
@@ -194,11 +197,7 @@ class StoreReads:
         return as_location(location).scheme != "s3a"
 
     def stat(self, location: str | Location) -> Entry | None:
-        """Return what lies at ``location``; ``None`` where nothing does.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Return what lies at ``location``; ``None`` where nothing does."""
         place = as_location(location)
         try:
             info = self.attempt(place, "look at", lambda filesystem: filesystem.get_file_info(place.path))
@@ -208,11 +207,7 @@ class StoreReads:
         return entry_of(info, place)
 
     def stat_many(self, locations: Sequence[Location]) -> list[Entry | None]:
-        """Return what lies at each location, asked for in parallel; ``None`` where nothing does.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Return what lies at each location, asked for in parallel; ``None`` where nothing does."""
         by_store: dict[tuple[str, str], list[Location]] = {}
         for location in locations:
             by_store.setdefault((location.scheme, location.bucket), []).append(location)
@@ -225,9 +220,6 @@ class StoreReads:
         """Return what lies at each location as ``stat_many`` does, of objects on S3 with their ETags.
 
         S3 is asked by listings: eight requests for 1,000 files of one directory, a request a file at most.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
         """
         by_bucket: dict[str, list[Location]] = {}
         for location in locations:

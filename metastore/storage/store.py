@@ -35,6 +35,8 @@ _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 class Storage(StoreReads):
     """Reads, lists and changes locations on every store; safe to use from several threads.
 
+    Every method raises ``StorageError`` where the store refuses or does not answer.
+
     Args:
         options: How S3 and HDFS are reached, as `StorageOptions` or the settings they are parsed from.
         listing_threads: Prefixes that one listing asks for at the same time.
@@ -131,11 +133,7 @@ class Storage(StoreReads):
             raise
 
     def create_directory(self, location: str | Location) -> None:
-        """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none.
-
-        Raises:
-            StorageError: The store refuses.
-        """
+        """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none."""
         place = as_location(location)
         if self.store_has_directories(place):
             self.attempt(place, "create", lambda filesystem: filesystem.create_dir(place.path, recursive=True))
@@ -208,9 +206,6 @@ class Storage(StoreReads):
         Returns:
             Whether nothing has the old name now; False where it cannot be done, as on S3, of a mount point, and where
             only the directory itself may be written.
-
-        Raises:
-            StorageError: The store refuses.
         """
         if not self.store_has_directories(source):
             return False
@@ -248,9 +243,6 @@ class Storage(StoreReads):
 
         Nothing happens on S3, which has none, and to what does not lie below ``upto``. A file that appears in between
         keeps its directory.
-
-        Raises:
-            StorageError: The store refuses, or does not answer.
         """
         if not self.store_has_directories(upto):
             return

@@ -124,11 +124,8 @@ class Uploads:
 
     def put(self, location: Location, data: bytes) -> None:
         """Write a small object, over one that is there."""
-        self._attempt(
-            location,
-            "write",
-            partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data),
-        )
+        put = partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data)
+        self._attempt(location, "write", put)
 
     def check_writable(self, directory: Location) -> None:
         """Return if files can be written below a directory: two requests, and no listing shows anything of it.
@@ -137,18 +134,19 @@ class Uploads:
             StorageAccessDeniedError: It is read-only for us.
         """
         probe = directory.join("_catalog_ext_probe")
-        begin = partial(self._client.create_multipart_upload, Bucket=probe.bucket, Key=probe.key)
-        self.abort(probe, str(self._attempt(probe, "write", begin)["UploadId"]))
+        self.abort(probe, self.begin(probe))
+
+    def begin(self, location: Location) -> str:
+        """Return the id of a new upload to that key, which no listing shows."""
+        create = partial(self._client.create_multipart_upload, Bucket=location.bucket, Key=location.key)
+        return str(self._attempt(location, "write", create)["UploadId"])
 
     def abort(self, location: Location, upload_id: str) -> None:
         """Drop an upload and its parts; nothing happens where it is gone."""
         bucket, key = location.bucket, location.key
+        abort = partial(self._client.abort_multipart_upload, Bucket=bucket, Key=key, UploadId=upload_id)
         try:
-            self._attempt(
-                location,
-                "abort the upload of",
-                lambda: self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id),
-            )
+            self._attempt(location, "abort the upload of", abort)
         except CatalogExtError as refused:
             if boto_code(refused.__cause__) != _NO_SUCH_UPLOAD:
                 raise
