@@ -168,8 +168,7 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
         LocationNotFoundError: The bucket does not exist.
     """
     _collect(
-        partial(_abort_uploads, storage, staged, threads),
-        partial(storage.delete_files, [file.hidden for file in staged if file.hidden is not None]),
+        partial(discard, storage, staged, threads=threads),
         partial(storage.delete_files, [file.target for file in staged]),
     )
 
