@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.hive.events import HiveEvent
-    from catalog_ext.metastore.hive.locks import LockComponent, ShownLock
-    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
+    from catalog_ext.metastore.hive.mapping.model import (
+        HiveDatabase,
+        HivePartition,
+        HiveTable,
+        LockComponent,
+        ShownLock,
+    )
 
 _ADDRESS = Address("fake.invalid")
 

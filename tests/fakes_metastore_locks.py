@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import HiveLockLostError, MetastoreRefusedError
-from catalog_ext.metastore.hive.locks import LockState, LockType, ShownLock
+from catalog_ext.metastore.hive.mapping.model import LockState, LockType, ShownLock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.hive.locks import LockComponent
+    from catalog_ext.metastore.hive.mapping.model import LockComponent
 
 NO_TABLES = "Unable to update transaction database: Table/View 'NEXT_LOCK_ID' does not exist"
 

@@ -109,11 +109,11 @@ class UploadStore:
 
     def lose(self, place: StagedLocation) -> None:
         assert place.upload is not None
-        self.storage.abort_upload(place.target, place.upload.upload_id)
+        self.storage.uploads_to(place.target).abort(place.target, place.upload.upload_id)
 
     def left_behind(self) -> list[str]:
         """Uploads that are neither completed nor aborted."""
-        return [str(upload.location) for upload in self.storage.list_uploads(self.table)]
+        return [str(upload.location) for upload in self.storage.uploads_to(self.table).pending(self.table)]
 
     def visible(self) -> list[str]:
         return files_below(self.storage, self.table)

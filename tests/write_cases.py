@@ -149,7 +149,7 @@ class Stand:
         parents = {directory.rpartition("/")[0] for directory, file in walked if file is None and directory}
         filled = {directory for directory, file in walked if file is not None} | parents
         hollow = {d for d, file in walked if file is None and d not in filled and is_hidden(d.rpartition("/")[2])}
-        uploads = [str(u.location) for u in self.storage.list_uploads(root)] if root.scheme == "s3a" else []
+        uploads = [str(u.location) for u in self.storage.uploads_to(root).pending(root)] if root.scheme == "s3a" else []
         return sorted([*(paths - known), *hollow, *uploads])
 
     def _walked(self, root: Location) -> Iterator[tuple[str, str | None]]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from ssl import SSLContext
 
-    from catalog_ext.metastore.hive.thrift.access import Access, Kerberos
+    from catalog_ext.metastore.hive.thrift.access import Access
+    from catalog_ext.metastore.hive.thrift.uris import Kerberos
 
 _PLACES = (Scope.SESSION, Scope.ENVIRONMENT)
 _PATH = Form("a path on the driver's machine", text_value)
@@ -148,7 +149,7 @@ def _tls(conf: Mapping[str, str]) -> SSLContext:
 
 
 def _kerberos(conf: Mapping[str, str]) -> Kerberos:
-    from catalog_ext.metastore.hive.thrift.access import Kerberos
+    from catalog_ext.metastore.hive.thrift.uris import Kerberos
 
     server = METASTORE_KERBEROS_PRINCIPAL.text(conf)
     if server is None:

@@ -237,7 +237,7 @@ def check_reachable(
         return
     try:
         if write:
-            storage.check_writable(place)
+            storage.uploads_to(place).check_writable(place)
         else:
             # A table's own prefix need not be there before its first file.
             storage.check_directory(Location(place.scheme, place.bucket, ""))

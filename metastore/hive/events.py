@@ -105,17 +105,7 @@ _SERDE_CLASS, _SERDE_SETTINGS = "2", "3"
 
 
 def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, message: str, form: str) -> HiveEvent:
-    """Return what an event says.
-
-    Args:
-        event_id: Its number.
-        at_s: When it happened.
-        kind: Its type.
-        database: The database that it is about, or ``''``.
-        table: The table, or ``''``.
-        message: Its message.
-        form: The format of the message, ``''`` where the release does not say.
-    """
+    """Return what an event says; ``form`` is the format of the message, empty where the release does not say."""
     database, table = database.lower(), table.lower()
     if not table or kind not in _OF_PARTITIONS | _OF_TABLES:
         return HiveEvent(event_id, at_s, kind, database, table)

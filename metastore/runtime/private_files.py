@@ -1,4 +1,7 @@
-"""Files and folders that only their owner may use: the index, the embedded metastore, its state and its log."""
+"""Files and folders that only their owner may use: the index, the embedded metastore, its state and its log.
+
+Every function raises ``OSError`` where the operating system refuses.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +63,6 @@ def close_to_others(folder: Path) -> None:
 
     Its group keeps its rights where it may write: a team may share an index on purpose, and a reader of SQLite's files
     needs the right to write, too. A folder of another user stays as it is.
-
-    Raises:
-        OSError: Its mode cannot be changed.
     """
     found = folder.stat()
     mode = stat.S_IMODE(found.st_mode)
@@ -73,11 +73,7 @@ def close_to_others(folder: Path) -> None:
 
 
 def make_private_file(file: Path) -> None:
-    """Make an empty file for its owner alone, unless it exists.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Make an empty file for its owner alone, unless it exists."""
     try:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
     except FileExistsError:
@@ -85,10 +81,6 @@ def make_private_file(file: Path) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a text file that only its owner may read.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write a text file that only its owner may read."""
     make_private_file(file)
     file.write_text(text, encoding="utf-8")

@@ -61,8 +61,8 @@ def translate(error: OSError, location: Location, action: str, *, endpoint: str 
         endpoint: The S3 endpoint that was asked; named in the message.
     """
     if location.scheme != "s3a":
-        return _told(_translate_files(error, location, action))
-    return _told(_translate_s3(_arrow_answer(error), location, action, endpoint or "Amazon S3"))
+        return _counted(_translate_files(error, location, action))
+    return _counted(_translate_s3(_arrow_answer(error), location, action, endpoint or "Amazon S3"))
 
 
 def location_not_found(location: Location) -> LocationNotFoundError:
@@ -130,11 +130,11 @@ def translate_boto(
     error: Exception, location: Location, action: str, *, endpoint: str | None = None
 ) -> CatalogExtError:
     """Return the error to raise for ``error``, which boto3 raised at ``location``; see `translate`."""
-    return _told(_translate_s3(_boto_answer(error), location, action, endpoint or "Amazon S3"))
+    return _counted(_translate_s3(_boto_answer(error), location, action, endpoint or "Amazon S3"))
 
 
-def _told(error: CatalogExtError) -> CatalogExtError:
-    """Return the error; that nothing lies at a place is no trouble with the store."""
+def _counted(error: CatalogExtError) -> CatalogExtError:
+    """Return the error, counted as one of the store; a missing location is none."""
     return failed(Subject.STORAGE, error) if isinstance(error, StorageError) else error
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.storage.hdfs import list_hdfs
+from catalog_ext.metastore.errors import CatalogExtError, IncompleteListingError, StorageError
+from catalog_ext.metastore.storage.entries import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.local.listing import LocalListing
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.listing import S3Listing
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
-    from catalog_ext.metastore.storage.entries import Descend, Listed
+    from hdfs_native import FileStatus
+
     from catalog_ext.metastore.storage.store import Storage
 
 
@@ -45,6 +48,63 @@ def list_tree(
     if place.scheme == "file":
         return LocalListing(place, descend, storage.own_files, max(1, depth_hint)).run()
     if place.scheme == "hdfs":
-        return list_hdfs(storage, place, descend)
+        return _list_hdfs(storage, place, descend)
     levels = max(1, depth_hint) - (0 if selective else 1)
     return S3Listing(storage, place, descend, levels).run()
+
+
+def _list_hdfs(storage: Storage, root: Location, descend: Descend) -> Generator[Listed, None, None]:
+    """Yield every file and directory below ``root``, several directories at a time; see `list_tree`.
+
+    The name node lists a whole tree by one call as fast, but ends it at the first directory that it refuses.
+    """
+    hdfs = storage.hdfs(root)
+    pool = ThreadPoolExecutor(storage.listing_threads, thread_name_prefix="catalog-ext-listing")
+    # The root's own failure is the caller's.
+    running: dict[Future[list[FileStatus]], str] = {}
+
+    def start(directory: str) -> None:
+        path = f"{root.path}/{directory}" if directory else root.path
+        running[pool.submit(hdfs.entries, path)] = directory
+
+    try:
+        start("")
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                directory = running.pop(future)
+                try:
+                    found = future.result()
+                except OSError as error:
+                    yield from _failure(storage, root, directory, error)
+                    continue
+                for listed in _listed(directory, found):
+                    if isinstance(listed, ListedFile):
+                        yield listed
+                    elif descend(listed.directory):
+                        yield listed
+                        start(listed.directory)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _listed(directory: str, found: list[FileStatus]) -> Iterator[ListedFile | ListedDirectory]:
+    for status in found:
+        name = status.path.rpartition("/")[2]
+        if status.isdir:
+            yield ListedDirectory(f"{directory}/{name}" if directory else name)
+        else:
+            yield ListedFile(directory, name, status.length, status.modification_time)
+
+
+def _failure(storage: Storage, root: Location, directory: str, error: OSError) -> Iterator[ListingFailure]:
+    if directory and isinstance(error, FileNotFoundError | NotADirectoryError):
+        # It vanished while the listing ran: it is not there.
+        return
+    place = root.join(directory) if directory else root
+    translated: CatalogExtError = storage.translate(error, place, "list")
+    if not directory:
+        raise translated from error
+    if not isinstance(translated, StorageError):
+        translated = IncompleteListingError(translated.message, translated.parameters)
+    yield ListingFailure(directory, translated)

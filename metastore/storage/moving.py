@@ -72,6 +72,8 @@ class _Taken:
 class Mover:
     """Moves the files of one transaction forth, or back; movers of other processes may be at the same ones.
 
+    Every method raises ``StorageError`` where the store refuses or does not answer.
+
     Args:
         storage: The stores.
         between: The transaction's own hidden directory, on the store of the files.
@@ -125,11 +127,7 @@ class Mover:
         return list(self._displaced)
 
     def return_strays(self, files: Sequence[StagedLocation]) -> None:
-        """Put what movers have left behind, that died when their transaction had ended, to where they had it from.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Put what movers have left behind, that died when their transaction had ended, to where they had it from."""
         held = self._held()
         for file in files:
             for place in held.get(_digest(file), ()):
@@ -140,20 +138,12 @@ class Mover:
         return bool(self._held())
 
     def place(self, displaced: Displaced, location: Location) -> None:
-        """Move a file that could not be put back to another place; it may be called again.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Move a file that could not be put back to another place; it may be called again."""
         if displaced.place != location:
             self._rename(displaced.place, location)
 
     def tidy(self) -> None:
-        """Remove the directories of movers that are empty.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Remove the directories of movers that are empty."""
         if self._storage.store_has_directories(self._between):
             self._storage.remove_empty_directories([*self._movers(), self._between], self._root)
 

@@ -168,8 +168,7 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
         LocationNotFoundError: The bucket does not exist.
     """
     _collect(
-        partial(_abort_uploads, storage, staged, threads),
-        partial(storage.delete_files, [file.hidden for file in staged if file.hidden is not None]),
+        partial(discard, storage, staged, threads=threads),
         partial(storage.delete_files, [file.target for file in staged]),
     )
 
@@ -218,7 +217,7 @@ def keep(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
 
     def complete(file: StagedLocation) -> None:
         if file.upload is not None and file.hidden_upload is not None:
-            storage.complete_upload(file.hidden_upload, file.upload, file.size)
+            storage.uploads_to(file.hidden_upload).complete(file.hidden_upload, file.upload, file.size)
 
     in_parallel(complete, staged, threads)
 
@@ -230,7 +229,7 @@ def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocat
             raise OvertakenError
         _bring_in(storage, file, file.upload, file.hidden_upload)
     elif file.upload is not None:
-        return storage.complete_upload(file.target, file.upload, file.size)
+        return storage.uploads_to(file.target).complete(file.target, file.upload, file.size)
     elif file.source is not None:
         _rename(storage, file, file.source)
     return None
@@ -240,7 +239,7 @@ def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, hidden: Lo
     """Copy what is under a hidden name to its final one; the former is left for the clean-up."""
     uploads = storage.uploads_to(file.target)
     try:
-        storage.complete_upload(hidden, upload, file.size)
+        storage.uploads_to(hidden).complete(hidden, upload, file.size)
     except StagedFileMissingError:
         # Another process may have been faster, and cleaned up.
         if not uploads.is_copied(file.target, file.size, file.mark):
@@ -331,7 +330,8 @@ def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: 
     def abort(file: StagedLocation) -> CatalogExtError | None:
         try:
             if file.upload is not None:
-                storage.abort_upload(file.hidden_upload or file.target, file.upload.upload_id)
+                place = file.hidden_upload or file.target
+                storage.uploads_to(place).abort(place, file.upload.upload_id)
         except StorageError as error:
             return error
         return None

@@ -1,56 +1,203 @@
-"""What lies at a location, on every store: look-ups, listings of one directory, files opened for reading."""
+"""Connects to every store, and reads there: look-ups, listings of one directory, files opened for reading."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from catalog_ext.metastore.errors import LocationNotFoundError
-from catalog_ext.metastore.storage.connections import StoreConnections
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageAccessDeniedError, StorageError
+from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location, entry_of
-from catalog_ext.metastore.storage.failures import location_not_found
-from catalog_ext.metastore.storage.local.files import OwnFiles
+from catalog_ext.metastore.storage.failures import is_throttled, location_not_found, no_credentials, translate
+from catalog_ext.metastore.storage.hdfs import Hdfs
+from catalog_ext.metastore.storage.local.files import LocalFiles, OwnFiles
 from catalog_ext.metastore.storage.local.listing import list_local_directory
 from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.options import S3Options, StorageOptions
 from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.s3.client import (
+    UPLOAD_REQUEST_S,
+    Timeouts,
+    chain_has_credentials,
+    connect,
+    connect_boto,
+    knows_region,
+)
+from catalog_ext.metastore.storage.s3.keys import Keys
 from catalog_ext.metastore.storage.s3.lookup import find_objects, list_s3_directory
+from catalog_ext.metastore.storage.uploads import Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from catalog_ext.metastore.runtime.retry import Backoff
-    from catalog_ext.metastore.storage.options import StorageOptions
-    from catalog_ext.metastore.storage.s3.client import Timeouts
+    from botocore.client import BaseClient
+
+T = TypeVar("T")
+
+_S3Key: TypeAlias = S3Options | tuple[S3Options, str]
+
 
 DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
 
 
-class StoreReads(StoreConnections):
-    """Reads and lists locations; ``Storage`` is the class that callers use."""
+class StoreReads:
+    """Connects to the stores, reads and lists locations; ``Storage`` is the class that callers use.
+
+    Every method that asks a store raises ``StorageError`` where the store refuses or does not answer.
+    """
 
     def __init__(
         self, options: StorageOptions | Mapping[str, object] | None = None, *,
         listing_threads: int = DEFAULT_LISTING_THREADS, target_prefixes: int = DEFAULT_TARGET_PREFIXES,
         timeouts: Timeouts | None = None, backoff: Backoff | None = None, indexes: Iterable[str] = (),
     ) -> None:  # fmt: skip
+        self.options = options if isinstance(options, StorageOptions) else StorageOptions.parse(options)
+        self.backoff = backoff or Backoff()
         self.own_files = OwnFiles(indexes)
         self.listing_threads = max(1, listing_threads)
         self.target_prefixes = max(1, target_prefixes)
-        super().__init__(options, threads=self.listing_threads, timeouts=timeouts, backoff=backoff)
+        self._timeouts = timeouts or Timeouts()
+        self._lock = threading.Lock()
+        self._local = pafs.LocalFileSystem()
+        self._local_files = LocalFiles()
+        self._hdfs: dict[str, Hdfs] = {}
+        self._s3: dict[_S3Key, pafs.FileSystem] = {}
+        self._uploads: dict[_S3Key, Uploads] = {}
+        self._keys: dict[_S3Key, Keys] = {}
+
+    def filesystem(self, location: Location) -> pafs.FileSystem:
+        """Return the pyarrow file system that ``location`` lies on; it takes ``location.path``.
+
+        Raises:
+            StorageUnavailableError: The region of a bucket on Amazon S3 cannot be found out.
+            EnvironmentSetupError: The client of HDFS is not installed.
+        """
+        if location.scheme == "file":
+            return self._local
+        if location.scheme == "hdfs":
+            return pafs.PyFileSystem(self.hdfs(location))
+        return self._client_of(location, self._s3, self._connect)
+
+    def hdfs(self, location: Location) -> Hdfs:
+        """Return the HDFS that ``location`` lies on; it does not connect before it is used.
+
+        Raises:
+            EnvironmentSetupError: Its client is not installed.
+            StorageError: The name service is not described by the settings.
+        """
+        with self._lock:
+            if location.bucket not in self._hdfs:
+                try:
+                    self._hdfs[location.bucket] = Hdfs(location.bucket, self.options.hdfs)
+                except OSError as error:
+                    raise self.translate(error, location, "connect to") from error
+            return self._hdfs[location.bucket]
+
+    def attempt(
+        self, location: Location, action: str, call: Callable[[pafs.FileSystem], T], *,
+        stop: threading.Event | None = None,
+    ) -> T:  # fmt: skip
+        """Return what ``call`` returns on the location's file system; a busy store is asked again.
+
+        Args:
+            location: The place, for the choice of the file system and for messages.
+            action: What is done, as it follows "cannot".
+            call: Takes the file system; called again if the store is busy.
+            stop: Ends the waiting between two attempts when it is set.
+
+        Raises:
+            LocationNotFoundError: The location or its bucket does not exist.
+            StorageError: The store refuses or does not answer.
+        """
+        filesystem = self.filesystem(location)
+
+        def is_busy(error: Exception) -> bool:
+            return location.scheme == "s3a" and is_throttled(error)
+
+        try:
+            return self.backoff.attempt(lambda: call(filesystem), is_busy, stop=stop)
+        except OSError as error:
+            raise self.translate(error, location, action) from error
+
+    def translate(self, error: OSError, location: Location, action: str) -> CatalogExtError:
+        """Return this project's error for what the store raised at ``location``."""
+        endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
+        failure = translate(error, location, action, endpoint=endpoint)
+        if isinstance(failure, StorageAccessDeniedError) and self._has_no_credentials(location):
+            return no_credentials(location, action, endpoint)
+        return failure
+
+    def _has_no_credentials(self, location: Location) -> bool:
+        """Return whether requests to a location on S3 should be signed, and nothing gives credentials for it."""
+        if location.scheme != "s3a":
+            return False
+        options = self.options.for_bucket(location.bucket)
+        return not (options.anonymous or options.access_key or chain_has_credentials())
+
+    def files_of(self, location: Location) -> LocalFiles | Hdfs:
+        """Return the calls on single files of a store that has directories."""
+        return self.hdfs(location) if location.scheme == "hdfs" else self._local_files
+
+    def uploads_to(self, location: Location) -> Uploads:
+        """Return the uploads to the bucket of a location on S3.
+
+        Raises:
+            StorageError: The location is on another store.
+            StorageUnavailableError: The region of the bucket cannot be found out.
+        """
+        if location.scheme != "s3a":
+            raise StorageError(f"{shown(str(location))} is not on S3, so that there are no uploads to it.")
+
+        def make(options: S3Options, bucket: str) -> Uploads:
+            client = self._connect_boto(options, bucket, UPLOAD_REQUEST_S)
+            return Uploads(client, self.backoff, options.endpoint)
+
+        return self._client_of(location, self._uploads, make)
+
+    def keys_of(self, location: Location) -> Keys:
+        """Return the keys of the bucket of a location on S3.
+
+        Raises:
+            StorageUnavailableError: The region of the bucket cannot be found out.
+        """
+
+        def make(options: S3Options, bucket: str) -> Keys:
+            return Keys(self._connect_boto(options, bucket), self.backoff, options.endpoint)
+
+        return self._client_of(location, self._keys, make)
+
+    def _client_of(self, location: Location, made: dict[_S3Key, T], make: Callable[[S3Options, str], T]) -> T:
+        """Return the client of a location on S3, which is made the first time."""
+        options = self.options.for_bucket(location.bucket)
+        # Without a region each bucket may lie in another one, so the client belongs to the bucket.
+        key = options if knows_region(options) else (options, location.bucket)
+        with self._lock:
+            if key not in made:
+                try:
+                    made[key] = make(options, location.bucket)
+                except OSError as error:
+                    raise self.translate(error, location, "find the region of") from error
+            return made[key]
+
+    def _connect_boto(self, options: S3Options, bucket: str, read_s: float = 0) -> BaseClient:
+        return connect_boto(options, bucket, self._timeouts, max(16, self.listing_threads), read_s)
+
+    def _connect(self, options: S3Options, bucket: str) -> pafs.FileSystem:
+        # Parallel listings are bound by pyarrow's pool of I/O threads, whose default is 8.
+        if pa.io_thread_count() < self.listing_threads:
+            pa.set_io_thread_count(self.listing_threads)
+        return connect(options, bucket, self._timeouts)
 
     def store_has_directories(self, location: str | Location) -> bool:
         """Return whether the store keeps directories that hold nothing (local and HDFS: yes, S3: no)."""
         return as_location(location).scheme != "s3a"
 
     def stat(self, location: str | Location) -> Entry | None:
-        """Return what lies at ``location``; ``None`` where nothing does.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Return what lies at ``location``; ``None`` where nothing does."""
         place = as_location(location)
         try:
             info = self.attempt(place, "look at", lambda filesystem: filesystem.get_file_info(place.path))
@@ -60,11 +207,7 @@ class StoreReads(StoreConnections):
         return entry_of(info, place)
 
     def stat_many(self, locations: Sequence[Location]) -> list[Entry | None]:
-        """Return what lies at each location, asked for in parallel; ``None`` where nothing does.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Return what lies at each location, asked for in parallel; ``None`` where nothing does."""
         by_store: dict[tuple[str, str], list[Location]] = {}
         for location in locations:
             by_store.setdefault((location.scheme, location.bucket), []).append(location)
@@ -77,9 +220,6 @@ class StoreReads(StoreConnections):
         """Return what lies at each location as ``stat_many`` does, of objects on S3 with their ETags.
 
         S3 is asked by listings: eight requests for 1,000 files of one directory, a request a file at most.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
         """
         by_bucket: dict[str, list[Location]] = {}
         for location in locations:

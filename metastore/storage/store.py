@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import secrets
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import (
-    CatalogExtError,
-    LocationNotFoundError,
-)
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.reading import as_location
-from catalog_ext.metastore.storage.removal import StoreRemovals
+from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
+from catalog_ext.metastore.storage.reading import StoreReads, as_location
+from catalog_ext.metastore.storage.s3.deletion import KEYS_PER_DELETE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyarrow import fs as pafs
 
-    from catalog_ext.metastore.commit.staged_files import Upload
     from catalog_ext.metastore.storage.locations import Location
-    from catalog_ext.metastore.storage.uploads import PendingUpload
 
 logger = logging.getLogger(__name__)
 
 
-class Storage(StoreRemovals):
+_FILES_PER_TASK = 50
+_NO_OTHER_NAME = frozenset({errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM})
+_NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+
+
+class Storage(StoreReads):
     """Reads, lists and changes locations on every store; safe to use from several threads.
+
+    Every method raises ``StorageError`` where the store refuses or does not answer.
 
     Args:
         options: How S3 and HDFS are reached, as `StorageOptions` or the settings they are parsed from.
@@ -125,11 +133,7 @@ class Storage(StoreRemovals):
             raise
 
     def create_directory(self, location: str | Location) -> None:
-        """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none.
-
-        Raises:
-            StorageError: The store refuses.
-        """
+        """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none."""
         place = as_location(location)
         if self.store_has_directories(place):
             self.attempt(place, "create", lambda filesystem: filesystem.create_dir(place.path, recursive=True))
@@ -174,47 +178,127 @@ class Storage(StoreRemovals):
         except OSError as error:
             raise self.translate(error, places[0], "write out") from error
 
-    def complete_upload(self, location: Location, upload: Upload, size: int) -> int | None:
-        """Make ``location`` an object of an upload's parts: one request, and two where the upload is gone.
+    def delete_tree(self, location: str | Location) -> None:
+        """Remove ``location`` and everything below it; nothing happens where nothing lies.
 
-        It may be called again, and by several processes at once: an object of that size is an upload that was
-        completed.
+        Raises:
+            StorageError: The location is a bucket or the file system's root, or the store refuses.
+        """
+        place = as_location(location)
+        if not place.key:
+            raise StorageError(f"The whole of {shown(str(place))} is never deleted. Give a directory in it.")
+        self._require_no_index(place)
+        if place.scheme == "file" and os.path.islink(place.path):
+            # What a link points to is not the table's to delete.
+            self.attempt(place, "delete", lambda _: os.unlink(place.path))
+            return
+        entry = self.stat(place)
+        if entry is None:
+            return
+        if entry.kind is EntryKind.FILE:
+            self.attempt(place, "delete", lambda filesystem: filesystem.delete_file(place.path))
+        else:
+            self.attempt(place, "delete", lambda filesystem: filesystem.delete_dir(place.path))
+
+    def rename_directory(self, source: Location, target: Location) -> bool:
+        """Give a directory, or a link to one, another name on its store, in one step.
 
         Returns:
-            The hash of the object's ETag (``etag_hash``); None where the store does not say it.
+            Whether nothing has the old name now; False where it cannot be done, as on S3, of a mount point, and where
+            only the directory itself may be written.
+        """
+        if not self.store_has_directories(source):
+            return False
+        self._require_no_index(source)
+        try:
+            self.files_of(source).rename(source.path, target.path)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno in _NO_OTHER_NAME:
+                return False
+            raise self.translate(error, source, "delete") from error
+        return True
+
+    def delete_files(self, locations: Iterable[Location]) -> None:
+        """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
 
         Raises:
-            StagedFileMissingError: The upload was aborted or its parts are gone, and the object is not there.
-            LocationNotFoundError: The bucket does not exist.
-            StorageError: The store refuses or does not answer.
+            StorageError: Some are still there; the message names how many, and the first with its reason.
+            LocationNotFoundError: A bucket does not exist.
         """
-        return self.uploads_to(location).complete(location, upload, size)
+        together: dict[tuple[str, str], list[Location]] = {}
+        for location in locations:
+            together.setdefault((location.scheme, location.bucket), []).append(location)
+        batches = [
+            batch
+            for (scheme, _), places in together.items()
+            for batch in batched(places, KEYS_PER_DELETE if scheme == "s3a" else _FILES_PER_TASK)
+        ]
+        kept = [error for errors in in_parallel(self._delete_batch, batches, self.listing_threads) for error in errors]
+        raise_together(kept, "file could not be deleted", "files could not be deleted")
 
-    def check_writable(self, directory: Location) -> None:
-        """Return if files can be written below a directory on S3: two requests, and nothing is left there.
+    def remove_empty_directories(self, directories: Iterable[Location], upto: Location) -> None:
+        """Remove directories that are empty, and then their parents that are, up to but not including ``upto``.
 
-        Raises:
-            LocationNotFoundError: The bucket does not exist.
-            StorageAccessDeniedError: It is read-only for us.
-            StorageError: The store refuses or does not answer.
+        Nothing happens on S3, which has none, and to what does not lie below ``upto``. A file that appears in between
+        keeps its directory.
         """
-        uploads, probe = self.uploads_to(directory), directory.join("_catalog_ext_probe")
-        uploads.abort(probe, uploads.begin(probe))
+        if not self.store_has_directories(upto):
+            return
+        left = {place for place in directories if place != upto and upto.contains(place)}
+        while left:
+            # A whole level at a time, the deepest first, so that a parent is asked once, when its children are gone.
+            deepest = max(place.key.count("/") for place in left)
+            level = sorted(place for place in left if place.key.count("/") == deepest)
+            removed = in_parallel(self._remove_if_empty, level, self.listing_threads)
+            parents = {place.parent for place, gone in zip(level, removed, strict=True) if gone}
+            left = left.difference(level) | (parents - {upto})
 
-    def abort_upload(self, location: Location, upload_id: str) -> None:
-        """Drop an upload and its parts; nothing happens where it is gone.
+    def index_within(self, location: str | Location) -> str | None:
+        """Return the path of an index that lies in a directory or below it; None where none does."""
+        place = as_location(location)
+        return self.own_files.within(place.path) if place.scheme == "file" else None
 
-        Raises:
-            LocationNotFoundError: The bucket does not exist.
-            StorageError: The store refuses or does not answer.
-        """
-        self.uploads_to(location).abort(location, upload_id)
+    def _delete_batch(self, batch: Sequence[Location]) -> list[CatalogExtError]:
+        if batch[0].scheme == "s3a":
+            return self.uploads_to(batch[0]).delete(batch)
+        return [error for location in batch if (error := self._delete_file(location)) is not None]
 
-    def list_uploads(self, prefix: Location) -> Iterator[PendingUpload]:
-        """Yield the uploads to keys below ``prefix`` that are neither completed nor aborted; a thousand a request.
+    def _require_no_index(self, directory: Location) -> None:
+        index = self.index_within(directory)
+        if index is not None:
+            raise StorageError(
+                f"{shown(str(directory))} is not deleted: the index {index} lies in it. Move the index to another "
+                "folder, and name it there.",
+                {"location": str(directory), "index": index},
+            )
 
-        Raises:
-            LocationNotFoundError: The bucket does not exist.
-            StorageError: The store refuses or does not answer.
-        """
-        return self.uploads_to(prefix).pending(prefix)
+    def _delete_file(self, location: Location) -> CatalogExtError | None:
+        if location.scheme == "file" and self.own_files.has(location.path):
+            logger.warning("%s is a file of the index, and stays. Repair the tables in whose folder it lies.", location)
+            return None
+        try:
+            self.files_of(location).delete_file(location.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            # No file has a name that no file can have.
+            return None if error.errno == errno.ENAMETOOLONG else self.translate(error, location, "delete")
+        return None
+
+    def _remove_if_empty(self, directory: Location) -> bool:
+        """Return whether ``directory`` is not there now."""
+        try:
+            self.files_of(directory).remove_directory(directory.path)
+        except FileNotFoundError:
+            return True
+        except NotADirectoryError:
+            return False
+        except OSError as error:
+            if error.errno in _NOT_EMPTY:
+                return False
+            if error.errno == errno.ENAMETOOLONG:
+                return True
+            raise self.translate(error, directory, "remove the empty directory") from error
+        return True

@@ -63,6 +63,9 @@ class PendingUpload:
 class Uploads:
     """The multipart uploads and deletions of one S3 bucket; safe to use from several threads.
 
+    Every method raises ``LocationNotFoundError`` where the bucket does not exist, and ``StorageError`` where the store
+    refuses or does not answer.
+
     Args:
         client: boto3's client.
         backoff: How often and how long a throttled request waits; the client's own retries come first.
@@ -75,7 +78,17 @@ class Uploads:
         self._endpoint = endpoint
 
     def complete(self, location: Location, upload: Upload, size: int) -> int | None:
-        """Make ``location`` an object of the parts of ``upload``; see `catalog_ext.metastore.storage.store.Storage`."""
+        """Make ``location`` an object of an upload's parts: one request, and two where the upload is gone.
+
+        It may be called again, and by several processes at once: an object of that size is an upload that was
+        completed.
+
+        Returns:
+            The hash of the object's ETag (``etag_hash``); None where the store does not say it.
+
+        Raises:
+            StagedFileMissingError: The upload was aborted or its parts are gone, and the object is not there.
+        """
         parts = [
             {"PartNumber": part.number, "ETag": part.etag, **part.checksums}
             for part in sorted(upload.parts, key=lambda part: part.number)
@@ -111,36 +124,38 @@ class Uploads:
 
     def put(self, location: Location, data: bytes) -> None:
         """Write a small object, over one that is there."""
-        self._attempt(
-            location,
-            "write",
-            partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data),
-        )
+        put = partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data)
+        self._attempt(location, "write", put)
+
+    def check_writable(self, directory: Location) -> None:
+        """Return if files can be written below a directory: two requests, and no listing shows anything of it.
+
+        Raises:
+            StorageAccessDeniedError: It is read-only for us.
+        """
+        probe = directory.join("_catalog_ext_probe")
+        self.abort(probe, self.begin(probe))
 
     def begin(self, location: Location) -> str:
         """Return the id of a new upload to that key, which no listing shows."""
-        answer = self._attempt(
-            location,
-            "write",
-            lambda: self._client.create_multipart_upload(Bucket=location.bucket, Key=location.key),
-        )
-        return str(answer["UploadId"])
+        create = partial(self._client.create_multipart_upload, Bucket=location.bucket, Key=location.key)
+        return str(self._attempt(location, "write", create)["UploadId"])
 
     def abort(self, location: Location, upload_id: str) -> None:
         """Drop an upload and its parts; nothing happens where it is gone."""
         bucket, key = location.bucket, location.key
+        abort = partial(self._client.abort_multipart_upload, Bucket=bucket, Key=key, UploadId=upload_id)
         try:
-            self._attempt(
-                location,
-                "abort the upload of",
-                lambda: self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id),
-            )
+            self._attempt(location, "abort the upload of", abort)
         except CatalogExtError as refused:
             if boto_code(refused.__cause__) != _NO_SUCH_UPLOAD:
                 raise
 
     def pending(self, prefix: Location) -> Iterator[PendingUpload]:
-        """Yield the uploads to keys below ``prefix`` (or to that very key) that are neither completed nor aborted."""
+        """Yield the uploads to keys below ``prefix`` (or to that very key) that are neither completed nor aborted.
+
+        A request gives a thousand.
+        """
         list_page = partial(self._client.list_multipart_uploads, Bucket=prefix.bucket, Prefix=prefix.key)
         after: Mapping[str, str] = {}
         while True:
@@ -161,12 +176,7 @@ class Uploads:
             after = following
 
     def delete(self, locations: Sequence[Location]) -> list[CatalogExtError]:
-        """Remove up to 1,000 objects by one request; return an error for each that the store kept.
-
-        Raises:
-            LocationNotFoundError: The bucket does not exist.
-            StorageError: The store refuses the request or does not answer.
-        """
+        """Remove up to 1,000 objects by one request; return an error for each that the store kept."""
         deletion = Deletion(self._client, locations)
         try:
             self._attempt(locations[0], "delete", deletion.ask)
@@ -202,11 +212,7 @@ class Uploads:
         return there is not None and _is_copy(there, size, mark)
 
     def restore(self, source: Location, target: Location, size: int, mark: str) -> None:
-        """Undo ``copy``, whether or not it was called: what has not the mark stays, and so does any source.
-
-        Raises:
-            StorageError: The store refuses.
-        """
+        """Undo ``copy``, whether or not it was called: what has not the mark stays, and so does any source."""
         there = self._head(target)
         if there is None or there.get("Metadata", {}).get(_MARK) != mark:
             return
@@ -263,11 +269,7 @@ class Uploads:
         ) from refused
 
     def size(self, location: Location) -> int | None:
-        """Return the bytes of the object of that very key; None where there is none. One request.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
+        """Return the bytes of the object of that very key; None where there is none. One request."""
         found = self._head(location)
         return None if found is None else int(found["ContentLength"])
 

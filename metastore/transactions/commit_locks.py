@@ -26,8 +26,9 @@ from catalog_ext.metastore.commit.plan import (
     Replace,
 )
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError
-from catalog_ext.metastore.hive.locks import HiveLock, LockComponent, LockedOperation, LockType
+from catalog_ext.metastore.hive.locks import HiveLock
 from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive
+from catalog_ext.metastore.hive.mapping.model import LockComponent, LockedOperation, LockType
 from catalog_ext.metastore.hive.thrift.hive_metastore import SMALL_BATCH
 from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.resources import NO_LOCKS, HeldLocks

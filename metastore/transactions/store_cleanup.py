@@ -99,9 +99,9 @@ class StoreCleanup:
         """Remove staged files and uploads, also those of tasks that were lost."""
         if transaction.plan.promotion is Promotion.UPLOAD:
             for prefix in locations.upload_prefixes():
-                for upload in self._storage.list_uploads(prefix):
+                for upload in self._storage.uploads_to(prefix).pending(prefix):
                     if transaction.transaction_id in upload.location.name and upload.location not in kept:
-                        self._storage.abort_upload(upload.location, upload.upload_id)
+                        self._storage.uploads_to(upload.location).abort(upload.location, upload.upload_id)
         for directory in locations.staging_directories():
             # On S3 there are objects, and no directories that go with them.
             if transaction.plan.promotion is Promotion.UPLOAD or any(directory.contains(file) for file in kept):

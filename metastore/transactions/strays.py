@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.expire_versions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Listed
+    from catalog_ext.metastore.storage.uploads import PendingUpload
     from catalog_ext.metastore.transactions.resources import Resources
 
 logger = logging.getLogger(__name__)
@@ -203,7 +204,7 @@ class Strays:
         if self._root.scheme != "s3a":
             return
         for prefix in self._places():
-            uploads = self._seen(prefix, partial(self._storage.list_uploads, prefix))
+            uploads = self._seen(prefix, partial(self._pending, prefix))
             found = ((upload, transaction_id_in(upload.location.name)) for upload in uploads)
             pending = [(upload, named) for upload, named in found if named is not None]
             known = self._known_of({named for _, named in pending})
@@ -215,6 +216,9 @@ class Strays:
                 if verdict is not None:
                     action = VacuumAction.ABORT_UPLOAD if verdict[0] else VacuumAction.SKIPPED
                     yield Found(VacuumEntry(action, str(upload.location), 0, verdict[1]), upload.upload_id)
+
+    def _pending(self, prefix: Location) -> Iterator[PendingUpload]:
+        return self._storage.uploads_to(prefix).pending(prefix)
 
     def _known_of(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
         """Return those of the transactions that the index knows; each is asked for once, since places repeat them."""

@@ -132,7 +132,9 @@ class Vacuum:
         try:
             for item in batch:
                 if item.upload is not None and item.entry.action is VacuumAction.ABORT_UPLOAD:
-                    self._storage.abort_upload(Location.parse(item.entry.path), item.upload)
+                    self._storage.uploads_to(Location.parse(item.entry.path)).abort(
+                        Location.parse(item.entry.path), item.upload
+                    )
             entries.extend(item.entry for item in self._delete(batch))
         except IndexUnavailableError:
             raise

@@ -140,7 +140,7 @@ class Waiting:
         directory = (place.hidden_upload or place.target).parent
         if directory not in known:
             known.clear()
-            known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}
+            known[directory] = {upload.upload_id for upload in self._storage.uploads_to(directory).pending(directory)}
         return known[directory]
 
 

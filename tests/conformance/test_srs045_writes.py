@@ -112,7 +112,7 @@ def test_rows_go_to_the_directories_of_their_keys(writes: Writes) -> None:
         (2022, "USA", 1), (2022, "Canada", 2), (2024, "North-America 50%", 3),
     ]  # fmt: skip
     assert writes.catalog.storage.list_directory(f"s3a://{writes.root(table)}")
-    assert not list(writes.catalog.storage.list_uploads(_location(writes, table)))
+    assert not list(writes.catalog.storage.uploads_to(_location(writes, table)).pending(_location(writes, table)))
 
 
 def _location(writes: Writes, table: str) -> object:
@@ -359,7 +359,7 @@ def test_a_write_that_fails_leaves_nothing(writes: Writes) -> None:
                 "SELECT IF(id = 99, raise_error('no luck'), id), 2022, 'c' || id % 5 FROM range(100)"
             )
     assert writes.keys(writes.root(table)) == before
-    assert not list(writes.catalog.storage.list_uploads(_location(writes, table)))
+    assert not list(writes.catalog.storage.uploads_to(_location(writes, table)).pending(_location(writes, table)))
     assert writes.rows(f"SELECT * FROM {table}") == [(1, 2022, "USA")]
 
 

@@ -10,8 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.hive.events import HiveEvent
-    from catalog_ext.metastore.hive.locks import LockComponent, ShownLock
-    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
+    from catalog_ext.metastore.hive.mapping.model import (
+        HiveDatabase,
+        HivePartition,
+        HiveTable,
+        LockComponent,
+        ShownLock,
+    )
 
 DEFAULT_BATCH = 1000
 """Partitions added or read a call: thrift messages of some 500 kB, transactions that every metastore database takes."""

@@ -21,22 +21,6 @@ _SITE_FILE = "hive-site.xml"
 _MAX_SITE_BYTES = 16 << 20
 
 
-def configured_uris(
-    settings: Mapping[str, str] | None = None, environment: Mapping[str, str] = os.environ
-) -> str | None:
-    """Return the metastore URIs that are configured; None when none are.
-
-    Args:
-        settings: Spark's or Hadoop's configuration; it comes before files.
-        environment: Names the folders of ``hive-site.xml``.
-
-    Raises:
-        InvalidConfigurationError: A ``hive-site.xml`` cannot be read.
-    """
-    given = value_of(METASTORE_URIS, settings or {}, {})
-    return given or value_of(METASTORE_URIS, {}, site_settings(environment))
-
-
 def site_settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     """Return what ``hive-site.xml`` says; nothing where there is none.
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from thrift.transport.TSocket import TSocket
 
     from catalog_ext.metastore.errors import MetastoreAccessError
-    from catalog_ext.metastore.hive.thrift.access import Kerberos
-    from catalog_ext.metastore.hive.thrift.uris import Address
+    from catalog_ext.metastore.hive.thrift.uris import Address, Kerberos
 
 _MECHANISM = b"GSSAPI"
 _MOST_BYTES = 1 << 30

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from hmsclient.hmsclient import HMSClient
 
     from catalog_ext.metastore.hive.events import HiveEvent
-    from catalog_ext.metastore.hive.locks import LockComponent, ShownLock
+    from catalog_ext.metastore.hive.mapping.model import LockComponent, ShownLock
     from catalog_ext.metastore.hive.thrift.uris import Address
 
 CONNECT_TIMEOUT_SECONDS = 5.0

@@ -15,8 +15,15 @@ from hmsclient.genthrift.hive_metastore import ttypes as wire
 from thrift.Thrift import TType
 
 from catalog_ext.metastore.errors import HiveLockLostError
-from catalog_ext.metastore.hive.locks import LockState, LockType, ShownLock
-from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
+from catalog_ext.metastore.hive.mapping.model import (
+    HiveDatabase,
+    HivePartition,
+    HiveStorage,
+    HiveTable,
+    LockState,
+    LockType,
+    ShownLock,
+)
 from catalog_ext.metastore.model.tables import Column
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 
     from thrift.protocol.TProtocol import TProtocolBase
 
-    from catalog_ext.metastore.hive.locks import LockComponent
+    from catalog_ext.metastore.hive.mapping.model import LockComponent
 
 Spec = tuple[Any, ...]
 

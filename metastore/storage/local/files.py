@@ -123,14 +123,10 @@ def _renamed_exclusively(source: str, target: str) -> bool:
 
 
 class LocalFiles:
-    """Renames and removals; each raises the operating system's error."""
+    """Renames and removals; each raises the operating system's ``OSError``."""
 
     def check_readable(self, path: str) -> None:
-        """Return if a directory may be listed.
-
-        Raises:
-            OSError: The operating system refuses.
-        """
+        """Return if a directory may be listed."""
         with os.scandir(path):
             return
 
@@ -170,11 +166,7 @@ class LocalFiles:
         os.rename(source, target)
 
     def sync(self, files: Sequence[str], directories: Iterable[str]) -> None:
-        """Have the disk keep files and directories that were just made, whatever becomes of the machine's power.
-
-        Raises:
-            OSError: The operating system refuses.
-        """
+        """Have the disk keep files and directories that were just made, whatever becomes of the machine's power."""
         syncfs = _syncfs()
         if len(files) <= _SYNCED_SINGLY or syncfs is None:
             in_parallel(_sync, [*files, *directories], _SYNC_THREADS)
@@ -182,11 +174,7 @@ class LocalFiles:
         _sync_whole(syncfs, os.path.dirname(files[0]))
 
     def sync_directories(self, directories: Iterable[str]) -> None:
-        """Have the disk keep what was removed from directories; of those that are gone, their parents.
-
-        Raises:
-            OSError: The operating system refuses.
-        """
+        """Have the disk keep what was removed from directories; of those that are gone, their parents."""
         there = sorted({_nearest(directory) for directory in directories})
         syncfs = _syncfs()
         if len(there) <= _SYNCED_SINGLY or syncfs is None:
@@ -195,11 +183,7 @@ class LocalFiles:
             _sync_whole(syncfs, there[0])
 
     def delete_file(self, path: str) -> None:
-        """Remove a file, and the checksum that Hadoop's local file system keeps beside it; gone is fine.
-
-        Raises:
-            OSError: The operating system refuses.
-        """
+        """Remove a file, and the checksum that Hadoop's local file system keeps beside it; gone is fine."""
         directory, name = os.path.split(path)
         for each in (path, os.path.join(directory, f".{name}.crc")):
             try:

@@ -20,7 +20,8 @@ import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import HiveLockLostError, HiveLockTimeoutError
-from catalog_ext.metastore.hive.locks import HiveLock, LockComponent, LockType
+from catalog_ext.metastore.hive.locks import HiveLock
+from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.integration.waiting import until

@@ -15,10 +15,11 @@ import pytest
 import catalog_ext
 from catalog_ext.metastore.errors import MetastoreAccessError, MetastoreRefusedError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
-from catalog_ext.metastore.hive.thrift.access import PLAIN, Access, Kerberos
+from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.gssapi import gssapi
 from catalog_ext.metastore.hive.thrift.tls import tls_context
+from catalog_ext.metastore.hive.thrift.uris import Kerberos
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.runtime.java import jar_folder
 from tests.integration.thrift_proxy import ThriftProxy

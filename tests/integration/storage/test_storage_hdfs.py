@@ -151,7 +151,8 @@ def test_two_processes_may_promote_and_clean_up_at_once(store: RenameStore) -> N
 _STRANGER = """
 import json, sys
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.storage.listing import ListedFile, list_tree
+from catalog_ext.metastore.storage.entries import ListedFile
+from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import StagedLocation, promote
 from catalog_ext.metastore.storage.store import Storage

@@ -162,7 +162,7 @@ def test_deleting_is_told_only_of_what_is_there(store: RenameStore | UploadStore
 
 def test_completing_is_one_request_a_file(uploads: UploadStore) -> None:
     places = uploads.stage(40)
-    uploads.storage.abort_upload(uploads.table.join("warm-up"), "no-such-upload")
+    uploads.storage.uploads_to(uploads.table.join("warm-up")).abort(uploads.table.join("warm-up"), "no-such-upload")
     before = uploads.server.counts()
     promote(uploads.storage, places)
     assert uploads.server.counts() - before == {"COMPLETE_UPLOAD": 40}
@@ -203,15 +203,15 @@ def test_pending_uploads_are_found_below_a_prefix_alone(uploads: UploadStore) ->
     )
     places, others = uploads.stage(7), beside.stage(2)
     promote(uploads.storage, places[:2])
-    found = list(uploads.storage.list_uploads(uploads.table))
+    found = list(uploads.storage.uploads_to(uploads.table).pending(uploads.table))
     assert sorted(upload.location for upload in found) == sorted(place.target for place in places[2:])
     assert {upload.upload_id for upload in found} == {
         place.upload.upload_id for place in places[2:] if place.upload is not None
     }
     assert all(upload.initiated_ms > 1_000_000_000_000 for upload in found)
     for upload in found:
-        uploads.storage.abort_upload(upload.location, upload.upload_id)
-        uploads.storage.abort_upload(upload.location, upload.upload_id)
+        uploads.storage.uploads_to(upload.location).abort(upload.location, upload.upload_id)
+        uploads.storage.uploads_to(upload.location).abort(upload.location, upload.upload_id)
     assert uploads.left_behind() == []
     assert len(beside.left_behind()) == len(others)
 
@@ -230,7 +230,7 @@ def test_a_bucket_that_is_not_there(uploads: UploadStore) -> None:
     with pytest.raises(LocationNotFoundError, match="no bucket"):
         promote(uploads.storage, [elsewhere])
     with pytest.raises(LocationNotFoundError, match="no bucket"):
-        list(uploads.storage.list_uploads(elsewhere.target))
+        list(uploads.storage.uploads_to(elsewhere.target).pending(elsewhere.target))
 
 
 def test_wrong_credentials(s3_server: S3Server, bucket_on: Callable[[S3Server], str]) -> None:
@@ -242,7 +242,7 @@ def test_wrong_credentials(s3_server: S3Server, bucket_on: Callable[[S3Server], 
         lambda: promote(stranger, places),
         lambda: undo(stranger, places),
         lambda: stranger.delete_files([places[0].target]),
-        lambda: list(stranger.list_uploads(table)),
+        lambda: list(stranger.uploads_to(table).pending(table)),
     ):
         with pytest.raises(StorageAccessDeniedError, match="credentials"):
             call()
@@ -258,7 +258,7 @@ def test_no_store_at_the_endpoint(s3_server: S3Server) -> None:
         {**s3_options(s3_server), "endpoint": f"http://127.0.0.1:{port}"}, backoff=Backoff(retries=1, first_s=0.01)
     )
     with pytest.raises(StorageUnavailableError, match="does not answer") as caught:
-        storage.abort_upload(Location("s3a", "bucket", "key"), "id")
+        storage.uploads_to(Location("s3a", "bucket", "key")).abort(Location("s3a", "bucket", "key"), "id")
     assert caught.value.retryable
 
 

@@ -49,7 +49,7 @@ def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path)
         # what is pending for a day.
         writer.engine.recover(older_than_s=0)
         writer.engine.vacuum(writer.table(), 0)
-        assert list(storage.list_uploads(Location.parse(location))) == []
+        assert list(storage.uploads_to(Location.parse(location)).pending(Location.parse(location))) == []
         stream.epoch(9, {"h=8": "c\n", "h=12": "d\n"})
         assert writer.rows() == writer.listed() == {"h=8": "a\nc\n"}
         assert held() == ["h=12", "h=9"]

@@ -16,6 +16,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.uploads import Uploads
 from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.faults.writer import Order, Server, stand
 from tests.index_cases import empty_index
@@ -111,7 +112,7 @@ def test_vacuum_leaves_the_uploads_of_another_index(s3_stand: tuple[Stand, str],
         other.put(other.begin(), {"k=1": "3\n"})
     report = stand.engine.vacuum(stand.table(), -60, unknown_writes=True)
     assert [str(entry.action) for entry in report.entries] == ["abort upload"]
-    assert list(stand.storage.list_uploads(Location.parse(location))) == []
+    assert list(stand.storage.uploads_to(Location.parse(location)).pending(Location.parse(location))) == []
 
 
 def test_a_conflict_leaves_no_upload_on_a_store_that_does_not_tell_them(
@@ -123,11 +124,11 @@ def test_a_conflict_leaves_no_upload_on_a_store_that_does_not_tell_them(
     staged = stand.put(begun, {"k=1": "2\n", "k=2": "2\n"})
     stand.write({"k=1": "3\n"})
     # As MinIO, which lists the uploads of a whole key alone.
-    monkeypatch.setattr(type(stand.storage), "list_uploads", lambda *_: iter(()))
+    monkeypatch.setattr(Uploads, "pending", lambda *_: iter(()))
     with pytest.raises(ConflictError):
         stand.engine.commit(begun.transaction_id, staged)
     monkeypatch.undo()
-    assert list(stand.storage.list_uploads(Location.parse(location))) == []
+    assert list(stand.storage.uploads_to(Location.parse(location)).pending(Location.parse(location))) == []
     assert stand.rows() == stand.listed() == {"k=1": "1\n3\n"}
 
 

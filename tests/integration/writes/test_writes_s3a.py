@@ -48,7 +48,10 @@ class Remote:
         return Location.parse(f"s3a://{self.bucket}/{table}")
 
     def pending(self, table: str) -> list[str]:
-        return sorted(str(upload.location) for upload in self.catalog.storage.list_uploads(self.place(table)))
+        return sorted(
+            str(upload.location)
+            for upload in self.catalog.storage.uploads_to(self.place(table)).pending(self.place(table))
+        )
 
     def visible(self, table: str) -> list[str]:
         return sorted(files_below(self.catalog.storage, self.place(table)))

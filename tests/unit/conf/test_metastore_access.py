@@ -12,7 +12,8 @@ from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS, metastore_access
 from catalog_ext.conf.resolved import Settings, hive_site
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift import gssapi
-from catalog_ext.metastore.hive.thrift.access import PLAIN, Access, Kerberos
+from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
+from catalog_ext.metastore.hive.thrift.uris import Kerberos
 from catalog_ext.metastore_sync import connection as client
 from tests.servers.certificates import Authority
 

@@ -15,7 +15,8 @@ from catalog_ext.metastore.errors import (
     MetastoreUnavailableError,
 )
 from catalog_ext.metastore.hive import locks
-from catalog_ext.metastore.hive.locks import HiveLock, LockComponent, LockType
+from catalog_ext.metastore.hive.locks import HiveLock
+from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType
 from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
 from tests.fakes_metastore import FakeMetastore
 

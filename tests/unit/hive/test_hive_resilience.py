@@ -16,7 +16,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore, connect
-from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
+from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, read_site, site_settings, value_of
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
 from tests.counting_metastore import CountingMetastore
 from tests.fakes_metastore import FakeMetastore
@@ -235,15 +235,21 @@ def test_settings_come_before_files(tmp_path: Path) -> None:
     site(tmp_path / "spark", "thrift://site:1")
     site(tmp_path / "hive", "thrift://hive:1")
     environment = {"SPARK_CONF_DIR": str(tmp_path / "spark"), "HIVE_CONF_DIR": str(tmp_path / "hive")}
-    assert configured_uris({"spark.hadoop.hive.metastore.uris": "thrift://a:1"}, environment) == "thrift://a:1"
-    assert configured_uris({"spark.hive.metastore.uris": "thrift://b:1"}, environment) == "thrift://b:1"
-    assert configured_uris({"hive.metastore.uris": ""}, environment) == "thrift://site:1"
+    assert (
+        value_of(METASTORE_URIS, {"spark.hadoop.hive.metastore.uris": "thrift://a:1"}, site_settings(environment))
+        == "thrift://a:1"
+    )
+    assert (
+        value_of(METASTORE_URIS, {"spark.hive.metastore.uris": "thrift://b:1"}, site_settings(environment))
+        == "thrift://b:1"
+    )
+    assert value_of(METASTORE_URIS, {"hive.metastore.uris": ""}, site_settings(environment)) == "thrift://site:1"
     del environment["SPARK_CONF_DIR"]
-    assert configured_uris(None, environment) == "thrift://hive:1"
+    assert value_of(METASTORE_URIS, {}, site_settings(environment)) == "thrift://hive:1"
     site(tmp_path / "home" / "conf", "")
     environment["SPARK_HOME"] = str(tmp_path / "home")
-    assert configured_uris(None, environment) is None
-    assert configured_uris(None, {}) is None
+    assert value_of(METASTORE_URIS, {}, site_settings(environment)) is None
+    assert value_of(METASTORE_URIS, {}, site_settings({})) is None
 
 
 @pytest.mark.parametrize("text", ["<configuration>", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', ""])

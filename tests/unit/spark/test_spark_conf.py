@@ -12,7 +12,7 @@ from catalog_ext.cli.main import cli
 from catalog_ext.conf import keys
 from catalog_ext.conf.keys import SETTINGS
 from catalog_ext.conf.setting import Scope
-from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
+from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, read_site, site_settings, value_of
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.storage.options import StorageOptions
 from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
@@ -102,7 +102,7 @@ def options_of(settings: dict[str, str]) -> dict[str, str]:
 
 
 def test_the_metastore_of_hive_site_is_found() -> None:
-    uris = configured_uris({}, {"SPARK_CONF_DIR": str(CONF)})
+    uris = value_of(METASTORE_URIS, {}, site_settings({"SPARK_CONF_DIR": str(CONF)}))
     assert uris is not None
     assert [(a.host, a.port) for a in parse_uris(uris)] == [("127.0.0.1", 9083)]
     assert "hive.metastore.client.socket.timeout" in read_site(CONF / "hive-site.xml")

@@ -21,7 +21,7 @@ from catalog_ext.metastore.errors import (
     IndexUnavailableError,
     InvalidConfigurationError,
 )
-from catalog_ext.metastore.hive.locks import LockComponent, LockType
+from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType
 from catalog_ext.metastore.index.database.schema import transactions
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions import commit_locks
