@@ -84,6 +84,20 @@ def test_the_index_follows_what_a_hive_engine_has_changed(
     assert mended(catalog, "metastore") == []
 
 
+def test_preview_of_partition_that_moved_with_its_files_is_one_move(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    write(tmp_path, "moved/a.csv", "moved/b.csv")
+    shutil.rmtree(tmp_path / "t" / "ds=2")
+    (two,) = metastore.partitions_by_names("s", "t", ["ds=2"])
+    counted = {**two.parameters, "numFiles": "2", "totalSize": "2"}
+    metastore.alter_partitions("s", "t", [replace(two, location=f"file://{tmp_path}/moved", parameters=counted)])
+    preview = mended(catalog, "metastore", dry_run=True)
+    assert actions(preview) == {("move", "ds=2"): True}
+    assert mended(catalog, "metastore") == preview
+    assert indexed(catalog)["ds=2"] == {"a.csv": 1, "b.csv": 1}
+
+
 def test_partition_at_a_location_that_is_not_allowed_is_left_alone(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
