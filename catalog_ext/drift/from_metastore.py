@@ -209,7 +209,9 @@ class MendFromMetastore:
         except MassDropError as error:
             yield left_alone(self._name, "", error.message)
             return
-        for entries in (report.added, report.dropped, report.changed):
+        # A preview lists what it refuses, and the mend would do nothing of it.
+        done = () if len(report.refused) else (report.added, report.dropped, report.changed)
+        for entries in done:
             for entry in entries:
                 yield Mended(self._name, entry.action, entry.path, entry.reason)
         for entry in (*report.refused, *report.skipped):
