@@ -112,7 +112,8 @@ class PlannedMend:
         if kind is DriftKind.PARTITION_LOCATION:
             return MOVE, None
         if kind is DriftKind.STATISTICS:
-            return LOOK, None
+            # A partition that moves gets the files at its new place. A look at the old one would drop it in a preview.
+            return (None, None) if self._moves(difference.subject) else (LOOK, None)
         if kind in (DriftKind.FILES, DriftKind.PARTITION):
             return None, None  # between the store and the index: a repair's
         if kind is DriftKind.PARTITION_DESCRIPTOR:
@@ -122,6 +123,10 @@ class PlannedMend:
                 return DESCRIBE, None
         both = f"{difference.index} here, {difference.metastore} in the metastore"
         return None, f"the {kind} differs, and is not taken over: {both}"
+
+    def _moves(self, name: str) -> bool:
+        query = "SELECT count(*) FROM plan WHERE action = ? AND name = ?"
+        return self._scratch.count(query, (MOVE, name)) > 0
 
     def count(self, action: str) -> int:
         """Count the partitions that an action is for."""
@@ -311,7 +316,9 @@ class MendFromMetastore:
         except MassDropError as error:
             yield left_alone(self._name, "", error.message)
             return
-        for entries in (report.added, report.dropped, report.changed):
+        # A preview lists what it refuses, and the mend would do nothing of it.
+        done = () if len(report.refused) else (report.added, report.dropped, report.changed)
+        for entries in done:
             for entry in entries:
                 yield Mended(self._name, entry.action, entry.path, entry.reason)
         for entry in (*report.refused, *report.skipped):

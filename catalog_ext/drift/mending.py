@@ -107,14 +107,17 @@ class DriftMending:
         report = self._repair.repair_partitions(
             table, mode="sync", where=where, allow_mass_drop=allow_mass_drop, dry_run=dry_run
         )
+        # Only a preview returns a refusal: the mend raises, and changes nothing on any side.
+        is_refused = len(report.refused) > 0
         for entries, done in (
-            (report.added, True), (report.dropped, True), (report.changed, True), (report.refused, False),
+            (report.added, not is_refused), (report.dropped, not is_refused), (report.changed, not is_refused),
+            (report.refused, False),
         ):  # fmt: skip
             for entry in entries:
                 yield Mended(table, entry.action, entry.path, entry.reason, done)
         for entry in report.skipped:
             yield left_alone(table, entry.path, entry.reason)
-        if self._context.metastore.enabled:
+        if self._context.metastore.enabled and not is_refused:
             yield from self._publish(table, where, dry_run=dry_run)
 
     def _publish(self, table: str, where: Where, *, dry_run: bool) -> Iterator[Mended]:

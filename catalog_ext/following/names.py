@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from catalog_ext.following.doubts import TableDoubt
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.views import View
     from catalog_ext.tables.hive_import import HiveImport
     from catalog_ext.tables.removal import TableRemoval
 
@@ -39,17 +41,19 @@ class NewNames:
         removal: Lets go of tables that were dropped.
         client: The metastore.
         doubts: What the events of a batch put in doubt.
+        preview: Gets what names would stand for, and nothing is changed; None where names are changed.
     """
 
     def __init__(
         self, context: Context, imports: HiveImport, removal: TableRemoval, client: HiveMetastore,
-        doubts: Mapping[str, TableDoubt],
+        doubts: Mapping[str, TableDoubt], preview: dict[TableIdentifier, Table | None] | None = None,
     ) -> None:  # fmt: skip
         self._context = context
         self._imports = imports
         self._removal = removal
         self._client = client
         self._doubts = doubts
+        self._preview = preview
         self._theirs: dict[TableIdentifier, HiveTable | None] = {}
         self.settled: dict[str, str] = {}
         """What has become of the tables that had these names: ``renamed`` or ``removed``."""
@@ -78,7 +82,7 @@ class NewNames:
         found: dict[TableIdentifier, TableIdentifier] = {}
         for doubt in renamed:
             name = TableIdentifier(doubt.database, doubt.table)
-            ours = find_relation(self._context.index, name)
+            ours = self._relation(name)
             if not isinstance(ours, Table) or unrepresentable_reason(ours.definition) is not None:
                 continue
             if self._is_at(name, ours) or pending_for(self._context.index, name, ours).definition:
@@ -91,7 +95,7 @@ class NewNames:
     def _step(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
         """Return whether a table has got its name, or one has gone that had it."""
         for name, place in moves.items():
-            holder = find_relation(self._context.index, place)
+            holder = self._relation(place)
             if holder is None:
                 self._rename(name, place)
                 return True
@@ -100,7 +104,10 @@ class NewNames:
             doubt = self._doubts.get(str(place))
             pending = pending_for(self._context.index, place, holder)
             if doubt is not None and doubt.dropped and not self._is_at(place, holder) and not pending.any:
-                self._removal.unregister_table(str(place))
+                if self._preview is None:
+                    self._removal.unregister_table(str(place))
+                else:
+                    self._preview[place] = None
                 self.settled[str(place)] = "removed"
                 return True
         return False
@@ -108,8 +115,7 @@ class NewNames:
     def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
         """Return whether one of a circle has got a name that one of it had in between, and that no table has now."""
         between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
-        index = self._context.index
-        free = next((n for n in between if find_relation(index, n) is None and self._find(n) is None), None)
+        free = next((n for n in between if self._relation(n) is None and self._find(n) is None), None)
         circle = next((name for name, place in moves.items() if place in moves), None)
         if free is None or circle is None:
             return False
@@ -117,10 +123,18 @@ class NewNames:
         return True
 
     def _rename(self, name: TableIdentifier, to: TableIdentifier) -> None:
+        self.settled[str(name)] = "renamed"
+        if self._preview is not None:
+            ours = self._relation(name)
+            assert isinstance(ours, Table)
+            self._preview |= {name: None, to: ours}
+            return
         self._imports.ensure_namespace(self._client, to.namespace)
         self._context.index.alterations.rename(name, to, deliver=False)
-        self.settled[str(name)] = "renamed"
         logger.info("Table %s is %s now, as in the metastore", name, to)
+
+    def _relation(self, name: TableIdentifier) -> Table | View | None:
+        return previewed_relation(self._context.index, name, self._preview or {})
 
     def _is_at(self, name: TableIdentifier, ours: Table) -> bool:
         theirs = self._find(name)
@@ -134,3 +148,10 @@ class NewNames:
         if name not in self._theirs:
             self._theirs[name] = find_table(self._client, name)
         return self._theirs[name]
+
+
+def previewed_relation(
+    index: Index, name: TableIdentifier, preview: Mapping[TableIdentifier, Table | None]
+) -> Table | View | None:
+    """Return the table or view of a name, in a preview the one that would have it."""
+    return preview[name] if name in preview else find_relation(index, name)

@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import (
     MetastoreReplacedError,
 )
 from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
-from catalog_ext.sync.pending import pending_for
+from catalog_ext.sync.pending import PendingMessages
 from catalog_ext.sync.tables import known_names
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ class FollowRun:
             yield self._compare(client, who, newest, newest, gap, again=False, drops=True)
             return
         doubts: dict[str, TableDoubt] = {}
+        events = 0
+        missing: str | None = None
         while cursor < newest:
             batch = self._read(client, cursor, newest, unread)
             if batch.lost is not None:
@@ -128,12 +130,15 @@ class FollowRun:
                 return
             # More may have come since it was asked for the newest.
             newest = max(newest, batch.upto)
-            if self._dry_run and batch.gap is None and batch.upto < newest:
+            if self._dry_run:
                 # Later events are about what earlier ones would have changed: one look says what all come to.
+                events += len(batch.events)
+                missing = batch.gap = missing or batch.gap
+            if self._dry_run and batch.upto < newest:
                 _add(doubts, batch)
                 self._mark = batch.mark
             else:
-                yield self._apply(client, who, newest, batch, doubts)
+                yield self._apply(client, who, newest, batch, doubts, events or len(batch.events))
             cursor, unread = batch.upto, 0
 
     def _begin(self, client: HiveMetastore, who: str, newest: int, lost: str | None) -> FollowOutcome:
@@ -186,18 +191,19 @@ class FollowRun:
             yield self._settle(client, FollowOutcome(COMPARISON), due, who)
 
     def _apply(
-        self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, TableDoubt]
-    ) -> FollowOutcome:
-        """Look at what events put in doubt, and in a preview what those ``before`` them do."""
+        self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, TableDoubt],
+        events: int,
+    ) -> FollowOutcome:  # fmt: skip
+        """Look at what events put in doubt, and in a preview what those ``before`` them do; ``events`` counts all."""
         self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
             doubts = _add(before, batch)
             return self._compare(
                 client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=doubts,
-                events=len(batch.events),
+                events=events,
             )  # fmt: skip
-        outcome = FollowOutcome(LOG, len(batch.events), batch.upto, newest)
+        outcome = FollowOutcome(LOG, events, batch.upto, newest)
         # Where events come with every look, there is never a look without any in which others would be tried again.
         return self._settle(client, outcome, {**self._due(), **_add(before, batch)}, who)
 
@@ -259,7 +265,8 @@ class FollowRun:
         ours = self._context.find_table(identifier)
         if ours is None or self._followed.seen(ours.table_id) is None:
             return False
-        return not pending_for(self._index, identifier, ours).any
+        # A message that cannot be read keeps its table, and does not stop the others.
+        return not PendingMessages(self._index, identifier, ours).any
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
         refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
@@ -309,7 +316,9 @@ class FollowRun:
 
     def _forget_seen(self) -> None:
         self._forgotten = True
-        if not self._dry_run:
+        if self._dry_run:
+            self._tables.forget_seen()
+        else:
             self._followed.forget_seen()
 
     def _advance(self, progress: Progress) -> None:

@@ -20,7 +20,7 @@ from catalog_ext.following.definitions import (
     written_definition,
 )
 from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
-from catalog_ext.following.names import NewNames
+from catalog_ext.following.names import NewNames, previewed_relation
 from catalog_ext.following.partitions import PartitionFollowing
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -44,7 +44,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.sync.pending import pending_for
-from catalog_ext.sync.tables import find_relation, find_table
+from catalog_ext.sync.tables import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,13 +86,21 @@ class TableFollowing:
         self._removal = removal
         self._databases = databases
         self._dry_run = dry_run
-        self._renamed: dict[TableIdentifier, Table] = {}
-        """In a preview the tables that would have other names, by those."""
+        self._preview: dict[TableIdentifier, Table | None] = {}
+        """In a preview the tables of names that would have another one, or none."""
+        self._forgotten = False
         self._partitions = PartitionFollowing(context, repair, dry_run=dry_run)
 
     def takes(self, database: str) -> bool:
         """Return whether new tables of a database are taken."""
         return ALL in self._databases or database in self._databases
+
+    def forget_seen(self) -> None:
+        """Preview a look that forgets what earlier comparisons have seen."""
+        self._forgotten = True
+
+    def _seen(self, table: Table) -> Seen | None:
+        return None if self._forgotten else self._context.index.followed.seen(table.table_id)
 
     def settle_names(self, client: HiveMetastore, doubts: Mapping[str, TableDoubt]) -> dict[str, str]:
         """Give renamed tables their names; return what was done, by the names that these tables had.
@@ -101,10 +109,8 @@ class TableFollowing:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
             IndexDatabaseError: The index does not.
         """
-        if self._dry_run:
-            # Each table says for itself that it would be renamed.
-            return {}
-        names = NewNames(self._context, self._imports, self._removal, client, doubts)
+        preview = self._preview if self._dry_run else None
+        names = NewNames(self._context, self._imports, self._removal, client, doubts, preview)
         try:
             names.settle()
         except (MetastoreUnavailableError, IndexDatabaseError):
@@ -150,7 +156,7 @@ class TableFollowing:
         refused: bool,
     ) -> None:  # fmt: skip
         identifier = TableIdentifier(doubt.database, doubt.table)
-        ours = self._renamed.get(identifier) or find_relation(self._context.index, identifier)
+        ours = previewed_relation(self._context.index, identifier, self._preview)
         if isinstance(ours, View):
             # The metastore's is ours, or refused where it is not.
             return
@@ -180,7 +186,7 @@ class TableFollowing:
         doubt.definition = doubt.definition or refused
         if doubt.definition and not pending.definition:
             self._alter(client, doubt, ours, theirs, outcome, refused=refused)
-        if doubt.created and self._context.index.followed.seen(ours.table_id) is None:
+        if doubt.created and self._seen(ours) is None:
             # Of an import that was killed only a part may be here.
             doubt.whole = True
         self._bring_partitions_in_step(client, theirs, ours, doubt, pending, outcome, comparison)
@@ -206,7 +212,7 @@ class TableFollowing:
         if theirs is None:
             return
         if self._dry_run:
-            self._imports.check_table(client, identifier)
+            self._imports.check_table(client, identifier, is_free=identifier in self._preview)
             outcome.action = "imported"
             return
         # Of a view, as of all that cannot be taken, the import says so.
@@ -247,7 +253,9 @@ class TableFollowing:
                 {"table": table},
             )
         else:
-            if not self._dry_run:
+            if self._dry_run:
+                self._preview[TableIdentifier(doubt.database, doubt.table)] = None
+            else:
                 self._removal.unregister_table(str(ours.identifier))
             outcome.action = "removed"
         if theirs is not None:
@@ -261,11 +269,11 @@ class TableFollowing:
         theirs = find_table(client, to)
         if theirs is not None and not self._is_same(theirs, ours):
             return False
-        if self._dry_run:
-            self._renamed[to] = ours
-            return True
-        if find_relation(self._context.index, to) is not None:
+        if previewed_relation(self._context.index, to, self._preview) is not None:
             return False
+        if self._dry_run:
+            self._preview |= {ours.identifier: None, to: ours}
+            return True
         self._imports.ensure_namespace(client, to.namespace)
         self._context.index.alterations.rename(ours.identifier, to, deliver=False)
         return True
@@ -323,7 +331,7 @@ class TableFollowing:
             return Changed(doubt.columns, frozenset(doubt.parameters), doubt.storage)
         if doubt.dropped and doubt.created:
             return all_of(theirs)
-        seen = self._context.index.followed.seen(ours.table_id)
+        seen = self._seen(ours)
         # Which side is newer is unknown of what was not seen before.
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
 

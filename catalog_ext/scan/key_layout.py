@@ -12,6 +12,7 @@ from catalog_ext.metastore.errors import InvalidValueError
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import (
     DEFAULT_PARTITION,
+    escape_path_name,
     split_component,
     unescape_path_name,
 )
@@ -181,7 +182,7 @@ def _plain_partitions(keys: tuple[Key, ...], ignored: IgnoredNames) -> Callable[
     """Return what matches names of partitions that need no closer look; None where each needs it."""
     if not keys or ignored.has_globs or not all(key.type.name in _PLAIN_VALUES for key in keys):
         return None
-    components = (f"{re.escape(key.name)}={_PLAIN_VALUES[key.type.name]}" for key in keys)
+    components = (f"{re.escape(escape_path_name(key.name))}={_PLAIN_VALUES[key.type.name]}" for key in keys)
     return re.compile("/".join(components), re.ASCII).fullmatch
 
 

@@ -73,7 +73,9 @@ def _adopted(column: Column, mine: Column | None, spelled: Mapping[str, Column],
 
 def _check_types(ours: TableDefinition, columns: Sequence[Column]) -> None:
     if ours.format in BY_POSITION:
-        pairs = list(zip(ours.columns, columns, strict=False))
+        # Hive has no column of a key's name: with it, the columns behind it would be compared with their neighbours.
+        keys = {c.name.lower() for c in ours.partition_columns}
+        pairs = list(zip((c for c in ours.columns if c.name.lower() not in keys), columns, strict=False))
     else:
         before = {c.name.lower(): c for c in ours.columns}
         pairs = [(before[c.name.lower()], c) for c in columns if c.name.lower() in before]

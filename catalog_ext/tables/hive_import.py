@@ -102,15 +102,23 @@ class HiveImport:
         return self._context.index.tables.load(identifier)
 
     def check_table(
-        self, client: HiveMetastore, identifier: TableIdentifier, properties: Mapping[str, str] | None = None
-    ) -> tuple[HiveTable, TableDefinition]:
+        self, client: HiveMetastore, identifier: TableIdentifier, properties: Mapping[str, str] | None = None, *,
+        is_free: bool = False,
+    ) -> tuple[HiveTable, TableDefinition]:  # fmt: skip
         """Return the metastore's table, and as what it would be imported, if it can be; its partitions are not read.
+
+        Args:
+            client: The metastore.
+            identifier: The table's name.
+            properties: Properties that it would get.
+            is_free: Whether the index's table of the name would be gone by then.
 
         Raises:
             TableNotFoundError, UnsupportedFormatError, TableAlreadyExistsError: As ``import_table``.
             MetastoreUnavailableError: The metastore does not answer.
         """
-        self._creation.check_free(identifier, namespace_too=False)
+        if not is_free:
+            self._creation.check_free(identifier, namespace_too=False)
         checked = checked_properties(properties or {})
         found = client.get_table(identifier.namespace, identifier.name)
         return found, self._definition(from_hive(found), checked)

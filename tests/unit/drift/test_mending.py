@@ -84,6 +84,42 @@ def test_the_index_follows_what_a_hive_engine_has_changed(
     assert mended(catalog, "metastore") == []
 
 
+def test_preview_of_partition_that_moved_with_its_files_is_one_move(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    write(tmp_path, "moved/a.csv", "moved/b.csv")
+    shutil.rmtree(tmp_path / "t" / "ds=2")
+    (two,) = metastore.partitions_by_names("s", "t", ["ds=2"])
+    counted = {**two.parameters, "numFiles": "2", "totalSize": "2"}
+    metastore.alter_partitions("s", "t", [replace(two, location=f"file://{tmp_path}/moved", parameters=counted)])
+    preview = mended(catalog, "metastore", dry_run=True)
+    assert actions(preview) == {("move", "ds=2"): True}
+    assert mended(catalog, "metastore") == preview
+    assert indexed(catalog)["ds=2"] == {"a.csv": 1, "b.csv": 1}
+
+
+@pytest.mark.parametrize("source", ["store", "metastore"])
+def test_preview_of_a_mend_that_would_be_refused_does_nothing(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, source: str
+) -> None:
+    """The store is away, and the metastore has counted other files."""
+    for name in ("ds=1", "ds=2"):
+        (one,) = metastore.partitions_by_names("s", "t", [name])
+        counted = {**one.parameters, "numFiles": "2", "totalSize": "2"}
+        metastore.alter_partitions("s", "t", [replace(one, parameters=counted)])
+    for name in ("ds=1", "ds=2"):
+        shutil.rmtree(tmp_path / "t" / name)
+    preview = mended(catalog, source, dry_run=True)
+    assert any("would be refused" in each.why for each in preview)
+    assert not any(each.done for each in preview)
+    if source == "store":
+        with pytest.raises(MassDropError):
+            mended(catalog, source)
+    else:
+        assert not any(each.done for each in mended(catalog, source))
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}
+
+
 def test_partition_at_a_location_that_is_not_allowed_is_left_alone(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.scan.key_layout import Layout, Place
 
@@ -41,6 +44,14 @@ _PARTS = st.tuples(
 def test_both_ways_agree(types: list[str], parts: list[tuple[str, str]]) -> None:
     name = "/".join(f"{key}={value}" for key, value in parts)
     definition = table(tuple(types))
+    assert Layout(definition).judge(name) == slow(definition).judge(name)
+
+
+@pytest.mark.parametrize("key", ["a%41", "a=b", "a/b", "a:b", "a b", "_k", ".k", "\u0131"])
+@pytest.mark.parametrize("is_escaped", [True, False])
+def test_both_ways_agree_on_names_of_keys_that_paths_escape(key: str, is_escaped: bool) -> None:
+    definition = replace(table(("string",)), partition_columns=(Column(key, "string"),))
+    name = f"{escape_path_name(key) if is_escaped else key}=1"
     assert Layout(definition).judge(name) == slow(definition).judge(name)
 
 

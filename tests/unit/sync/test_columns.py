@@ -28,8 +28,9 @@ def adopted(ours: TableDefinition, *theirs: Column) -> list[tuple[str, str]]:
 X, BIG = Column("X", "int"), Column("y", "string")
 
 
-def test_columns_keep_their_case_and_their_place_beside_a_hidden_key() -> None:
-    ours = table("parquet", X, Column("ds", "int"), BIG)
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_columns_keep_their_case_and_their_place_beside_a_hidden_key(file_format: str) -> None:
+    ours = table(file_format, X, Column("ds", "int"), BIG)
     theirs = Column("x", "int"), Column("y", "string", comment="c"), Column("z", "double")
     assert adopted(ours, *theirs) == [("X", "int"), ("ds", "int"), ("y", "string"), ("z", "double")]
 
