@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import (
     MassDropError,
 )
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.repair.options import DropLimit
+from catalog_ext.repair.options import DropLimit, MetastoreState
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.sync.columns import adopted_columns
@@ -297,8 +297,9 @@ class MendFromMetastore:
         if not state.names:
             return
         report = self._repair.look_at(
-            self._base, state.names, why="the metastore", metastore_state=state, dry_run=dry_run, operation="mend"
-        )
+            self._base, state.names, why="the metastore", metastore_state=state, dry_run=dry_run, deliver=True,
+            operation="mend",
+        )  # fmt: skip
         if report.version == self._base.version + 1:
             # No other commit was in between, and no partition is in two batches.
             self._base = replace(self._base, version=report.version)
@@ -310,18 +311,18 @@ class MendFromMetastore:
             yield left_alone(self._name, entry.path, entry.reason)
 
     def _look(self, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
+        """Compare partitions with the store of which the metastore counts other files.
+
+        The metastore has them, so none is dropped: one at whose place nothing lies is left alone.
+        """
         base = replace(self._now(), version=self._base.version)
-        try:
-            report = self._repair.look_at(base, names, why="the metastore knows of other files", dry_run=dry_run)
-        except MassDropError as error:
-            yield left_alone(self._name, "", error.message)
-            return
-        # A preview lists what it refuses, and the mend would do nothing of it.
-        done = () if len(report.refused) else (report.added, report.dropped, report.changed)
-        for entries in done:
-            for entry in entries:
-                yield Mended(self._name, entry.action, entry.path, entry.reason)
-        for entry in (*report.refused, *report.skipped):
+        located = self._context.index.partitions.locations(base, names)
+        state = MetastoreState({name: located.get(name) for name in names}, must_lie=True)
+        why = "the metastore knows of other files"
+        report = self._repair.look_at(base, names, why=why, metastore_state=state, dry_run=dry_run, deliver=True)
+        for entry in (*report.added, *report.changed):
+            yield Mended(self._name, entry.action, entry.path, entry.reason)
+        for entry in report.skipped:
             yield left_alone(self._name, entry.path, entry.reason)
 
 

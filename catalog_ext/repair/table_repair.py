@@ -95,6 +95,7 @@ class TableRepair:
         why: str,
         metastore_state: MetastoreState | None = None,
         dry_run: bool = False,
+        deliver: bool = False,
         operation: str = "repair",
     ) -> RepairReport:
         """Compare single partitions with the store, commit the differences and publish them.
@@ -107,9 +108,10 @@ class TableRepair:
                 leaves.
             predicate: A bound predicate that all of them satisfy; what is listed where the location has wildcards.
             why: For the history.
-            metastore_state: The metastore's partitions. No limit keeps what was dropped there, and nothing is published
-                but by a mend.
+            metastore_state: The metastore's partitions. No limit keeps what was dropped there, and the metastore gets
+                nothing but with ``deliver``.
             dry_run: Preview only.
+            deliver: Whether the metastore gets what is committed, with ``metastore_state`` too.
             operation: What the history says of the commits: ``repair`` or ``mend``.
 
         Raises:
@@ -122,8 +124,7 @@ class TableRepair:
             where=why,
             dry_run=dry_run,
             drop_limit=DropLimit.of(table, self._context.settings.conf),
-            deliver=(metastore_state is None or operation == "mend")
-            and self._context.metastore.accepts(table.definition),
+            deliver=(metastore_state is None or deliver) and self._context.metastore.accepts(table.definition),
             batch_partitions=keys.BATCH_PARTITIONS.read(*given),
             names=None if names is None else tuple(names),
             metastore_state=metastore_state,

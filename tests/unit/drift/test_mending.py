@@ -110,13 +110,14 @@ def test_preview_of_a_mend_that_would_be_refused_does_nothing(
     for name in ("ds=1", "ds=2"):
         shutil.rmtree(tmp_path / "t" / name)
     preview = mended(catalog, source, dry_run=True)
-    assert any("would be refused" in each.why for each in preview)
     assert not any(each.done for each in preview)
     if source == "store":
+        assert any("would be refused" in each.why for each in preview)
         with pytest.raises(MassDropError):
             mended(catalog, source)
     else:
-        assert not any(each.done for each in mended(catalog, source))
+        assert all("nothing lies at" in each.why for each in preview)
+        assert mended(catalog, source) == preview
     assert set(indexed(catalog)) == {"ds=1", "ds=2"}
 
 
@@ -130,6 +131,22 @@ def test_partition_at_a_location_that_is_not_allowed_is_left_alone(
     assert actions(found) == {("add", "ds=3"): True, ("left alone", "ds=4"): False}
     assert ["storage.allow" in each.why for each in found if each.subject == "ds=4"] == [True]
     assert set(indexed(catalog)) == {"ds=1", "ds=2", "ds=3"}
+
+
+def test_a_partition_that_the_metastore_has_is_not_dropped_because_its_directory_is_away(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    """Its store may be away in part; the metastore, which is right, has it."""
+    shutil.rmtree(tmp_path / "t" / "ds=1")
+    (one,) = metastore.partitions_by_names("s", "t", ["ds=1"])
+    metastore.alter_partitions("s", "t", [replace(one, parameters={**one.parameters, "numFiles": "7"})])
+    for dry_run in (True, False):
+        (left,) = mended(catalog, "metastore", dry_run=dry_run)
+        assert (left.action, left.subject, left.done) == ("left alone", "ds=1", False)
+        assert "nothing lies at file:" in left.why
+    assert indexed(catalog) == {"ds=1": {"a.csv": 1}, "ds=2": {"a.csv": 1}}
+    assert catalog.deliver().pending == 0
+    assert len(metastore.partitions_by_names("s", "t", ["ds=1"])) == 1
 
 
 def test_nothing_is_dropped_because_the_metastore_does_not_have_it(catalog: Catalog, metastore: FakeMetastore) -> None:
