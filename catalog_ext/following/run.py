@@ -138,7 +138,8 @@ class FollowRun:
                 _add(doubts, batch)
                 self._mark = batch.mark
             else:
-                yield self._apply(client, who, newest, batch, doubts, events or len(batch.events))
+                before = doubts if self._dry_run else {}
+                yield self._apply(client, who, newest, batch, before, events or len(batch.events))
             cursor, unread = batch.upto, 0
 
     def _begin(self, client: HiveMetastore, who: str, newest: int, lost: str | None) -> FollowOutcome:

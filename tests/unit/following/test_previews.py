@@ -103,6 +103,8 @@ def test_preview_counts_events_and_partitions_of_all_batches_once(
     done = catalog.follower.look()
     assert sum(each.added for each in preview.tables) == sum(each.added for each in done.tables) == 6
     assert (preview.events, preview.event_id, preview.gap) == (done.events, done.event_id, done.gap)
+    if missing is None:
+        assert sum(each.looked_at for each in done.tables) == 6, "a batch looks at its own partitions alone"
 
 
 def test_message_that_cannot_be_read_stops_only_its_table(
