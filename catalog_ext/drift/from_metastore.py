@@ -288,7 +288,7 @@ class MendFromMetastore:
         there.lost.clear()
         known = {key_of(name) for name in (*there.places, *there.gone)}
         for name in names:
-            if there.pending.names(name):
+            if there.is_pending(name):
                 left.setdefault(name, there.pending.why)
             elif key_of(name) not in known:
                 left.setdefault(name, _GONE)

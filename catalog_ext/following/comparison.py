@@ -20,6 +20,7 @@ from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.repair.options import DropLimit
+from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
@@ -270,8 +271,9 @@ class FollowedComparison:
             outcome.action, outcome.error = "refused", refusal.message
             logger.warning("%s", refusal.message)
             dropped.clear()
+        waiting = pending.among(map(key_of, unseen)) if pending.any else ()
         for name in unseen:
-            if pending.names(name):
+            if key_of(name) in waiting:
                 # The metastore gets it by a change of ours.
                 continue
             outcome.skip(f"{name[:200]}: the metastore does not have it, and no drop of it is known")

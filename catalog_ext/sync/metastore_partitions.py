@@ -16,6 +16,7 @@ from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.repair.options import MetastoreState
+from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.sync.pending import pending_for
 
@@ -38,6 +39,7 @@ class MetastorePartitions:
 
     Attributes:
         pending: What it has yet to hear of the table.
+        waiting: The keys (``key_of``) of those that it is about.
         places: Where those lie that the index is to have, by the index's names; None: below the table's location.
         gone: Those of the index that go, because they were dropped there.
         lost: Those of ``places`` that the metastore does not have, although no drop of them is known.
@@ -47,12 +49,17 @@ class MetastorePartitions:
     """
 
     pending: PendingMessages
+    waiting: set[str] = field(default_factory=set)
     places: dict[str, str | None] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     descriptors: dict[str, PartitionDescriptor | None] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     later: set[str] = field(default_factory=set)
+
+    def is_pending(self, name: str) -> bool:
+        """Return whether the metastore has yet to hear of a partition."""
+        return key_of(name) in self.waiting
 
     def state(self, *, must_lie: bool = False) -> MetastoreState:
         """Return it as a repair takes it."""
@@ -92,7 +99,8 @@ class MetastoreObserver:
         verdicts = {name: self._layout.judge(name) for name in names}
         usable = [name for name, verdict in verdicts.items() if verdict.place is Place.PARTITION]
         ours = _by_values(index.living_partitions.of_values(self._table, usable))
-        found = MetastorePartitions(pending_for(index, self._table.identifier, self._table))
+        pending = pending_for(index, self._table.identifier, self._table)
+        found = MetastorePartitions(pending, pending.among(map(key_of, usable)))
         hive = self._hive
         theirs = {values_of_hive(p): p for p in self._client.partitions_by_names(hive.database, hive.name, usable)}
         descriptors, own = Descriptors(hive, self._table.definition), index.descriptors.of_table(self._table)
@@ -140,11 +148,11 @@ class MetastoreObserver:
         if location is not None:
             self._require_allowed(Location.parse(location))
         if known is None:
-            if found.pending.names(name):
+            if found.is_pending(name):
                 return None
             found.places[name] = location
             return name
-        is_pending = found.pending.names(known.name)
+        is_pending = found.is_pending(known.name)
         stays = is_pending or same_location(table.directory_of(known), there.location)
         found.places[known.name] = known.location if stays else canonical_location(there.location)
         return None if is_pending else known.name
@@ -155,7 +163,7 @@ def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_d
     held = {p.name: p.location for p in mine if p.in_metastore}
     if not held:
         return
-    comes_back = found.pending.definition or found.pending.names(next(iter(held)))
+    comes_back = found.pending.definition or found.is_pending(next(iter(held)))
     if is_dropped and not comes_back:
         found.gone.update(held)
         return
