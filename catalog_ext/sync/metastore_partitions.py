@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.hive.mapping.descriptors import Reading
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
@@ -82,6 +83,7 @@ class MetastoreObserver:
         self._hive = hive
         self._table = table
         self._layout = Layout(table.definition)
+        self._own = context.index.descriptors.of_table(table)
         self._require_allowed = context.allowed.for_many()
 
     def observe(self, names: Mapping[str, bool]) -> MetastorePartitions:
@@ -103,7 +105,7 @@ class MetastoreObserver:
         found = MetastorePartitions(pending, pending.among(map(key_of, usable)))
         hive = self._hive
         theirs = {values_of_hive(p): p for p in self._client.partitions_by_names(hive.database, hive.name, usable)}
-        descriptors, own = Descriptors(hive, self._table.definition), index.descriptors.of_table(self._table)
+        descriptors = Descriptors(hive, self._table.definition)
         for name, verdict in verdicts.items():
             if verdict.place is not Place.PARTITION:
                 found.left[name] = verdict.reason or NOT_A_PARTITION
@@ -112,24 +114,29 @@ class MetastoreObserver:
             mine, there = ours.get(values, []), theirs.get(values)
             if there is None:
                 _note_missing(found, mine, is_dropped=names[name])
-                continue
-            reading = descriptors.reading(there)
-            if found.pending.definition and reading.difference is not None:
-                found.later.add(name)
-                continue
-            if reading.problem is not None:
-                found.left[name] = reading.problem
-                continue
-            try:
-                here = self._place(found, mine, there)
-            except (InvalidInputError, LocationNotAllowedError) as error:
-                found.left[name] = error.message
-                continue
-            known = next((p for p in mine if p.name == here), None)
-            descriptor = None if known is None or known.descriptor is None else own.get(known.descriptor)
-            if here is not None and reading.differs_from(descriptor, is_known=known is not None):
-                found.descriptors[here] = reading.descriptor
+            else:
+                self._note(found, name, mine, there, descriptors.reading(there))
         return found
+
+    def _note(
+        self, found: MetastorePartitions, name: str, mine: Sequence[Partition], there: HivePartition, reading: Reading
+    ) -> None:
+        """Note a partition that the metastore has."""
+        if found.pending.definition and reading.difference is not None:
+            found.later.add(name)
+            return
+        if reading.problem is not None:
+            found.left[name] = reading.problem
+            return
+        try:
+            here = self._place(found, mine, there)
+        except (InvalidInputError, LocationNotAllowedError) as error:
+            found.left[name] = error.message
+            return
+        known = next((p for p in mine if p.name == here), None)
+        descriptor = None if known is None or known.descriptor is None else self._own.get(known.descriptor)
+        if here is not None and reading.differs_from(descriptor, is_known=known is not None):
+            found.descriptors[here] = reading.descriptor
 
     def _place(self, found: MetastorePartitions, mine: Sequence[Partition], there: HivePartition) -> str | None:
         """Note where the metastore has a partition; where a message of ours is on its way, where we have it.
