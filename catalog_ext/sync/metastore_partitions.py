@@ -133,6 +133,9 @@ class MetastoreObserver:
         except (InvalidInputError, LocationNotAllowedError) as error:
             found.left[name] = error.message
             return
+        if here is None and not mine and found.pending.whole:
+            # No message names it: it is Hive's, of a table that our message is still to make or replace.
+            found.later.add(name)
         known = next((p for p in mine if p.name == here), None)
         descriptor = None if known is None or known.descriptor is None else self._own.get(known.descriptor)
         if here is not None and reading.differs_from(descriptor, is_known=known is not None):

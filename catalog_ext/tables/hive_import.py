@@ -82,6 +82,9 @@ class HiveImport:
             MetastoreUnavailableError: The metastore does not answer.
         """
         identifier = self._context.identify(table)
+        # Before the metastore is asked: an embedded one would be started for it.
+        self._creation.check_free(identifier, namespace_too=False)
+        checked_properties(properties or {})
         client = self._context.metastore.client()
         hive_table, definition = self.check_table(client, identifier, properties)
         self.ensure_namespace(client, identifier.namespace)

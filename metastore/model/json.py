@@ -42,7 +42,9 @@ def _column_to_dict(column: Column) -> JsonObject:
 
 def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
     """Return the columns that ``columns_to_list`` wrote."""
-    return tuple(Column(**item) for item in items)
+    # A newer release may have written more fields.
+    required, more = ("name", "type", "nullable", "comment"), ("default", "existing_default", "statistics_after")
+    return tuple(Column(*(item[name] for name in required), *map(item.get, more)) for item in items)
 
 
 def definition_to_dict(definition: TableDefinition) -> JsonObject:

@@ -81,7 +81,8 @@ class WaitingLists:
                 statement = statement.where(transactions.c.app_id == app_id)
             if after is not None:
                 last = [sa.literal(value, key.type) for value, key in zip(after, keys, strict=True)]
-                statement = statement.where(sa.tuple_(*keys) > sa.tuple_(*last))
+                # MySQL and MariaDB make no range of a comparison of rows alone.
+                statement = statement.where(w.name_hash >= last[0], sa.tuple_(*keys) > sa.tuple_(*last))
             with self._database.reading() as connection:
                 rows = connection.execute(statement).mappings().all()
             for row in rows:

@@ -53,6 +53,29 @@ def test_what_is_pending_goes_to_the_name_that_hive_has_given(
     assert list(server.partition_names("s", "u")) == ["ds=a", "ds=b"]
 
 
+def test_partition_of_a_table_of_which_the_metastore_has_yet_to_hear_is_looked_at_again(
+    catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hive has made the table of the name before our message came, and has added a partition to it."""
+    monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)
+    place = tmp_path / "n"
+    write(place, "ds=b/one")
+    server.down = True
+    catalog.register_table(
+        "s.n", location=str(place), partition_columns={"ds": "STRING"}, schema="x INT", format="parquet"
+    )
+    server.down = False
+    server.create_table(hive_table(place, "n"))
+    add(server, place, "b", table="n")
+    catalog.follower.look()
+    assert indexed(catalog, "s.n") == {}, "our own message may change it"
+    catalog.index.outbox.retry()
+    assert catalog.deliver().pending == 0
+    for _ in range(3):
+        catalog.follower.look()
+    assert indexed(catalog, "s.n") == {"ds=b": {"one": 1}}
+
+
 def test_partitions_of_events_before_the_end_of_their_table_go_with_it(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
