@@ -292,6 +292,7 @@ class FollowRun:
         settled: list[str] = []
         kept: list[tuple[KeptDoubt, int]] = []
         named = self._tables.settle_names(client, doubts)
+        _note_made_anew(doubts, before)
         for name, doubt in doubts.items():
             known = before.get(name)
             if known is not None and known.doubt is not None:
@@ -334,6 +335,21 @@ def _add(doubts: dict[str, TableDoubt], batch: LogEvents) -> dict[str, TableDoub
             doubt.come_after(doubts[name])
         doubts[name] = doubt
     return doubts
+
+
+def _note_made_anew(doubts: Mapping[str, TableDoubt], before: Mapping[str, KeptDoubt]) -> None:
+    """Note where a table was made again after an end that is left from before, and has another name by now.
+
+    That it was dropped and made again is then known of its new name, under which its partitions are looked at.
+    """
+    for name, doubt in doubts.items():
+        known = before.get(name)
+        if known is None or known.doubt is None or not doubt.created or doubt.renamed_to is None:
+            continue
+        renamed = doubts.get(".".join(doubt.renamed_to))
+        if renamed is not None and TableDoubt.from_json(name, known.doubt).dropped:
+            renamed.take_over(doubt, made_anew=True)
+            renamed.whole, renamed.parameters = True, None
 
 
 def _kept(done: TableOutcome, known: KeptDoubt | None) -> tuple[KeptDoubt, int]:

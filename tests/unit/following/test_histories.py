@@ -530,6 +530,13 @@ ACTIONS = (
         (World.hive_create, "a"),
     ]
 )  # fmt: skip
+# The end of the table is left, as we have written to it; it is made again, and gets another name.
+@example(
+    [
+        (World.hive_drop_table, "a"), (World.append, "b"), (World.look, "a"), (World.hive_create, "a"),
+        (World.hive_rename, "a"),
+    ]
+)  # fmt: skip
 # The follower is gone while it delivers.
 @example([(World.hive_insert, "b"), (World.held_append, "c"), (World.hive_rename, "a"), (World.crash, "c")])
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(VALUES)), max_size=14))
