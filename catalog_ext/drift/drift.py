@@ -31,6 +31,7 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.sync.metastore_differences import view_partitions
 from catalog_ext.sync.pending import PendingMessages
+from catalog_ext.sync.tables import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -198,9 +199,8 @@ def view_differences(index: Index, view: View, client: HiveMetastore | None) -> 
 
 def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingMessages) -> Iterator[Difference]:
     table, name = view.table, str(view.table.identifier)
-    try:
-        found = client.get_table(table.identifier.namespace, table.identifier.name)
-    except TableNotFoundError:
+    found = find_table(client, table.identifier)
+    if found is None:
         yield missing_in_metastore(table, pending)
         return
     evidence = str(changed_in_metastore(found.parameters) or "")

@@ -28,13 +28,13 @@ from catalog_ext.metastore.errors import (
     LocationNotFoundError,
     MetastoreUnavailableError,
     StorageError,
-    TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.compare import statistics_contradict
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.sync.pending import PendingMessages
+from catalog_ext.sync.tables import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -119,9 +119,8 @@ class TableDrift:
         self, client: HiveMetastore, scratch: Scratch, partitions: PartitionComparison, pending: PendingMessages
     ) -> Generator[Difference, None, bool]:
         """Yield the differences; return whether the partitions were compared."""
-        try:
-            found = client.get_table(self._table.identifier.namespace, self._table.identifier.name)
-        except TableNotFoundError:
+        found = find_table(client, self._table.identifier)
+        if found is None:
             yield missing_in_metastore(self._table, pending)
             return False
         compared = DefinitionComparison(self._table.definition, found)

@@ -212,7 +212,7 @@ class TableFollowing:
         if theirs is None:
             return
         if self._dry_run:
-            self._imports.check_table(client, identifier, is_free=identifier in self._preview)
+            self._imports.check_table(identifier, is_free=identifier in self._preview)
             outcome.action = "imported"
             return
         # Of a view, as of all that cannot be taken, the import says so.

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from catalog_ext.display import Picture
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index.read.partition_map import Unit
-from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.notebook.cards import CHANGED, small_map
@@ -19,6 +18,7 @@ from catalog_ext.overview import formats
 from catalog_ext.overview.map_layout import WIDE, Choice, Measure, first_keys, keys_by_name
 from catalog_ext.overview.map_svg import document
 from catalog_ext.overview.partition_map import read_map
+from catalog_ext.sync.tables import table_of
 
 if TYPE_CHECKING:
     from catalog_ext.catalog_table import CatalogTable, Keys
@@ -41,7 +41,7 @@ def table_picture(of: CatalogTable, *, keys: Keys, measure: str, where: Where, u
     """Return the partition map of a table; the arguments are those of ``CatalogTable.plot_partitions``."""
     index = of._context.open_index
     found = index.views.load_relation(of._identifier)
-    table = found.table if isinstance(found, View) else found
+    table = table_of(found)
     choice = Choice(_one_of(Measure, measure, "measure"), None if unit is None else _one_of(Unit, unit, "unit"))
     predicate = bound_where(table, where)
     drawn = read_map(index.overviews, table, predicate, _chosen(table, keys), choice, index.now_ms())

@@ -11,9 +11,9 @@ from catalog_ext.metastore.model.tables import PartitionMode
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.model.types import quote_name, quote_text
 from catalog_ext.metastore.model.values import value_text
-from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
+from catalog_ext.sync.tables import table_of
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -42,7 +42,7 @@ def load_summary(index: Index, identifier: TableIdentifier) -> TableSummary:
         TableNotFoundError: There is no table or view of that name.
     """
     found = index.views.load_relation(identifier)
-    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
+    summary = index.overviews.tables.load(table_of(found).table_id)
     if summary is None:
         raise TableNotFoundError(f"The table {identifier} does not exist any more.")
     return summary

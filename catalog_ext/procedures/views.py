@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import NotFoundError
 from catalog_ext.metastore.model.partition_names import DeclaredNames
-from catalog_ext.metastore.model.views import View
 from catalog_ext.procedures.procedure import MAP, SPEC, Parameter, Procedure, columns
+from catalog_ext.sync.tables import table_of
 from catalog_ext.views.views import NewViewPartition
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _keys(catalog: Catalog, relation: str) -> list[str]:
         found = catalog.views.load_relation(relation)
     except NotFoundError:
         return []
-    table = found.table if isinstance(found, View) else found
+    table = table_of(found)
     return [key.name for key in table.definition.partition_columns]
 
 

@@ -92,8 +92,7 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
         f" WHERE {nowhere} AND files > 0"
     )
     scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
-    for side in ("indexed_files", "indexed_partitions"):
-        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+    _leave_out_protected(scratch)
 
 
 def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
@@ -104,6 +103,10 @@ def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[
     rows = ((name, name, 0, 0, f"nothing lies at {at}, where the metastore has it") for name, at in missing.items())
     scratch.insert("skipped", rows, columns=5, ignore=True)
     scratch.insert("protected", ((name,) for name in missing), columns=1, ignore=True)
+    _leave_out_protected(scratch)
+
+
+def _leave_out_protected(scratch: Scratch) -> None:
     for side in ("indexed_files", "indexed_partitions"):
         scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 

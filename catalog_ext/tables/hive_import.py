@@ -82,11 +82,8 @@ class HiveImport:
             MetastoreUnavailableError: The metastore does not answer.
         """
         identifier = self._context.identify(table)
-        # Before the metastore is asked: an embedded one would be started for it.
-        self._creation.check_free(identifier, namespace_too=False)
-        checked_properties(properties or {})
+        hive_table, definition = self.check_table(identifier, properties)
         client = self._context.metastore.client()
-        hive_table, definition = self.check_table(client, identifier, properties)
         self.ensure_namespace(client, identifier.namespace)
         # Its files are there already: a managed one of the metastore does not make the warehouse ours.
         self._context.marks.look(Location.parse(definition.location))
@@ -105,13 +102,11 @@ class HiveImport:
         return self._context.index.tables.load(identifier)
 
     def check_table(
-        self, client: HiveMetastore, identifier: TableIdentifier, properties: Mapping[str, str] | None = None, *,
-        is_free: bool = False,
-    ) -> tuple[HiveTable, TableDefinition]:  # fmt: skip
+        self, identifier: TableIdentifier, properties: Mapping[str, str] | None = None, *, is_free: bool = False
+    ) -> tuple[HiveTable, TableDefinition]:
         """Return the metastore's table, and as what it would be imported, if it can be; its partitions are not read.
 
         Args:
-            client: The metastore.
             identifier: The table's name.
             properties: Properties that it would get.
             is_free: Whether the index's table of the name would be gone by then.
@@ -123,7 +118,8 @@ class HiveImport:
         if not is_free:
             self._creation.check_free(identifier, namespace_too=False)
         checked = checked_properties(properties or {})
-        found = client.get_table(identifier.namespace, identifier.name)
+        # Last: an embedded metastore would be started for a table that is refused.
+        found = self._context.metastore.client().get_table(identifier.namespace, identifier.name)
         return found, self._definition(from_hive(found), checked)
 
     def _allowed(self, partitions: Iterable[_Found]) -> Iterator[_Found]:
