@@ -157,10 +157,10 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
 
 
 def _is_new(storage: Storage, location: str, staging: str) -> bool:
-    """Return whether the directory of a table that is to be created is not there yet.
+    """Return whether a new table's directory does not exist yet.
 
     Raises:
-        TableLayoutError: It is there and not empty.
+        TableLayoutError: The directory exists and is not empty.
         StorageError: The store refuses or does not answer.
     """
     place = Location.parse(location)

@@ -1,6 +1,6 @@
-"""Hive's locks around commits: what a write, a repair or the end of a table locks, and for how long.
+"""Hive locks around commits: the lock types and lock scopes of writes, repairs and dropped tables.
 
-``docs/design/9-hive-writers.md`` has the table of types.
+``docs/design/9-hive-writers.md`` has the table of lock types.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _LONGEST_NAME = 767
 
 
 class CommitLocks:
-    """Takes Hive's locks for the commits of an index.
+    """Takes Hive locks for the commits of an index.
 
     Args:
-        metastore: Returns the metastore; None where there is none.
+        metastore: Returns the metastore; None if the catalog has no metastore.
     """
 
     def __init__(self, resources: Resources, metastore: Callable[[], HiveMetastore] | None) -> None:
@@ -100,10 +100,12 @@ class CommitLocks:
             lock.release()
 
     def concerns(self, table: Table, settings: LockSettings) -> bool:
-        """Return whether the metastore holds a table that is to be locked: no Hive engine writes any other.
+        """Return whether the table needs Hive locks: locking is on, and the metastore has the table.
+
+        Hive engines cannot write a table that the metastore does not have.
 
         Raises:
-            InvalidConfigurationError: There is no metastore to ask for locks.
+            InvalidConfigurationError: Locking is on, and the catalog has no metastore.
         """
         if self._metastore is None:
             raise InvalidConfigurationError(
@@ -123,7 +125,7 @@ class CommitLocks:
     def components(
         self, transaction: Transaction, table: Table, files: Iterable[StagedFile], static: str | None
     ) -> list[LockComponent]:
-        """Return what a transaction locks; arguments as in ``CommitLock.take``."""
+        """Return the lock components of a transaction; the arguments are those of ``CommitLock.take``."""
         plan, asked = transaction.plan, transaction.plan.asked
         exclusive = (LockType.EXCLUSIVE, LockedOperation.NO_TXN)
         new = ({static} if static is not None else set()) | {file.partition for file in files}
@@ -177,7 +179,7 @@ class CommitLocks:
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
     ) -> list[LockComponent]:
-        """Return the components of some partitions; those of the whole table where there are many, or None."""
+        """Return the lock components of some partitions; of the whole table if ``names`` is None or names many."""
         hive = to_hive(table.definition)
         chosen = None if names is None else sorted(set(names))
         if chosen is None or len(chosen) > MOST_PARTITIONS or not hive.partition_columns:
@@ -190,7 +192,7 @@ class CommitLocks:
 
 
 def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
-    """Yield the metastore's names of those partitions that it can hold; no Hive engine has the others."""
+    """Yield the metastore's names of the partitions; skip the partitions that the metastore cannot hold."""
     for name in names:
         with suppress(InvalidPartitionNameError):
             yield hive_partition_name(table, name)
@@ -236,6 +238,6 @@ class CommitLock(HeldLocks):
         self._asked = True
 
     def confirm(self) -> None:
-        """Return if those that were taken are still held; as ``HeldLocks.confirm``."""
+        """Check that the locks are still held, as ``HeldLocks.confirm`` does."""
         if self._lock is not None:
             self._lock.confirm()

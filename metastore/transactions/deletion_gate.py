@@ -1,6 +1,6 @@
-"""The one question before a deletion: is this still the recorded file, may it be deleted, and if not, who needs it?
+"""The check before every deletion: is the file still the recorded one, and does anything else need it?
 
-``docs/design/15-file-lifetime.md`` says which states a file has, and which deletions ask here.
+``docs/design/15-file-lifetime.md`` lists the states of a file and the deletions that call this check.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Need:
 
 
 class DeletionGate:
-    """Answers for files of one table; ask right before the deletion, since a statement may take a file back any time.
+    """Answers for files of one table. Call it right before the deletion: a statement may register a file at any time.
 
-    All tables of the index are asked: two may lie over one folder, or share a partition's directory.
+    It asks all tables of the index, because two tables may lie over one folder or share a partition's directory.
 
     Args:
-        table: The table whose files are to be deleted.
-        named: Asks the metastore; None where there is none.
+        table: The table whose files will be deleted.
+        named: Asks the metastore; None if the catalog has no metastore.
     """
 
     def __init__(self, resources: Resources, table: Table, named: StillNamed | None = None) -> None:
@@ -69,16 +69,16 @@ class DeletionGate:
         self._named = named
 
     def needs(self, uris: Collection[str]) -> dict[str, Need]:
-        """Return those of the files that a partition of the index has, or that a statement under way is to bring."""
-        # Statements first: one that ends in between has its files in the index by the second question.
+        """Return the files that a partition of the index has or that a running statement will register, and why."""
+        # Read the statements first. A statement that ends between the two reads has its files in the index by then.
         needs = self.under_way(uris)
         return needs | {uri: needed_by(user) for uri, user in self._resources.index.needed_files.users(uris).items()}
 
     def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
-        """Return those of the files in whose directories the metastore has a partition that the index has elsewhere.
+        """Return the files in whose directory the metastore has a partition that the index has at another place.
 
         Args:
-            uris: Each file with the name of the partition that had it; None where it is not known.
+            uris: The partition that had each file, by URI; None if it is not known.
 
         Raises:
             MetastoreError: The metastore cannot be asked.
@@ -140,7 +140,7 @@ def _partition_below(directory: str) -> str:
 
 
 def without_needed(resources: Resources, table: Table, uris: Collection[str]) -> set[str]:
-    """Return those of the files that nothing else needs; see ``DeletionGate.needs``."""
+    """Return the files that nothing else needs; see ``DeletionGate.needs``."""
     return set(uris) - DeletionGate(resources, table).needs(uris).keys() if uris else set()
 
 
@@ -150,17 +150,19 @@ def is_unchanged(there: Entry, recorded: Removal) -> bool:
 
 
 def is_same_file(there: Entry, recorded: Removal) -> bool:
-    """Return whether what is at a place now is the file that was recorded there, whatever any clock says."""
+    """Return whether the file at a place is still the recorded file; no clock is compared."""
     return is_same(recorded, there.size, there.modified_ms, there.etag)
 
 
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
-    """Yield the files that a relocating overwrite has replaced and that no later version of the table has named.
+    """Yield the files that a relocating overwrite replaced and that no later version of the table has.
 
-    A repair does not take them for new ones when their partition is gone. A path that a later version named again
-    (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is not among them, whatever became of it afterwards. A file that
-    differs from the one that the index knew is another one under the same name; names that carry a transaction's id
-    come without a size, a time and an ETag: the overwrite has also replaced one that was rewritten before it.
+    Repair must not register these files as new when their partition is gone. A path that a later version has again
+    (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is left out, whatever happened to it afterwards. A file that
+    differs
+    from the recorded one is another file under the same name. A name that carries a transaction's id comes without
+    size,
+    time and ETag, because the overwrite also replaced a rewritten file of that name.
     """
     for page in index.ended_files.pages(table, table.version):
         for file in page:

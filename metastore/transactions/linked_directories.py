@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 def refuse_linked(index: Index, table: str, root: Location, directories: Mapping[str, Location]) -> None:
-    """Return if no partition's directory is another one's.
+    """Check that no partition's directory is a link to another partition's directory.
 
-    A link may lead into a table that shares files with the whole table anyhow. Names may differ by more than case. The
-    index is asked only where there are links. Given are the partitions whose files come or go, by name.
+    A link to a table that shares the whole table's files is allowed. Names may differ by more than case. The index is
+    asked only if there are links.
+
+    ``directories``: the directories of the partitions whose files the write adds or removes, by partition name.
 
     Raises:
-        TableLayoutError: One does; nothing was changed.
+        TableLayoutError: Two partitions share a directory; nothing was changed.
     """
     if root.scheme != "file":
         return
@@ -73,7 +75,7 @@ def refuse_other_case(table: str, root: Location, directories: Mapping[str, Loca
 
 
 def _ignores_case(path: str) -> bool:
-    """Return whether the nearest directory of a path whose name has letters is found under its name in other case."""
+    """Return whether the file system finds the nearest ancestor with letters in its name also with swapped case."""
     while path != "/":
         path, name = os.path.split(path)
         other = name.swapcase()

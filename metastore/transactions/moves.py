@@ -24,7 +24,7 @@ def covered_partitions(index: Index, plan: WritePlan, table: Table, limit: int |
 
 
 def moving_partitions(index: Index, command: Transaction, table: Table, names: Collection[str]) -> list[Partition]:
-    """Return the living partitions of a table that a command moves: of a rename those with the values of the names."""
+    """Return the living partitions that a command moves; a rename selects them by the values in the names."""
     if isinstance(command.plan.asked, RenamePartition):
         # As the store spells them.
         return index.living_partitions.of_values(table, sorted(names))
@@ -48,7 +48,7 @@ class Moves:
         self._over = {one.transaction_id for one in before if one.state is State.ABORTED}
 
     def partitions(self, table: Table) -> dict[str, Transaction]:
-        """Return the partitions of the table whose files may have been elsewhere during the listing, by name."""
+        """Return the partitions whose files a command may have moved during the listing, by name."""
         return {
             name: command
             for command in self._commands()

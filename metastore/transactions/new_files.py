@@ -1,4 +1,4 @@
-"""Finds files on the store that neither the index nor a write in flight has."""
+"""Finds files on the store that neither the index nor a running write has."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ class NewFiles:
         self, table_id: int, directories: Mapping[str, Location], *, existing: bool = True,
         by_hand: Collection[str] = (),
     ) -> dict[str, tuple[DataFile, ...]]:  # fmt: skip
-        """Return the visible files that are to be registered in each directory.
+        """Return the visible files to register in each directory.
 
-        Left out are files that a committed write is about to delete, that a relocation has left (see ``left``), or that
-        a write in flight has promoted.
+        Files that a committed write will delete, files that a relocation left behind (see ``left``) and files that a
+        running write promoted are skipped.
 
-        Without ``existing``, partitions that the index has by now are left out. Of the partitions ``by_hand`` the
-        statement names the directories: files that a relocation left are theirs.
+        ``existing``: False skips partitions that the index has by now.
+        ``by_hand``: partitions whose directory the statement names: files that a relocation left there are registered.
 
         Raises:
-            ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
+            ConflictError: A command is moving files of one of the partitions, or was undone during the listing.
             StorageError: A directory cannot be listed.
         """
         # Read these before the listing: then a file that a clean-up deletes meanwhile is not registered.
@@ -96,10 +96,11 @@ class NewFiles:
         }
 
     def left(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[Removal, ...]]:
-        """Return what relocations have left in directories into which partitions come anew, by their names.
+        """Return the files that relocations left in the directories of partitions that are recreated, by partition.
 
-        Engines that list directories would read rows again that were overwritten. A write that creates the partition
-        deletes them (``unneeded``); ADD PARTITION gives the partition another directory.
+        Engines that list directories would read the overwritten rows again. A write that creates the partition deletes
+        these
+        files (``unneeded``); ADD PARTITION gives the partition another directory.
         """
         names = {str(directory): name for name, directory in directories.items()}
         found: dict[str, list[Removal]] = {}
@@ -112,7 +113,7 @@ class NewFiles:
     def unneeded(
         self, table: Table, left: Mapping[str, tuple[Removal, ...]], directories: Mapping[str, Location]
     ) -> dict[str, tuple[Removal, ...]]:
-        """Return those of the files that ``left`` found which no other partition or table of the index has."""
+        """Return the files found by ``left`` that no other partition or table of the index has."""
         places = {f"{directories[name]}/{removal.path}" for name, removals in left.items() for removal in removals}
         free = without_needed(self._resources, table, places)
         for place in sorted(places - free):
@@ -125,10 +126,13 @@ class NewFiles:
     def unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return those of the files that the index does not know as they are and no write in flight brings.
+        """Return the files that are not in the index unchanged and that no running write brings, by directory.
 
-        Files are given by directory, known ones by URI. The table was loaded after the files were listed. A directory
-        without such files is not in the answer.
+        Directories without such files are left out. The table must have been loaded after the files were listed.
+
+        ``found``: the listed files, by directory.
+        ``known``: the recorded files, by URI.
+
         """
         in_flight = uncommitted(self._resources, table)
         unknown = {
@@ -140,7 +144,7 @@ class NewFiles:
             for name, entries in found.items()
         }
         unknown = {name: entries for name, entries in unknown.items() if entries}
-        # Two partitions may have come to one directory, by a RENAME of an external one or a location given by hand.
+        # Two partitions can share a directory: after a RENAME of an external partition, or by a location given by hand.
         directories = {str(entry.location.parent) for entries in unknown.values() for entry in entries}
         others = _by_uri(self._index.living_partitions.files_at(table, directories).items())
         left = {name: [e for e in entries if not _is_as_known(e, others)] for name, entries in unknown.items()}
@@ -190,10 +194,11 @@ class NewFiles:
         return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
 
     def contents(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
-        """Return the files directly in each directory, hidden ones too; none where there is no directory.
+        """Return the files directly in each directory, hidden files too; a missing directory has none.
 
-        Given the table whose partitions they are, those in its directory are listed as a tree where that takes fewer
-        requests: on S3 one for a thousand files.
+        With the table given, directories inside the table's are listed as a tree if that takes fewer requests (on S3,
+        one
+        request lists a thousand files).
         """
         found = {} if table is None else self._together(directories, table)
         single = sorted(directories.keys() - found.keys())
@@ -201,7 +206,7 @@ class NewFiles:
         return {**found, **dict(zip(single, listed, strict=True))}
 
     def _together(self, directories: Mapping[str, Location], table: Table) -> dict[str, list[Entry]]:
-        """Return what can be listed with fewer requests than one for each directory."""
+        """Return the directories that a tree listing covers with fewer requests than one per directory."""
         root = Location.parse(table.definition.location)
         inside = {place.relative_to(root): name for name, place in directories.items() if root.contains(place)}
         inside.pop("", None)
@@ -235,14 +240,14 @@ class NewFiles:
 
 
 def uncommitted(resources: Resources, table: Table) -> Mapping[str, State]:
-    """Return the transactions whose files a version of a table does not show (``uncommitted_ids``)."""
+    """Return the transactions whose files no version of the table shows (see ``uncommitted_ids``)."""
     return resources.index.transactions.uncommitted_ids(table.table_id, table.version)
 
 
 def pending_deletions(
     resources: Resources, concerns: Callable[[Transaction], object]
 ) -> Iterator[tuple[Transaction, Removal]]:
-    """Yield the files that committed transactions have left to delete, of those that ``concerns`` chooses."""
+    """Yield the files that committed transactions still have to delete, for transactions that ``concerns`` selects."""
     for committed in resources.in_states((State.COMMITTED,)):
         if concerns(committed):
             for removal in resources.index.deletions.of(committed.transaction_id):
@@ -281,5 +286,5 @@ def _require_unmoved(table: Table, moving: Mapping[str, Transaction], names: Ite
 
 
 def removal_of(entry: Entry) -> Removal:
-    """Return the removal of a file in its directory, as it is now."""
+    """Return the removal of a listed file."""
     return Removal(entry.location.name, entry.size, entry.modified_ms, entry.etag)

@@ -46,7 +46,7 @@ class PartitionMoves:
         self._storage = resources.storage
 
     def promote(self, transaction: Transaction, files: Sequence[StagedLocation]) -> None:
-        """Move files to where the command wants them.
+        """Move the files to their targets.
 
         Raises:
             OvertakenError: The transaction is not reserved any more.
@@ -92,10 +92,11 @@ class PartitionMoves:
     def _require_unregistered(
         self, transaction: Transaction, sources: Collection[str], others: Iterable[Transaction]
     ) -> None:
-        """Return if no partition has a file that a reserved load moves, and no reserved command is to register it.
+        """Check that no partition has a file that a reserved load moves, and no reserved command will register one.
 
-        The files may lie near no table, so that no lock puts the commit of a command before ``reserve`` or after it.
-        A command that is reserved after the load finds the load in its commit.
+        The files may lie outside of every table, so no table lock orders the command before or after ``reserve`` of the
+        load.
+        A command that reserves after the load finds the load in its own commit.
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
@@ -103,7 +104,7 @@ class PartitionMoves:
             if one.state is State.RESERVED
             for place in named_directories(one)
         }
-        # The commands were read first: one that ends in between has its files in the index by the second question.
+        # The commands were read before this: a command that ended since has its files in the index by now.
         found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
         users = self._index.needed_files.users(sources)
         found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}
@@ -144,14 +145,15 @@ class PartitionMoves:
         self._storage.sync_directories({*made, locations.location} if made else ())
 
     def restore(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> list[StagedLocation]:
-        """Bring the files of a command that is being undone back to where they were; return all of them.
+        """Move the files of a command that is being undone back to their sources; return all of them.
 
-        Where another file has its old name by now, a file gets a name beside that; where its directory can take
-        none, the partition gets a directory of the transaction's. The index then has them there. ``unrecorded`` are
-        files that the index may not know.
+        If another file has the old name by now, the file gets a name beside it. If its directory takes no files, the
+        partition gets a directory of the transaction. The index then records the new places.
+
+        ``unrecorded``: files that the index may not know.
 
         Raises:
-            CatalogExtError: Something is not back; the same call may be made again.
+            CatalogExtError: A file could not be moved back; the call may be repeated.
         """
         states: tuple[State, ...] = (State.ABORTING,)
         if not self._storage.store_has_directories(Location.parse(transaction.plan.location)):
@@ -178,9 +180,9 @@ class PartitionMoves:
         return everything
 
     def with_strays(self, commands: Sequence[Transaction]) -> list[Transaction]:
-        """Return those of the commands, all ended, whose movers have left a directory; one listing a table.
+        """Return the ended commands whose movers left a directory; takes one listing per table.
 
-        What cannot be listed is left out, and said in the log.
+        Directories that cannot be listed are logged and skipped.
         """
         places = [below(Location.parse(command.plan.location), command.plan.staging) for command in commands]
         left = {place: self._names(place) for place in set(places) if self._storage.store_has_directories(place)}
@@ -196,7 +198,7 @@ class PartitionMoves:
             return set()
 
     def return_strays(self, transaction: Transaction) -> None:
-        """Put back what late movers of a command that has ended have taken and, as they died, not put back themselves.
+        """Move back the files that a late mover of an ended command took and, because it died, did not return.
 
         Raises:
             CatalogExtError: The store refuses or does not answer.
@@ -326,15 +328,15 @@ class PartitionMoves:
         return moving_partitions(self._index, transaction, table, names)
 
     def _source_table(self, transaction: Transaction) -> Table:
-        """Return the table whose partitions a command moves."""
+        """Return the table whose partitions the command moves."""
         return self._resources.table_of(transaction.plan.source_id or transaction.table_id or 0)
 
 
 def _report_displaced(displaced: Sequence[Displaced]) -> None:
-    """Log where the user's own files are that could not be put back under their names.
+    """Log the new places of user files that could not be moved back under their names.
 
     Raises:
-        CatalogExtError: A directory takes no files any more. When it is writable again, undoing ends.
+        CatalogExtError: A directory takes no files any more. The undo can finish when it is writable again.
     """
     for one in displaced:
         if one.refusal is not None:

@@ -1,4 +1,4 @@
-"""Recovery: transactions whose owner is gone are finished or undone, by the steps that the owner would have taken."""
+"""Recovery: finishes or undoes the transactions of dead owners, by the steps that the owners would have taken."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _BY_ORDER = "recover was asked to undo it"
 
 
 class Recovery:
-    """Finishes or undoes transactions whose owner is gone.
+    """Finishes or undoes transactions whose owner is dead.
 
     Args:
-        locks: Takes Hive's locks for those that are finished.
+        locks: Takes Hive locks for the transactions that are finished.
     """
 
     def __init__(self, resources: Resources, locks: CommitLocks) -> None:
@@ -49,11 +49,11 @@ class Recovery:
         self._locks = locks
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
-        """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it.
+        """Recover a table before a new write; without a number, the transactions that were creating the table.
 
-        A batch of the same application that is reserved is finished, and one that is being undone is undone, whatever
-        its lease says: an application that was started again, such as a streaming query, need not wait for the lease of
-        the process that died.
+        A reserved batch of the same application is finished, and one that is being undone is undone, without waiting
+        for its
+        lease: a restarted streaming query must not wait for the lease of its dead process.
         """
         in_flight, now = self._in_flight()
         failures: PolicyFailures = {}
@@ -91,7 +91,7 @@ class Recovery:
     def recover(
         self, identifier: TableIdentifier | None, older_than_s: float | None, *, dry_run: bool
     ) -> RecoveryReport:
-        """Return what became of every transaction whose owner is gone; see ``Transactions.recover``."""
+        """Recover the transactions of dead owners and return the outcome of each; see ``Transactions.recover``."""
         in_flight, now = self._in_flight()
         dropped = self._index.dropped_tables.undeleted()
         if identifier is not None:
@@ -104,7 +104,7 @@ class Recovery:
         if dry_run:
             recovered = [self._preview(t) for t in found]
         else:
-            # With an explicit age the operator decides: what another recoverer has claimed is recovered, too.
+            # With an explicit age the operator decides: transactions that another recoverer claimed are recovered too.
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
             failures: PolicyFailures = {}
@@ -120,7 +120,7 @@ class Recovery:
         return self._resources.in_states(IN_FLIGHT), now
 
     def _of(self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool) -> list[Transaction]:
-        """Return the transactions of the table; where none has the name, those that were to create or outlived it.
+        """Return the table's transactions; without such a table, those that were creating it or outlived it.
 
         Raises:
             TableNotFoundError: There is no table of this name, and nothing is left of one.
@@ -152,7 +152,7 @@ class Recovery:
                 )
 
     def undo(self, transaction_id: str, *, dry_run: bool) -> RecoveryReport:
-        """Return what became of one transaction that was undone; see ``Transactions.undo``."""
+        """Undo one transaction and return the outcome; see ``Transactions.undo``."""
         transaction = self._resources.load(transaction_id)
         if dry_run:
             committed = transaction.state in (State.COMMITTED, State.FINISHED)
@@ -175,9 +175,10 @@ class Recovery:
         return RecoveredTransaction(number, dropped.name, "DROP TABLE", "", action, 0, error)
 
     def _claim(self, transaction: Transaction) -> int | None:
-        """Claim the transaction, and return for how long in milliseconds; None if another recoverer has it.
+        """Claim the transaction and return the claim's length in milliseconds; None if another recoverer has it.
 
-        The claim is as long as the transaction has been failing, as with a partition-commit policy that always fails.
+        The claim grows with the time for which the transaction has been failing, as with a partition-commit policy that
+        always fails.
         """
         now = self._resources.now_ms()
         failing_ms = now - (transaction.ended_at_ms or now)
@@ -218,7 +219,7 @@ class Recovery:
         return entry
 
     def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
-        """Resume the commit at the step that its state says, and return what became of the transaction."""
+        """Resume the commit at the step given by its state, and return the outcome of the transaction."""
         if transaction.state is State.OPEN:
             moved = self._resources.start_undo(transaction.transaction_id, (State.OPEN,), _OWNER_GONE)
             transaction = self._resources.load(transaction.transaction_id)

@@ -25,13 +25,13 @@ class RecoveredTransaction:
     """One transaction that recovery found.
 
     Attributes:
-        transaction_id: Its id.
+        transaction_id: The id of the transaction.
         table: ``namespace.name``.
-        operation: What the user did.
+        operation: The user's statement.
         owner: The process that began it.
-        action: What recovery did with it.
-        files: Staged files that it had recorded.
-        error: Why it was undone, why recovery failed or what it waits for, if there is a reason.
+        action: The outcome of the recovery.
+        files: The staged files that it had recorded.
+        error: The reason why it was undone, why recovery failed, or for what it waits; None without a reason.
     """
 
     transaction_id: str
@@ -58,7 +58,7 @@ class RecoveryReport:
 
     @property
     def failed(self) -> tuple[RecoveredTransaction, ...]:
-        """Those that are still in flight."""
+        """The transactions that are still in flight."""
         return tuple(t for t in self.transactions if t.action is RecoveryAction.FAILED)
 
 
@@ -87,7 +87,7 @@ class LostFile:
 
 @dataclass(frozen=True, slots=True)
 class DiscardReport:
-    """What was lost of what waited in a table, and is given up.
+    """The lost waiting files of a table, which are given up.
 
     Attributes:
         dry_run: Whether it was a preview.
@@ -194,7 +194,7 @@ class VacuumReport:
 
 
 class KeptFiles:
-    """Files that a vacuum leaves, as one line of its report for each directory and reason.
+    """Files that a vacuum keeps, summed up to one report line per directory and reason.
 
     Attributes:
         first_version: The first version whose replaced files stay; the index keeps its rows.
@@ -205,7 +205,7 @@ class KeptFiles:
         self._sums: dict[tuple[VacuumAction, str, str], tuple[int, int]] = {}
 
     def add(self, action: VacuumAction, path: str, size: int, reason: str, version: int | None = None) -> None:
-        """Note a file, given by its URI, and the version whose row must stay."""
+        """Count a kept file, given by its URI, and keep the rows from ``version`` on."""
         key = action, path.rpartition("/")[0], reason
         files, total = self._sums.get(key, (0, 0))
         self._sums[key] = files + 1, total + size

@@ -1,4 +1,4 @@
-"""What the commits of an index work with, and what they ask the index for."""
+"""The index, the stores and the shared settings that commits work with."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ NO_LOCKS = HeldLocks()
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The index and the stores; one for all commits of a ``Transactions``.
+    """The index and the stores; one instance for all commits of a ``Transactions``.
 
     Attributes:
-        delivers: Says whether changes of a table are enqueued for the metastore.
-        publish: Delivers the due messages of a table, by number (None: of all); returns None without a metastore.
-        threads: Files that are promoted, and directories that are listed, at the same time.
+        delivers: Returns whether changes of a table are enqueued for the metastore.
+        publish: Delivers the due messages of a table, given by number (None: of all); returns None without a metastore.
+        threads: The number of parallel promotions and listings.
         pauses: Yields the numbers of attempts while the index is away, with waits in between.
-        lock: Hive's locks of the commit at hand.
+        lock: The Hive locks of the current commit.
     """
 
     index: Index
@@ -83,15 +83,15 @@ class Resources:
         return self.table_of(transaction.table_id or 0)
 
     def table_of(self, table_id: int) -> Table:
-        """Return the table of a number at its newest version.
+        """Return the table with a number at its newest version.
 
         Raises:
-            TableNotFoundError: There is none.
+            TableNotFoundError: There is no such table.
         """
         return self.index.tables.load_by_id(table_id)
 
     def target_table(self, transaction: Transaction) -> Table | None:
-        """Return the table whose files a transaction changes or replaces; None if it makes one, or it is gone."""
+        """Return the table whose files the transaction changes or replaces; None if it creates one or it is gone."""
         number = transaction.table_id
         return self.index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
 
@@ -112,10 +112,10 @@ class Resources:
         return self.index.now_ms()
 
     def load(self, transaction_id: str) -> Transaction:
-        """Return a transaction as it is now.
+        """Return the current state of a transaction.
 
         Raises:
-            TransactionNotFoundError: There is none.
+            TransactionNotFoundError: There is no such transaction.
         """
         return self.index.transactions.load(transaction_id)
 
@@ -136,7 +136,7 @@ class Resources:
         return self.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
 
     def load_reserved(self, transaction: Transaction) -> Transaction | None:
-        """Return a transaction that was reserved, as it is now; None if the index has forgotten that it was."""
+        """Return the current state of a reserved transaction; None if the index lost the reservation."""
         try:
             current = self.load(transaction.transaction_id)
         except TransactionNotFoundError:

@@ -45,11 +45,11 @@ def relocation_base(location: str, transaction_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskDirectories:
-    """Where the tasks of a transaction put files: under their final names, to be moved or completed at its commit.
+    """The directories in which tasks of a transaction put files under their final names until the commit.
 
     Attributes:
-        directory: Those of a partition go into the directory of its name below this one.
-        own: The directories of the partitions whose files go elsewhere, by name.
+        directory: The base directory: files of a partition go into the subdirectory of its name.
+        own: The directories of partitions whose files go elsewhere, by name.
     """
 
     directory: str
@@ -57,7 +57,7 @@ class TaskDirectories:
 
 
 def task_directories(begun: BegunWrite) -> TaskDirectories:
-    """Return where the tasks of a transaction put their files; those of uploads have their final locations at once."""
+    """Return the directories of a transaction's tasks; multipart uploads use the final locations at once."""
     plan = begun.plan
     uploads = plan.promotion is Promotion.UPLOAD and not plan.hides_uploads
     whole = task_directory(plan, begun.transaction_id, plan.base if uploads else plan.location)
@@ -95,7 +95,7 @@ class StagingLocations:
         return [place.join(self._staging) for place in (self.location, *own)]
 
     def upload_prefixes(self) -> list[Location]:
-        """Return the locations below which the transaction's uploads may be: the table's, and those outside of it."""
+        """Return the locations that can hold the transaction's uploads: the table's, and partitions' outside of it."""
         own = map(Location.parse, self._plan.locations.values())
         return [self.location, *(place for place in own if not self.location.contains(place))]
 
@@ -165,5 +165,5 @@ class StagingLocations:
 
 def below(parent: Location, path: str) -> Location:
     """Return the location with a path below it."""
-    # Names are taken as they are, as on the store.
+    # Keep the name exactly as the store has it.
     return Location(parent.scheme, parent.bucket, f"{parent.key}/{path}" if parent.key and path else parent.key or path)

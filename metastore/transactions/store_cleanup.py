@@ -53,25 +53,28 @@ logger = logging.getLogger(__name__)
 
 
 class StoreCleanup:
-    """Removes what transactions leave on the store; each call may be repeated."""
+    """Removes files of transactions from the store; each call may be repeated."""
 
     def __init__(self, resources: Resources) -> None:
         self._index = resources.index
         self._storage = resources.storage
 
     def before_deleting(self) -> None:
-        """Raise the counter in the warehouse, by which an older copy of the index learns that files may be gone.
+        """Raise the counter in the warehouse, so that an older copy of the index learns that files may be gone.
 
         Raises:
-            IndexRestoredError: This index is such a copy.
+            IndexRestoredError: This index is an older copy.
         """
         self._index.incarnations.before_deleting()
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
-        """Remove the files that a commit has replaced; return those that are gone.
+        """Remove the files that a commit replaced; return the removed ones.
 
-        What was written there since stays, and is logged. ``table_id`` is None where the table was not made; ``upto``
-        is its location.
+        A file that was rewritten since is logged and kept.
+
+        ``table_id``: None if the table was not created.
+        ``upto``: the table's location: empty directories below it are removed.
+
         """
         files: list[Location] = []
         compared: list[tuple[Location, Removal]] = []
@@ -96,7 +99,7 @@ class StoreCleanup:
         return files
 
     def remove_staging(self, transaction: Transaction, locations: StagingLocations, kept: frozenset[Location]) -> None:
-        """Remove staged files and uploads, also those of tasks that were lost."""
+        """Remove staged files and uploads, also those of lost tasks."""
         if transaction.plan.promotion is Promotion.UPLOAD:
             for prefix in locations.upload_prefixes():
                 for upload in self._storage.uploads_to(prefix).pending(prefix):
@@ -111,10 +114,10 @@ class StoreCleanup:
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
 
     def remove_named(self, transaction_id: str, directories: Sequence[Location]) -> int:
-        """Remove the files directly in some directories whose names carry a transaction's id; return their number.
+        """Remove the files directly in some directories whose names carry the transaction's id; return their number.
 
         Raises:
-            StorageError: A directory cannot be listed, or a file not be removed.
+            StorageError: A directory cannot be listed, or a file cannot be removed.
         """
 
         def own(directory: Location) -> list[Location]:
@@ -133,7 +136,7 @@ class StoreCleanup:
         return removed
 
     def remove_table(self, table: Table) -> None:
-        """Remove the directory of a table that was just dropped, where its files are to be deleted.
+        """Remove the directory of a table that was just dropped with its files.
 
         Raises:
             StorageError: Something could not be removed.
@@ -143,9 +146,9 @@ class StoreCleanup:
             self.remove_dropped(dropped)
 
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
-        """Remove the directory of a dropped table, which is then free for others; called again, it goes on.
+        """Remove the directory of a dropped table, and free the place for other tables; a repeated call resumes.
 
-        With ``late`` others may have written there since: their files stay, and that is logged.
+        ``late``: whether other writers may have written there since: their files stay, and are logged.
 
         Raises:
             StorageError: Something could not be removed.
@@ -166,7 +169,8 @@ class StoreCleanup:
         # Without the sync a power failure could bring the files back: no process would delete them again, and no table
         # could be made there.
         self._storage.sync_directories([location.parent])
-        # A copy of the index that still has the drop to do would delete what the next table has written here.
+        # An older copy of the index still has this drop to do. It would delete the files of the next table at this
+        # place.
         self.before_deleting()
         self._index.dropped_tables.note_deleted(dropped, this_process())
 
@@ -207,7 +211,7 @@ class StoreCleanup:
             self._storage.sync_directories(directories)
 
     def _undeleted(self, table_id: int, location: str) -> DroppedTable | None:
-        """Return the dropped table of a number, whose files are not all deleted yet; None where they are."""
+        """Return the dropped table with a number whose files are not all deleted yet; None if they are."""
         undeleted = self._index.dropped_tables.undeleted(location)
         return next((one for one in undeleted if one.table_id == table_id), None)
 
@@ -215,7 +219,7 @@ class StoreCleanup:
         return ((place, event) for place, event in self._walk(directory) if isinstance(event, ListedFile))
 
     def _walk(self, root: Location) -> Iterator[tuple[Location, ListedFile | ListedDirectory]]:
-        """Yield what lies in a directory and below, directories too; nothing where there is no directory.
+        """Yield all files and directories below a directory; nothing if it does not exist.
 
         Raises:
             StorageError: A part of it cannot be listed.
@@ -234,7 +238,7 @@ class StoreCleanup:
             yield place, event
 
     def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
-        """Remove what lies in a staging directory besides files that are kept, empty directories too."""
+        """Remove the files of a staging directory except the kept ones, and empty directories."""
         there = list(self._walk(directory))
         others = [place for place, event in there if isinstance(event, ListedFile) and place not in kept]
         self._storage.delete_files(others)
@@ -242,7 +246,7 @@ class StoreCleanup:
         self._storage.remove_empty_directories(folders, directory)
 
     def _delete_tree(self, directory: Location) -> None:
-        """Remove a directory into which a late task may be writing, and which others may be removing."""
+        """Remove a directory tree into which a late task may write, or which another process may remove meanwhile."""
         for attempt in range(_DELETE_ATTEMPTS):
             try:
                 self._storage.delete_tree(directory)
@@ -264,7 +268,7 @@ class StoreCleanup:
             logger.warning("Empty directories below %s stay: %s", upto, error.message)
 
     def _registered(self, table_id: int | None, directories: Collection[Location]) -> set[Location]:
-        """Return those of the directories that a partition of the table has."""
+        """Return the directories that a partition of the table has."""
         table = None if table_id is None or not directories else self._index.tables.find(table_id)
         if table is None:
             return set()

@@ -1,9 +1,10 @@
-"""What lies on the store without a version that names it: files and uploads that writes have left, relocated rows.
+"""Finds files on the store that no version names: leftovers of writes, pending uploads, and relocated files.
 
-Every file of a write carries the id of its transaction in its name, which is how its state is known: files of a
-transaction that can still commit stay, and so does whatever carries no id. Other indexes may have tables at the same
-location: what carries the id of a transaction that this index does not know stays, too. Files that LOAD DATA LOCAL has
-copied carry none: they lie in a directory of their own, and their age decides.
+Every file of a write carries the id of its transaction in its name, and the index says the transaction's state. Files
+of
+a transaction that can still commit stay, and so do files without an id. Other indexes may have tables at the same
+location: files with an id that this index does not know stay too. Copies of LOAD DATA LOCAL carry no id: they lie in a
+directory of their own, and their age decides.
 """
 
 from __future__ import annotations
@@ -72,15 +73,15 @@ class Found:
 
 
 class Strays:
-    """Finds what the writes to one table have left.
+    """Finds the leftovers of writes to one table.
 
     Args:
-        before_ms: What is younger stays, in milliseconds since the epoch, UTC.
-        unknown_writes: Whether what this index does not know goes, too.
+        before_ms: Younger files stay; milliseconds since the epoch, UTC.
+        unknown_writes: Whether files of transactions that this index does not know are removed too.
 
     Attributes:
-        too_young: The transactions that have left something which stays.
-        unseen: Whether a place was not looked at: it failed, or another table lies there.
+        too_young: The transactions whose leftovers stay because of their age.
+        unseen: Whether a place was not searched, because the listing failed or another table lies there.
     """
 
     def __init__(self, resources: Resources, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
@@ -97,11 +98,13 @@ class Strays:
         self.unseen = False
 
     def files(self, version: int, replaced: Collection[str]) -> Iterator[Found]:
-        """Yield files of writes that will not commit them, and relocated files that no version names.
+        """Yield files of writes that will not commit, and relocated files that no version names.
 
-        Files of aborted writes are found anywhere, those of ended writes where they were staged. ``version`` is the
-        oldest one that is kept. The directories in ``replaced`` hold relocated files that an overwrite has replaced:
-        vacuum knows them by that.
+        Files of aborted writes are found anywhere, those of ended writes in their staging directories.
+
+        Args:
+            version: The oldest version that is kept.
+            replaced: Directories of relocated files that an overwrite replaced, by which vacuum recognizes them.
         """
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
@@ -132,9 +135,9 @@ class Strays:
         return Found(VacuumEntry(action, self._path(self._root, file), file.size, reason), is_data=True)
 
     def copies(self) -> Iterator[Found]:
-        """Yield what LOAD DATA LOCAL has copied to be loaded and did not load: its driver died.
+        """Yield the copies of LOAD DATA LOCAL that were never loaded because the driver died.
 
-        A directory goes as a whole, when its newest file is old enough: some drivers copy for a long time.
+        A directory is removed as a whole, when its newest file is old enough: some drivers copy for a long time.
         """
         copies: dict[str, list[ListedFile]] = {}
         for event in self._copied:
@@ -146,7 +149,7 @@ class Strays:
             yield Found(VacuumEntry(VacuumAction.DELETE, self._path(self._root, file), file.size, _COPIED))
 
     def _takes_files(self) -> bool:
-        """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
+        """Return whether a LOAD DATA is in flight, which may have to put its files back."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
         return any(one.plan.moves_user_files for one in self._resources.in_states(states))
 
@@ -156,8 +159,9 @@ class Strays:
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
             others = self._other_tables(root)
-            # An aborted write may have left a file there, in a partition that is also a table. The index keeps the
-            # ids of aborted writes, by which repairs know such files.
+            # An aborted write may have left a file there, in a partition that is also a table. Then the index keeps the
+            # ids of
+            # aborted writes, by which repair recognizes such files.
             self.unseen = self.unseen or bool(others)
             for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):
@@ -221,13 +225,13 @@ class Strays:
         return self._storage.uploads_to(prefix).pending(prefix)
 
     def _known_of(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
-        """Return those of the transactions that the index knows; each is asked for once, since places repeat them."""
+        """Return the transactions that the index knows; each id is looked up once and cached."""
         unasked = set(ids) - self._known.keys()
         self._known |= {**dict.fromkeys(unasked), **self._index.forgotten_transactions.known(unasked)}
         return {number: one for number in ids if (one := self._known[number]) is not None}
 
     def _verdict(self, transaction_id: str, known: dict[str, KnownTransaction]) -> tuple[bool, str] | None:
-        """Return whether what a write has staged goes, and why or why not; None while it can be committed."""
+        """Return whether staged files of a write are removed, and the reason; None while the write can be committed."""
         one = known.get(transaction_id)
         if one is None:
             reason = _NOT_OURS if self._unknown_writes else _UNKNOWN
@@ -237,15 +241,15 @@ class Strays:
         return True, (_ABORTED if one.state is State.ABORTED else _LEFT).format(transaction_id)
 
     def _places(self) -> list[Location]:
-        """Return the table's location, and those outside of it that its partitions have, or had in a kept version."""
+        """Return the table's location, and those outside of it that partitions have, or had in a kept version."""
         own = sorted({Location.parse(uri) for uri in self._index.partitions.locations_ever(self._table)})
         return [self._root, *(place for place in own if not self._root.contains(place))]
 
     def _seen(self, place: Location, look: Callable[[], Iterable[Seen]]) -> Sequence[Seen]:
-        """Return what lies at one of the places; nothing of one that partitions have left and that cannot be looked at.
+        """Return the contents of a place; nothing if the place cannot be listed and no partition lies there any more.
 
         Raises:
-            CatalogExtError: The table, or one of its partitions, lies there.
+            CatalogExtError: The place cannot be listed, and the table or one of its partitions lies there.
         """
         try:
             return list(look())
@@ -260,10 +264,10 @@ class Strays:
 
 
 def _staged_by(file: ListedFile) -> str | None:
-    """Return the transaction in whose staging directory the file lies, which its name says too; None elsewhere."""
+    """Return the transaction in whose staging directory the file lies, if the file's name agrees; None elsewhere."""
     transaction_id = transaction_id_in(file.name)
     components = file.directory.split("/")
-    # Deeper below a hidden folder lies another table, whose living files may carry the ids of its own writes.
+    # A hidden folder further down may hold another table, whose living files carry the ids of its own writes.
     is_staged = len(components) > 1 and is_hidden(components[0]) and components[0] != DATA
     return transaction_id if is_staged and components[1] == transaction_id else None
 

@@ -36,18 +36,19 @@ def take_files(
     options: Mapping[str, str] = NO_OPTIONS,
     touches: Predicate | None = None,
 ) -> WriteOutcome:
-    """Move files into a partition, which is made where it is not there; all of them become visible at one instant.
+    """Move files into a partition, creating it if necessary; all files become visible at one instant.
 
-    They are renamed, on S3 copied and then deleted. If the process dies after the reservation, recovery finishes the
-    moves or puts every file back.
+    The files are renamed; on S3 they are copied and the sources deleted. If the process dies after the reservation,
+    recovery finishes the moves or puts every file back.
 
-    The files are on the table's store, and given as they were listed; the table has the version that the statement
-    read. The partition's name is ``''`` in an unpartitioned table. ``touches`` is a bound predicate that is true for
-    the partition; None where any may be touched.
+    ``table``: the table at the version that the statement read.
+    ``partition``: the partition's name; ``''`` for an unpartitioned table.
+    ``files``: the listed files; they are on the table's store.
+    ``touches``: a bound predicate that is true for the partition; None if the write may touch any partition.
 
     Raises:
-        ConflictError: Another writer replaced the partition meanwhile. Every file is where it was.
-        StagedFileMissingError: A file is gone. The others are where they were.
+        ConflictError: Another writer replaced the partition meanwhile. Every file is at its source.
+        StagedFileMissingError: A file is gone. The others are at their sources.
         CatalogExtError: As ``Transactions.commit``.
     """
     asked = OverwritePartitions() if replaces else Append()

@@ -48,11 +48,10 @@ class Vacuum:
     """One vacuum of one table.
 
     Args:
-        table: The table, which is loaded again: recovery may have changed it.
-        retention_s: Seconds for which versions are kept.
-        named: Says which of some directories the metastore has partitions of these names at; None where there is no
-            metastore.
-        unknown_writes: Whether what writes have staged that this index does not know goes, too.
+        table: The table; it is loaded again, because recovery may have changed it.
+        retention_s: The age in seconds up to which versions are kept.
+        named: Returns the directories at which the metastore has partitions of these names; None without a metastore.
+        unknown_writes: Whether staged files of writes that this index does not know are removed too.
     """
 
     def __init__(
@@ -74,11 +73,11 @@ class Vacuum:
         self._data: set[str] = set()
 
     def run(self) -> VacuumReport:
-        """Return what was removed.
+        """Vacuum the table and return the report.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
-            IndexRestoredError: The index was put back to an earlier time.
+            IndexRestoredError: The index was restored from an older copy.
         """
         if not self._dry_run:
             self._cleanup.before_deleting()
@@ -106,7 +105,7 @@ class Vacuum:
         return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
 
     def _remove(self, found: Iterator[Found], entries: list[VacuumEntry]) -> None:
-        """Remove what is found, in batches; what cannot be removed is reported and stops nothing else."""
+        """Remove the found files in batches; report those that cannot be removed, and go on."""
         batch: list[Found] = []
         try:
             for item in found:
@@ -142,9 +141,9 @@ class Vacuum:
             self._fail(batch[0].entry.path, error, entries)
 
     def _delete(self, batch: list[Found]) -> list[Found]:
-        """Claim files, delete them, and finish the claim; return those that were deleted.
+        """Claim files, delete them, and finish the claim; return the deleted ones.
 
-        Between the gate's answer and the claim a statement may have registered a file: it is kept.
+        A statement may register a file between the gate's answer and the claim: that file is kept.
         """
         found = {item.entry.path: item for item in batch if item.entry.action is VacuumAction.DELETE}
         if not found:
@@ -173,13 +172,13 @@ class Vacuum:
         return going
 
     def _spared(self, found: Mapping[str, Found], needs: Mapping[str, Need]) -> list[Found]:
-        """Return the files that are not needed; report the others."""
+        """Return the files that nothing needs; report the others as kept."""
         for path in found.keys() & needs.keys():
             self._keep(found[path], VacuumAction.KEPT, needs[path].reason)
         return [item for path, item in found.items() if path not in needs]
 
     def _without_needed(self, batch: list[Found], entries: list[VacuumEntry]) -> list[Found]:
-        """Return what may be removed, as of now; report what a partition or a statement under way needs.
+        """Return the files that may be removed now; report those that a partition or a running statement needs.
 
         Raises:
             MetastoreError: The metastore cannot be asked.
@@ -231,7 +230,8 @@ class Vacuum:
                 reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
                 self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
             there = self._storage.identify_many([Location.parse(file.uri) for file in due])
-            # Hive gives the same names again, and its store's clock need not be the database's.
+            # Hive reuses names, and the store's clock may differ from the database's, so size and time are compared
+            # too.
             found = [
                 file
                 for file, entry in zip(due, there, strict=True)
@@ -245,6 +245,6 @@ class Vacuum:
 
 
 def _recorded(file: EndedFile) -> Removal:
-    # Of our own names the relocating overwrite has replaced whatever was there, also what no repair had seen.
+    # Under a name with our own id, the relocating overwrite replaced any file, also one that no repair had seen.
     own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
     return Removal(file.uri, file.size, file.modified_ms, None if own else file.etag)

@@ -39,7 +39,7 @@ class Waiting:
         self._storage = resources.storage
 
     def documents(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
-        """Yield the lists of a table's waiting files; with ``app_id`` those of one query."""
+        """Yield the lists of a table's waiting files; with ``app_id``, those of one streaming query."""
         return self._resources.index.waiting_files.all(table_id, app_id)
 
     def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
@@ -99,7 +99,7 @@ class Waiting:
                     )  # fmt: skip
 
     def partitions(self, table_id: int, app_id: str | None = None) -> list[WaitingPartition]:
-        """Return what waits of each partition and query, sorted; of one query only, where it is given."""
+        """Return the waiting files summed up by partition and query, sorted; with ``app_id``, of that query only."""
         found: dict[tuple[str, str], WaitingPartition] = {}
         for waiting, epoch in self.with_epochs(table_id, app_id):
             key = (waiting.partition, epoch.app_id or "")
@@ -145,7 +145,7 @@ class Waiting:
 
 
 class WaitingCommits:
-    """Commits or gives up what epochs of streams have kept back until its partitions are due.
+    """Commits or discards the files that streaming epochs hold back until their partitions are due.
 
     Args:
         commit_final: Begins a write and commits it as the end of its query.
@@ -159,9 +159,9 @@ class WaitingCommits:
         self._commit_final = commit_final
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
-        """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
+        """Commit the waiting files of a streaming query that has ended by itself; return None if it has none.
 
-        The options are those of the epochs.
+        ``options``: the options of the query's epochs.
 
         Raises:
             ConflictError: Another process is committing an epoch of the query.
@@ -173,12 +173,13 @@ class WaitingCommits:
         return self._commit_final(request)
 
     def release_all(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
-        """Commit what epochs of one query, or of all, have kept back, although its time has not come.
+        """Commit the waiting files of one query, or of all, before their partitions are due.
 
-        The policies are those of the query's last epoch that kept something back, whose options may have named them.
+        The partition-commit policies are those of the query's last epoch with waiting files, because its options may
+        name them.
 
         Raises:
-            ConflictError: Another process is committing an epoch of the query; those before it are committed.
+            ConflictError: Another process is committing an epoch of the query; earlier queries are committed.
             InvalidInputError: No such query has written to the table.
             CatalogExtError: As ``commit``.
         """
@@ -242,7 +243,7 @@ class WaitingCommits:
 
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:
-        """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
+        """Return a context for dropping a table; on exit, the waiting files of its streams are removed.
 
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.

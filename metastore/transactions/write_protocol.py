@@ -67,17 +67,17 @@ class Transactions:
     """Writes to the tables of an index; threads may share it.
 
     Args:
-        threads: Files that one commit promotes at the same time.
-        unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
-        deliver: Says whether changes of a table are enqueued for the metastore.
-        publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
-            all: None); None where there is no metastore.
-        pause: Waits so many seconds.
-        metastore: Returns the metastore, whose locks writes take (``hive-locks``); None where there is none.
+        threads: The number of files that one commit promotes in parallel.
+        unknown_timeout_s: Seconds for which a commit asks the index for its outcome after the connection was lost.
+        deliver: Returns whether changes of a table are enqueued for the metastore.
+        publish: Delivers due messages to the metastore; returns the number that is still pending of the table with a
+            number (None: of all tables). None without a metastore.
+        pause: Waits for a number of seconds.
+        metastore: Returns the metastore, in which writes take Hive locks (``hive-locks``); None without a metastore.
 
     Attributes:
-        locks: Takes Hive's locks.
-        waiting: Commits or gives up what streams have kept back.
+        locks: Takes Hive locks.
+        waiting: Commits or discards the waiting files of streams.
     """
 
     def __init__(
@@ -100,25 +100,25 @@ class Transactions:
         self._recovery = Recovery(self._resources, self.locks)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
-        """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
+        """Begin a write and return its transaction; transactions of dead writers of the table are recovered first.
 
-        Called again with the same id, as after a lost answer, it returns what the first call has begun.
+        A repeated call with the same id, as after a lost answer, returns the transaction of the first call.
 
         Raises:
-            InvalidInputError: The id is that of a write to another table.
-            InvalidConfigurationError: An option has a value that its key may not have.
-            TableLayoutError: A table is to be created in a directory that is not empty.
+            InvalidInputError: The id belongs to a write to another table.
+            InvalidConfigurationError: An option has an invalid value.
+            TableLayoutError: The write creates a table in a directory that is not empty.
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
         """
         return begin(self._resources, self._recovery, request)
 
     def heartbeat(self, transaction_id: str) -> int:
-        """Return when the lease ends now, in milliseconds since the epoch.
+        """Renew the lease, and return when it ends, in milliseconds since the epoch.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is finished, or another process has undone it.
+            TransactionStateError: It is finished, or another process undid it.
         """
         transaction = self._resources.load(transaction_id)
         until_ms = renew(self._resources, transaction_id, transaction.plan.lease_ms)
@@ -127,9 +127,10 @@ class Transactions:
         return until_ms
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
-        """Return where the tasks of an open write put the files of some partitions that have locations of their own.
+        """Return the directories of partitions with locations of their own, for the tasks of an open write.
 
-        Those that have none are left out. What it has said once of a transaction stays so.
+        Partitions without a location of their own are left out. The answer for a partition never changes within a
+        transaction.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -147,16 +148,16 @@ class Transactions:
         return {name: task_directory(plan, transaction_id, at) for name, at in own.items()}
 
     def stage(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
-        """Record files that tasks have staged; it may be called several times.
+        """Record files that tasks staged; it may be called several times.
 
-        ``recorded`` is how many files were recorded before, so that a repeated call records nothing; None where no call
-        is repeated.
+        ``recorded``: the number of files that were recorded before, so that a repeated call records nothing; None if no
+        call is repeated.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is not open any more.
             InvalidInputError: A file does not fit the transaction.
-            StagedFileMissingError: The index does not remember those that have gone before.
+            StagedFileMissingError: The index lost files that were recorded before.
         """
         stage(self._resources, self._resources.load(transaction_id), files, recorded)
 
@@ -171,22 +172,24 @@ class Transactions:
         final: bool = False,
         is_retry: bool = False,
     ) -> WriteOutcome:
-        """Return what the write did, now that it is visible; called again, the same answer.
+        """Commit the write and return its outcome; a repeated call returns the same outcome.
 
         Args:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
-            recorded: How many have gone before, by ``stage``: where the index has lost some, as after a crash of its
-                database, the write fails. None where the writer has not counted.
-            static_partition: The fully static partition that is to be registered also without rows.
-            watermark_ms: Of a streaming write, milliseconds since the epoch.
+            recorded: The number of files that ``stage`` recorded before: if the index lost some, as after a crash of
+                its
+                database, the write fails. None if the writer did not count.
+            static_partition: The fully static partition, which is registered also without rows.
+            watermark_ms: The watermark of a streaming write, in milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
-            is_retry: Whether the caller has asked before and had no answer: what an earlier call may have done is taken
-                back if this one fails, also where the index has forgotten it.
+            is_retry: Whether an earlier call got no answer: if this call fails, the effects of the earlier one are
+                undone
+                too, also if the index lost them.
 
         Raises:
             ConflictError: Another writer was first. Nothing of the write was ever visible; it is undone.
-            CommitStateUnknownError: It is not known yet whether the write will be committed; ``recover`` sees to it.
+            CommitStateUnknownError: The outcome is not known yet; ``recover`` finishes or undoes the write.
             TransactionStateError: The transaction was undone before.
             InvalidInputError: It is reserved or committed with other files.
             CatalogExtError: The write failed and is undone.
@@ -214,8 +217,8 @@ class Transactions:
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is reserved or committed, and is not undone any more.
-            CatalogExtError: Some file could not be removed; ``recover`` does it.
+            TransactionStateError: It is reserved or committed, and can only be finished.
+            CatalogExtError: A file could not be removed; ``recover`` removes it.
         """
         abort(self._resources, transaction_id, reason)
 
@@ -249,15 +252,15 @@ class Transactions:
         )
 
     def recover_before(self, table: Table) -> None:
-        """Finish or undo what dead writers left in a table that is about to be forgotten: it would stand in the way.
+        """Finish or undo the transactions of dead writers in a table that will be unregistered or dropped.
 
-        They take Hive's locks that they had asked for: a caller that holds the table's own locks would wait for itself.
+        They take the Hive locks that they asked for: a caller that holds the table's locks would wait for itself.
         """
         self._recovery.of_table(table.table_id, str(table.identifier))
         self._recovery.finish_committed(table.table_id)
 
     def delete_dropped(self, table: Table) -> None:
-        """Delete the directory of a table that was just dropped; then it is free for others.
+        """Delete the directory of a table that was just dropped, and free the place for other tables.
 
         Raises:
             StorageError: Something could not be deleted: ``recover`` deletes the rest.
@@ -267,13 +270,13 @@ class Transactions:
     def recover(
         self, table: TableIdentifier | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
-        """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
+        """Finish or undo every transaction whose owner is dead; a failure of one does not stop the others.
 
-        ``table`` limits it to its transactions, or those of this name where the table is not there. ``older_than_s`` is
-        how long an owner must have been silent, in seconds; None for its own lease.
+        ``table``: limits it to the transactions of this table, or of this name if there is no such table.
+        ``older_than_s``: the seconds for which an owner must have been silent; None for its own lease.
 
         Raises:
-            TableNotFoundError: There is no such table, no write that was to create it, and no files of it.
+            TableNotFoundError: There is no such table, no write that was creating it, and no files of it.
         """
         if not dry_run:
             self._index.incarnations.require_current()
@@ -286,12 +289,12 @@ class Transactions:
         return report
 
     def undo(self, transaction_id: str, *, dry_run: bool = False) -> RecoveryReport:
-        """Undo one transaction that is not committed, whether or not its owner is gone; its owner gets an error.
+        """Undo one transaction that is not committed, also if its owner is alive; the owner gets an error.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is committed.
-            CatalogExtError: Something could not be removed; the same call may be made again.
+            CatalogExtError: Something could not be removed; the call may be repeated.
         """
         return self._recovery.undo(transaction_id, dry_run=dry_run)
 
@@ -304,10 +307,11 @@ class Transactions:
         unknown_writes: bool = False,
         dry_run: bool = False,
     ) -> VacuumReport:
-        """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
+        """Remove the files that no version younger than ``retention_s`` seconds needs, and forget older versions.
 
-        What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else. The
-        arguments are those of ``Vacuum``.
+        Transactions of dead writers are recovered first. Files that cannot be removed are reported, and do not stop the
+        rest.
+        The arguments are those of ``Vacuum``.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
@@ -329,7 +333,7 @@ def _failure_counted(transaction: Transaction) -> Iterator[None]:
 
 
 def _log(outcome: WriteOutcome, kind: str) -> None:
-    """Log what a commit did, and count it among the measures."""
+    """Log the outcome of a commit, and emit its measures."""
     seconds = outcome.commit_ms / 1000
     emit(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
     fields = {

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def apply(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit with its outcome, committed now or before.
+    """Apply the commit to the index, and return it with its outcome; a commit that is already committed stays as it is.
 
     Raises:
-        HiveLockLostError: Hive's locks are not held any more.
+        HiveLockLostError: The Hive locks are not held any more.
         CatalogExtError: As ``Commits.apply``.
     """
     fault_point("apply.before")

@@ -61,13 +61,13 @@ class CommandCheck:
         self._table = resources.table(transaction)
 
     def checked(self, asked: AskedCommand) -> WritePlan:
-        """Return the plan with all that is decided before ``reserve``; files that are to be moved are recorded.
+        """Return the plan with all decisions that come before ``reserve``; record the files that will be moved.
 
         Raises:
             PartitionAlreadyExistsError, PartitionNotFoundError: The partitions are not as the command needs them.
-            LocationNotFoundError: A directory outside the table's is not there.
-            TableLayoutError: Files lie where a partition is to be moved to.
-            InvalidInputError: The command cannot be carried out on this table.
+            LocationNotFoundError: A directory outside of the table's does not exist.
+            TableLayoutError: Files lie at a partition's target.
+            InvalidInputError: The command does not apply to this table.
             StorageError: The store refuses or does not answer.
         """
         plan = self._transaction.plan
@@ -133,7 +133,7 @@ class CommandCheck:
         return CheckedRelocate(asked, own, self._found({name: directory}, by_hand=[name])[name])
 
     def _drop(self, asked: DropPartitions) -> CheckedDrop:
-        """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
+        """Find the files that the index does not know, such as success files: they are deleted with the data."""
         table = self._table
         directories = {
             partition.name: Location.parse(directory)
@@ -152,9 +152,9 @@ class CommandCheck:
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that neither the index knows as they are nor a write brings.
+        """Return the files that the index does not know unchanged and that no write brings.
 
-        Checksums beside data files are not among them.
+        Checksum files beside data files are left out.
         """
         without = {name: [e for e in entries if not _is_checksum(e.location.name)] for name, entries in found.items()}
         return self._new_files.unknown(table, without, known)
@@ -189,13 +189,17 @@ class CommandCheck:
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
     def _require_cleaned_up(self, places: Collection[tuple[int, str]]) -> None:
-        """Return if no committed write has files left to delete where files are moved from or to.
+        """Check that no committed write still has files to delete where this command moves files from or to.
 
-        A move would bring files to names that are about to be deleted, or take those along that are. Elsewhere a store
-        may refuse for ever to delete what a write has replaced. Places are as in ``_places``.
+        The move could bring files to names that are about to be deleted, or take such files along. Other places do not
+        matter:
+        there a store may refuse for ever to delete replaced files.
+
+        Args:
+            places: As in ``_places``.
 
         Raises:
-            ConflictError: One has.
+            ConflictError: A committed write has such files.
         """
         transaction = self._transaction
         tables = {number: self._resources.table_of(number) for number, _ in places}
@@ -220,7 +224,7 @@ class CommandCheck:
         return self._new_files.found(self._table.table_id, directories, by_hand=by_hand)
 
     def _require_directories(self, directories: Mapping[str, Location]) -> None:
-        """Make the directories that are missing inside the table's; one that is missing elsewhere is an error."""
+        """Create missing directories inside the table's; a missing directory outside of it is an error."""
         table = self._table
         root = Location.parse(table.definition.location)
         names = list(directories)
@@ -258,10 +262,11 @@ class CommandCheck:
                 )
 
     def _moves(self, table: Table, partitions: Iterable[tuple[Partition, str]]) -> Iterable[StagedFile]:
-        """Yield the files of partitions of a table, with the names of the partitions that they are moved to.
+        """Yield the files of partitions, with the names of the partitions that they are moved to.
 
-        What else lies in their directories, such as success files, goes with them: otherwise the next repair would
-        find the old partitions again.
+        Other files in the directories, such as success files, are moved too: otherwise the next repair would find the
+        old
+        partitions again.
         """
         taken: set[tuple[str, str]] = set()
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
@@ -296,10 +301,11 @@ class CommandCheck:
         refuse_linked(self._index, str(table.identifier), root, directories)
 
     def _record_moves(self, table: Table, partitions: Collection[tuple[Partition, str]]) -> None:
-        """Record the files of partitions of a table that are moved.
+        """Record the files of the partitions that are moved.
 
         Raises:
-            TableLayoutError: A partition that stays, of any table, has one of them, or two that move have the same.
+            TableLayoutError: A partition that stays, of any table, has one of the files, or two moved partitions share
+                one.
         """
         files = list(self._moves(table, partitions))
         sources = {file.source for file in files if file.source is not None}
@@ -335,7 +341,7 @@ def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition])
 
 
 def _top(table: Table, directory: str) -> str:
-    """Return the directory right below the table's in which a directory lies: empty ones go up to there."""
+    """Return the ancestor of ``directory`` right below the table's; empty directories are removed up to it."""
     root = f"{table.definition.location}/"
     return root + directory[len(root) :].split("/")[0] if directory.startswith(root) else directory
 

@@ -77,7 +77,7 @@ class WriteCheck:
         self._check_places(plan, {*names, *decision.due} | static, decision.due)
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(plan, asked, names)
-        # Before anything is listed: what is registered later was not looked at.
+        # Read this before any listing: files that are registered later were not looked at.
         old = self._resources.target_table(self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
@@ -112,7 +112,7 @@ class WriteCheck:
         return self._loaded
 
     def _check_places(self, plan: WritePlan, names: Collection[str], due: Collection[str]) -> None:
-        """Refuse directories that others share, and waiting files that are gone."""
+        """Refuse directories that other partitions share, and waiting files that are gone."""
         transaction = self._transaction
         self._refuse_shared(plan, names)
         directories = {name: Location.parse(plan.directory(name)) for name in names}
@@ -150,9 +150,10 @@ class WriteCheck:
         return replace(plan, locations={name: own for name, own in plan.locations.items() if name in targets})
 
     def _staged_partitions(self, places: set[Location]) -> set[str]:
-        """Return the partitions of the staged files, each of which is there with its size.
+        """Return the partitions of the staged files; check that each file exists with its size.
 
-        The directories of files that LOAD DATA takes are added to ``places``.
+        Args:
+            places: The directories of the files that LOAD DATA takes are added to this set.
         """
         names: set[str] = set()
         for batch in batched(self._resources.staged_files(self._commit), FILES_AT_ONCE):
@@ -187,14 +188,14 @@ class WriteCheck:
         waiting: dict[str, int] = {}
         for left in self._waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
-        # The index has dated what waits; what comes new needs no clock.
+        # The index has dated the waiting files; new files need no clock.
         now = self._resources.now_ms() if waiting else 0
         return policies.decide(names, waiting, watermark_ms=options.watermark_ms, final=options.final, now_ms=now)
 
     def _refuse_others(self, plan: WritePlan, asked: Overwrite, names: set[str]) -> None:
-        """Refuse rows that the condition is not true for, or what would split a partition that they are added to.
+        """Refuse rows that do not match the overwrite's condition, and overwrites that would split a partition.
 
-        One that is added to stays where it is, and what is relocated lies elsewhere.
+        A partition that the overwrite adds to keeps its place, while relocated files lie elsewhere.
         """
         transaction, table = self._transaction, self._resources.table(self._transaction)
         others = names - covered_names(plan, table, names)
@@ -219,7 +220,7 @@ class WriteCheck:
     def _found(self, names: Collection[str]) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:
         """Return the visible files in the directories of partitions that an append to an external table creates.
 
-        With them comes whether all directories of new partitions were looked at, and none has a visible file.
+        The second value is True if all directories of new partitions were listed and none has a visible file.
         """
         if not names or self._table().definition.table_type is not TableType.EXTERNAL:
             return {}, False
@@ -232,7 +233,7 @@ class WriteCheck:
     def _with_left(
         self, names: Collection[str], unknown: Mapping[str, tuple[Removal, ...]]
     ) -> Mapping[str, tuple[Removal, ...]]:
-        """Add what relocations have left in the directories of partitions that the write creates."""
+        """Add the files that relocations left in the directories of partitions that the write creates."""
         if not names or not self._table().definition.partition_columns:
             return unknown
         directories = self._new_directories(names)
@@ -246,7 +247,7 @@ class WriteCheck:
         return merged
 
     def _new_directories(self, names: Collection[str]) -> dict[str, Location]:
-        """Return the directories of those of the partitions that the table does not have."""
+        """Return the directories of the partitions that the table does not have yet."""
         unasked = sorted(name for name in names if name not in self._known)
         if unasked:
             there = self._index.partitions.existing(self._table(), unasked)

@@ -32,12 +32,13 @@ PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
 
 
 def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures | None = None) -> Commit:
-    """Return a committed commit, finished: what it has replaced or left is removed.
+    """Remove replaced and left-over files of a committed commit, and return it finished.
 
-    Policies are not run again for the directories in ``policy_failures``, those of this recovery; failures are added.
+    ``policy_failures``: the directories for which policies failed in this recovery. Policies are not run again for
+    these; new failures are added.
 
     Raises:
-        CatalogExtError: Something could not be removed; the same call may be made again.
+        CatalogExtError: Something could not be removed; the call may be repeated.
     """
     fault_point("clean.before")
     transaction, index, cleanup = commit.transaction, resources.index, StoreCleanup(resources)
@@ -80,12 +81,13 @@ def _remove(resources: Resources, transaction: Transaction, removals: Sequence[R
     change = transaction.plan.change
     if isinstance(change, CheckedExchange):
         cleanup.remove_directories(change.asked.source_id, directories, Location.parse(change.source_location))
-    # A finished transaction forgets what it had to delete: a file that a power failure brings back would stay for ever.
+    # A finished transaction forgets its list of deletions. A file that a power failure brings back would then stay for
+    # ever, so the directories are synced first.
     resources.storage.sync_directories(directories)
 
 
 def _unneeded(resources: Resources, claim: Transaction, removals: Sequence[Removal]) -> list[Removal]:
-    """Return what a vacuum that died has claimed and that no command under way is to register."""
+    """Return the files that a dead vacuum claimed and that no running command will register."""
     try:
         table = resources.table(claim)
     except TableNotFoundError:

@@ -1,4 +1,4 @@
-"""Promotes the waiting files of a stream whose partitions are due, and hides them again in an undoing."""
+"""Promotes the waiting files of a stream whose partitions are due, and hides them again in an undo."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WHILE_HELD = 100
 
 
 def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[StagedFile, StagedLocation]]]:
-    """Yield what earlier epochs have left waiting for partitions that are due with this one, a document at a time."""
+    """Yield the waiting files of earlier epochs whose partitions become due with this epoch, one document at a time."""
     write = transaction.plan.write
     due = frozenset(() if write is None else write.due)
     if due:
@@ -43,7 +43,7 @@ def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[
 def promote_due(
     resources: Resources, transaction: Transaction
 ) -> Iterator[tuple[Sequence[tuple[StagedFile, StagedLocation]], list[Removal]]]:
-    """Promote the waiting files that are due; yield some at a time, with the copied sources that are left to delete.
+    """Promote the waiting files that are due; yield each batch with the copied sources that remain to be deleted.
 
     Raises:
         OvertakenError: The transaction is not reserved any more.
@@ -83,9 +83,9 @@ def _done_in_state(
 
 
 def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
-    """Hide what waited and was promoted with a transaction that is undone; return the directories of its files.
+    """Hide the waiting files that an undone transaction promoted; return their directories.
 
-    What a store refuses to hide stays where Hive engines see it, until an epoch commits it.
+    A file that the store refuses to hide stays visible to Hive engines until a later epoch commits it.
     """
     directories: set[Location] = set()
     for batch in _due(resources, transaction):

@@ -1,6 +1,6 @@
-"""From ``reserve`` to ``apply``: finishes a commit, or undoes one that can never be finished.
+"""Runs ``reserve`` to ``apply``: finishes a commit, or undoes it if it can never be finished.
 
-The owner and recovery call it; the transaction's state decides the first step.
+The owner and recovery call it; the transaction's state selects the first step.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class WriteUndoneError(Exception):
 
 
 def forward(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, committed now or before; it comes in any state but ``open``.
+    """Return the commit, committed by this or an earlier call; it may come in any state but ``open``.
 
     Raises:
-        WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
-        CatalogExtError: The store or the index is in trouble; the same call may be made again.
+        WriteUndoneError: The commit can never be finished, or was undone; nothing of it is visible.
+        CatalogExtError: The store or the index failed; the call may be repeated.
     """
     if commit.state is State.RESERVED:
         commit = _promoted(resources, commit)
@@ -61,7 +61,7 @@ def forward(resources: Resources, commit: Commit) -> Commit:
 
 
 def forward_again(resources: Resources, commit: Commit) -> Commit:
-    """Return a commit that was reserved, as ``forward`` does, from what the index has of it by now.
+    """Reload a reserved commit from the index, and continue as ``forward`` does.
 
     Raises:
         WriteUndoneError, CatalogExtError: As ``forward``.
@@ -73,7 +73,7 @@ def forward_again(resources: Resources, commit: Commit) -> Commit:
 
 
 def resumed(commit: Commit, current: Transaction) -> Commit:
-    """Return the commit as it goes on from what the index has: its transaction, and all its files."""
+    """Return the commit with the transaction that the index has now, and with all its files to be read again."""
     return replace(commit, transaction=current, all_files=None, table=None)
 
 
@@ -121,10 +121,10 @@ def _reason(resources: Resources, transaction: Transaction, error: CatalogExtErr
 
 
 def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> Commit:
-    """Undo a reserved commit that can never be finished; one that another process has committed stays as it is.
+    """Undo a reserved commit that can never be finished; a commit that another process has committed stays committed.
 
     Raises:
-        WriteUndoneError: It was undone, here or elsewhere.
+        WriteUndoneError: The commit was undone, by this or another process.
     """
     moved = resources.start_undo(commit.transaction_id, (State.RESERVED,), error.message)
     current = resources.load_reserved(commit.transaction)
@@ -138,20 +138,21 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
 
 
 def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
-    """Undo what a database has forgotten that failed over, or was put back: its owner knows what was promoted.
+    """Undo a commit that the database lost in a failover or a restore: only the owner knows the promoted files.
 
-    The index learns of it first, so that no repair registers what a crash leaves of it.
+    The index records the undo first, so that no repair registers the files that a crash would leave.
 
     Raises:
-        WriteUndoneError: It was undone.
-        CatalogExtError: Something of it may be visible.
+        WriteUndoneError: The commit was undone.
+        CatalogExtError: Some of its files may be visible.
     """
     forgotten = forgotten_error(commit.transaction)
     if not commit.by_owner:
         # Its owner may have acknowledged it before.
         raise forgotten
-    # What was written is deleted wherever it is; what was moved goes back. LOAD DATA sends all its files with the call:
-    # its list survives an index that forgets.
+    # Written files are deleted wherever they are; moved files go back. LOAD DATA sends all its files with the call, so
+    # its
+    # list survives an index that lost it.
     files = commit.files if commit.plan.moves_user_files else ()
     if not undo_forgotten(resources, commit.transaction, forgotten.message, files, commit.promoted):
         return forward_again(resources, commit)

@@ -41,15 +41,15 @@ logger = logging.getLogger(__name__)
 
 
 def promote(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit with what the store says of its files, all of which have their final names.
+    """Promote all files of the commit to their final names, and return it with the store's data about each file.
 
-    Called again, it goes on: a file with its source gone and its target there is done.
+    A repeated call resumes: a file whose source is gone and whose target exists is done.
 
     Raises:
         OvertakenError: The transaction is not reserved any more.
         ConflictError: Another LOAD DATA is moving one of the files.
         TableNotFoundError: The table is gone. No file has a visible name.
-        CatalogExtError: The store or the index is in trouble; the same call may be made again.
+        CatalogExtError: The store or the index failed; the call may be repeated.
     """
     if commit.all_files is None:
         # Nothing is promoted into a table that is gone. A commit that holds its files was reserved a moment ago.
@@ -90,9 +90,9 @@ def _make_directories(resources: Resources, transaction: Transaction, locations:
 
 
 def emptied_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
-    """Return the directories that a relocating TRUNCATE gives to its partitions, which stay registered.
+    """Return the new directories of the partitions that a relocating TRUNCATE keeps registered.
 
-    A repair would drop a partition whose directory is not there.
+    They must exist: repair drops a partition whose directory is missing.
     """
     plan = transaction.plan
     keeps = isinstance(plan.asked, Overwrite) and plan.asked.keep_emptied
@@ -106,7 +106,7 @@ def emptied_directories(resources: Resources, transaction: Transaction, location
 
 
 def _own_files(resources: Resources, commit: Commit, locations: StagingLocations) -> Iterator[Located]:
-    """Yield the files that become visible with the commit itself: all but those that wait."""
+    """Yield the files that become visible with this commit: all but the waiting ones."""
     write = commit.plan.write
     waiting = frozenset(() if write is None else write.waiting)
     for file in resources.staged_files(commit):
@@ -135,12 +135,12 @@ def _promote_batch(
 
 
 def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
-    """Return files with final names as the store shows them, so that a repair finds them unchanged.
+    """Return the promoted files with size and time as the store shows them, so that repair finds them unchanged.
 
-    ``etags`` is what the store has said of each when its upload was completed.
+    ``etags``: the store's answers to the completed uploads, one per file.
 
     Raises:
-        StagedFileMissingError: Another process has deleted one since it was promoted.
+        StagedFileMissingError: Another process deleted a file since it was promoted.
     """
     # S3 would take a request for each file, while engines that list directories see files that the index lacks. A
     # repair compares these by size and ETag, which the answer to the upload had.
@@ -171,7 +171,7 @@ def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocati
 
 
 def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
-    """Yield what is left where LOAD DATA has moved files from: the copied objects, elsewhere their checksums."""
+    """Yield the leftovers at the sources of LOAD DATA: copied objects on S3, checksum files elsewhere."""
     copies = commit.plan.promotion is Promotion.UPLOAD
     for file in resources.staged_files(commit) if commit.plan.moves_user_files else ():
         assert file.source is not None, "LOAD DATA moves files from somewhere"
@@ -183,7 +183,7 @@ def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
 
 
 def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Removal]:
-    """Return what relocations have left of a table that is replaced in its place: no table will know it any more."""
+    """Return the files that relocations left of a table that is replaced in place: no table will know them any more."""
     if transaction.plan.definition is None:
         return []
     table = resources.target_table(transaction)
@@ -194,9 +194,9 @@ def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Re
 
 
 def _removes_staging(resources: Resources, commit: Commit) -> bool:
-    """Remove what an append or a creation leaves in its staging directory, and return whether it is gone.
+    """Remove the staging directory of an append or a creation, and return whether it is gone.
 
-    A write that replaces something has a clean-up of its own, which does it all.
+    A write that replaces files has a clean-up of its own, which removes it.
     """
     write = commit.plan.write
     if write is None or not isinstance(write.asked, Append | Create):
@@ -207,7 +207,7 @@ def _removes_staging(resources: Resources, commit: Commit) -> bool:
         locations = StagingLocations(commit.transaction_id, commit.plan)
         StoreCleanup(resources).remove_staging(commit.transaction, locations, frozenset())
     except CatalogExtError as error:
-        # The files have their names, and what is left is invisible: the clean-up after the commit tries again.
+        # The files have their final names, and the leftovers are invisible: the clean-up after the commit tries again.
         logger.info("What write %s has staged stays for now: %s", commit.transaction_id, error.message)
         return False
     return True

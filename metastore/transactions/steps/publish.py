@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 def publish(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, whose outcome has the number of messages that the metastore has not accepted.
+    """Publish the commit to the metastore; return it with the number of messages that the metastore has not accepted.
 
-    The write is committed, so that nothing that goes wrong here fails it: errors are logged.
+    The write is committed, so errors are logged and never fail it.
     """
     transaction = commit.transaction
     assert transaction.outcome is not None, "a committed transaction has an outcome"
@@ -45,7 +45,7 @@ def _complete_delete(resources: Resources, transaction: Transaction) -> None:
 
 
 def _deliver(resources: Resources, transaction: Transaction, enqueued: int) -> int:
-    """Publish what is due to the metastore; return how many messages it has not accepted."""
+    """Deliver the due messages to the metastore; return the number that it has not accepted."""
     try:
         fault_point("publish.before")
         with span("deliver"):

@@ -41,10 +41,10 @@ class ReplacedDirectories:
         self._plan = plan
 
     def unknown(self, asked: AskedWrite, names: set[str], old: Table | None) -> Unknown:
-        """Return the visible files that the index does not know as they are, by partition.
+        """Return the visible files that the index does not know unchanged, by partition.
 
-        ``names`` are the partitions that get files, and the static one; ``old`` is the table whose name a creation
-        takes.
+        ``names``: the partitions that get files, and the static partition.
+        ``old``: the table whose name a creation takes; None without one.
 
         Raises:
             TableLayoutError: A directory is a link into another table.
@@ -71,9 +71,11 @@ class ReplacedDirectories:
     def _unknown_in(
         self, table: Table | None, directories: Mapping[str, Location], living: Mapping[int, Location] | None
     ) -> Unknown:
-        """Return those of the visible files in some directories that are not known after they were listed.
+        """Return the visible files in some directories that are unknown to the index after the listing.
 
-        Known are those of the living partitions, given by their numbers and directories, or (None) of all.
+        ``living``: the directories of the partitions whose files are known, by partition number; None for all
+        partitions.
+
         """
         if self._plan.definition is None:
             root = Location.parse(self._plan.location)
@@ -120,6 +122,6 @@ def _has_values(name: str) -> Predicate:
 
 
 def covered_names(plan: WritePlan, table: Table, names: Collection[str]) -> set[str]:
-    """Return those of the partitions' names that the overwrite's condition is true for."""
+    """Return the partition names that match the overwrite's condition."""
     is_covered = covers(bound_predicate(plan, table), table)
     return set(names) if is_covered is None else {name for name in names if is_covered(name)}

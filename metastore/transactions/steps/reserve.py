@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def reserve(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, reserved, or with the version that committed its batch before.
+    """Reserve the commit, and return it; if its batch was committed before, with that version.
 
-    Called again, as after a lost answer, it returns what the first call has reserved.
+    A repeated call, as after a lost answer, returns the reservation of the first call.
 
     Raises:
         ConflictError: Another writer was first.

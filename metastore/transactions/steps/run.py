@@ -56,10 +56,10 @@ def load(
     *,
     is_retry: bool,
 ) -> Commit:
-    """Return the commit of a transaction, which may be reserved or committed already; an index that is away is awaited.
+    """Return the commit of a transaction in its current state, waiting while the index is away.
 
     Raises:
-        CommitStateUnknownError: The index stays away, or has forgotten a transaction that may have been committed.
+        CommitStateUnknownError: The index stays away, or lost a transaction that may have been committed.
         TransactionNotFoundError: There is no such transaction.
     """
 
@@ -144,9 +144,10 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
 
 
 def _with_all_files(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit with ``all_files``, where the call sends all of them and they are few.
+    """Return the commit with ``all_files`` if the call sends all of them and they are few.
 
-    Few files are recorded with the reservation. Many would keep others waiting there, and are recorded before it.
+    Few files are recorded together with the reservation. Many files would hold the table's lock too long, so they are
+    recorded before it.
     """
     if len(commit.files) > FILES_PER_DOCUMENT or commit.plan.is_command:
         return commit
@@ -157,10 +158,10 @@ def _with_all_files(resources: Resources, commit: Commit) -> Commit:
 
 
 def _checked(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, checked; it is checked again while the index or the store is away.
+    """Return the checked commit; repeat the check while the index or the store is away.
 
     Raises:
-        CatalogExtError: The check failed, or what it needs has stayed away.
+        CatalogExtError: The check failed, or the index or store stayed away.
     """
     failure: CatalogExtError | None = None
     for attempt in resources.pauses():
@@ -175,10 +176,10 @@ def _checked(resources: Resources, commit: Commit) -> Commit:
 
 
 def _check_same(commit: Commit) -> None:
-    """Return if a commit sends the files that its transaction was reserved with, or sends none.
+    """Check that a repeated commit sends the files that its transaction was reserved with, or none.
 
     Raises:
-        InvalidInputError: It sends others.
+        InvalidInputError: It sends other files.
     """
     write = commit.plan.write
     if commit.files and write is not None and write.digest not in ("", digest_of(commit.files, commit.recorded)):
@@ -236,12 +237,12 @@ def _until_answered(
 
 
 def _undone(resources: Resources, commit: Commit, error: BaseException) -> Commit:
-    """Undo what is not reserved and raise ``error``; return what another call has reserved meanwhile, as it is now.
+    """Undo an unreserved commit and raise ``error``; if another call reserved it meanwhile, return its current state.
 
-    A commit that was called again while the first call was still at work may find its files promoted.
+    A repeated commit call may find its files promoted by the first call, which is still running.
 
     Raises:
-        CommitStateUnknownError: It cannot be known whether it is reserved.
+        CommitStateUnknownError: The index cannot say whether the commit is reserved.
     """
     transaction = commit.transaction
     if isinstance(error, TransactionNotFoundError):
@@ -299,7 +300,7 @@ def attempts(timeout_s: float, pause: Callable[[float], object]) -> Iterator[int
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what went wrong, for people."""
+    """Return the error's text for users."""
     return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
 
 

@@ -23,14 +23,14 @@ def stage(
     *,
     with_reserve: bool = False,
 ) -> None:
-    """Record files that tasks of an open transaction have staged; with ``with_reserve`` only check them.
+    """Record the files that tasks of an open transaction staged; with ``with_reserve``, only check them.
 
-    ``recorded`` is how many were recorded before them; None where the writer has not counted.
+    ``recorded``: the number of files that were recorded before; None if the writer did not count.
 
     Raises:
         TransactionStateError: The transaction is not open any more.
-        InvalidInputError: A file does not fit it.
-        StagedFileMissingError: The index does not remember those that were recorded before.
+        InvalidInputError: A file does not fit the transaction.
+        StagedFileMissingError: The index lost files that were recorded before.
     """
     fault_point("stage.before")
     locations = StagingLocations(transaction.transaction_id, transaction.plan)

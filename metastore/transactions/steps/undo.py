@@ -36,13 +36,13 @@ def undo(
     unrecorded: Sequence[StagedFile] = (),
     promoted: Collection[str] = (),
 ) -> int:
-    """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
+    """Remove every file of a transaction in state ``aborting``, move it to ``aborted``, and return the number of files.
 
-    The index does not know the ``unrecorded`` files (not every store says which uploads are pending), nor the files
-    that may be visible in the ``promoted`` partitions.
+    ``unrecorded``: files that the index does not know, since some stores do not list pending uploads.
+    ``promoted``: partitions in which files of the transaction may be visible that the index does not know.
 
     Raises:
-        CatalogExtError: Something could not be removed; the same call may be made again.
+        CatalogExtError: Something could not be removed; the call may be repeated.
     """
     fault_point("undo.before")
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
@@ -67,7 +67,7 @@ def undo(
 
 
 def _end(resources: Resources, transaction: Transaction) -> None:
-    """Move a transaction whose files are removed to ``aborted``."""
+    """Move a transaction to ``aborted`` after its files were removed."""
     resources.index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
     fault_point("undo.after")
 
@@ -104,7 +104,9 @@ def _undo_moves(
     plan, reserved, cleanup = transaction.plan, transaction.reserved, StoreCleanup(resources)
     directories = made_directories(plan, locations)
     fault_point("undo.sources")
-    # At the names of a LOAD DATA that was never reserved lie files of one that an index put back has forgotten.
+    # A LOAD DATA that was never reserved moved no files. Files at its target names belong to a load that a restored
+    # index
+    # lost.
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
         # A copy of the index that does not know of the undoing would carry the command out.
@@ -123,11 +125,11 @@ def undo_forgotten(
     resources: Resources, transaction: Transaction, reason: str, files: Sequence[StagedFile],
     promoted: Collection[str] = (),
 ) -> bool:  # fmt: skip
-    """Undo a transaction that the index has forgotten, and record it; arguments as of ``undo``.
+    """Undo a transaction that the index lost, and record it there; the arguments are those of ``undo``.
 
     Returns:
-        False, with nothing removed, where another call of the same commit has reserved it again: its files are that
-        call's, too.
+        False, with nothing removed, if another call of the same commit reserved the transaction again and so owns the
+        files.
     """
     current = resources.index.transactions.remember_undone(transaction, reason)
     if current.state not in (State.ABORTING, State.ABORTED):
@@ -137,7 +139,7 @@ def undo_forgotten(
 
 
 def undo_quietly(resources: Resources, transaction: Transaction) -> None:
-    """Undo, where the caller has an error of its own to raise: what goes wrong is logged, and left to recovery."""
+    """Undo a transaction while the caller raises an error of its own; failures are logged and left to recovery."""
     try:
         undo(resources, transaction)
     except CatalogExtError as error:
@@ -154,8 +156,8 @@ def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Se
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
-        TransactionStateError: It is reserved or committed, and is not undone any more.
-        CatalogExtError: Some file could not be removed; ``recover`` does it.
+        TransactionStateError: It is reserved or committed, and can only be finished.
+        CatalogExtError: A file could not be removed; ``recover`` removes it.
     """
     aborting = _aborting(
         resources, transaction_id, (State.OPEN,), reason,
@@ -165,11 +167,11 @@ def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Se
 
 
 def abandon(resources: Resources, transaction: Transaction, reason: str) -> None:
-    """Undo a transaction that is not committed, whatever it is waiting for.
+    """Undo a transaction that is not committed, in any state.
 
     Raises:
         TransactionStateError: It is committed.
-        CatalogExtError: Something could not be removed; the same call may be made again.
+        CatalogExtError: Something could not be removed; the call may be repeated.
     """
     aborting = _aborting(
         resources, transaction.transaction_id, (State.OPEN, State.RESERVED), reason,
