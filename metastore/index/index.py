@@ -99,17 +99,18 @@ class Index:
 
     @classmethod
     def open(cls, url: str, *, migrate: bool | None = None) -> Index:
-        """Return the index at a URL.
+        """Open the index at a URL.
 
         Args:
             url: A SQLAlchemy URL, or the path of a SQLite file.
-            migrate: Whether to bring the database to this release's schema; None does so on SQLite only, whose file is
-                made if it is missing.
+            migrate: Whether to migrate the database to this release's schema; None does so on SQLite only, and creates
+                a
+                missing file.
 
         Raises:
-            InvalidConfigurationError: The URL is not one of a database that the index runs on.
+            InvalidConfigurationError: The URL is not one of a supported database.
             EnvironmentSetupError: The database's driver is not installed.
-            IndexNotAtHeadError: The database's schema is older or newer than this release wants.
+            IndexNotAtHeadError: The database's schema is older or newer than this release's.
         """
         database = open_database(url)
         try:
@@ -149,11 +150,11 @@ class Index:
         return public_url(self._database.url)
 
     def state(self) -> IndexState:
-        """Return what is open and pending, and how much the index holds, by one query; ``IndexNotAtHeadError``."""
+        """Return open and pending work, and the size of the index, by one query; may raise ``IndexNotAtHeadError``."""
         try:
             return state.load(self._database)
         except IndexDatabaseError:
-            # An older schema lacks what the query asks for: the database's own message would not say so.
+            # An older schema lacks tables or columns of the query: the database's own message would not say so.
             migration.require_head(self._database)
             raise
 
@@ -183,7 +184,7 @@ class Index:
         return migration.migrate(self._database, revision)
 
     def current_revision(self) -> str | None:
-        """Return the revision that the database is at; None for one that holds no index."""
+        """Return the revision of the database; None if it holds no index."""
         return migration.current_revision(self._database)
 
     def head_revision(self) -> str:

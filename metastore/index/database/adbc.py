@@ -1,6 +1,6 @@
-"""Reading PostgreSQL through its ADBC driver: binary COPY straight to Arrow, four times as fast as rows of the driver.
+"""Reads PostgreSQL through its ADBC driver: binary COPY straight to Arrow, four times as fast as the driver's rows.
 
-SQLite has such a driver, too, which another process has to use; ``docs/spec/index.md`` says why.
+SQLite's ADBC driver must run in another process; ``docs/spec/index.md`` says why.
 """
 
 from __future__ import annotations

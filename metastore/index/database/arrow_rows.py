@@ -61,18 +61,18 @@ def stream(
     connection.
 
     Args:
-        database: Where to ask.
+        database: The database to query.
         statement: A query whose first columns are those of the schema; more may follow, for the order.
-        schema: Of the rows.
+        schema: The schema of the rows.
         step: Applied to each batch.
         at_end: Called when every batch has been read; may raise.
-        spills: Whether SQLite may spill many rows: of a SELECT without an order and without CTEs, with the columns of
-            the schema alone.
-        enough: Says of those first rows, to which ``step`` was not applied, that the caller needs no more: then nothing
-            is spilled.
+        spills: Whether SQLite may spill many rows: only for a SELECT without an order and without CTEs, with exactly
+            the
+            columns of the schema.
+        enough: Returns, for the first rows before ``step``, whether the caller needs no more: then nothing is spilled.
 
     Raises:
-        IndexUnavailableError: Many streams are read that do not end.
+        IndexUnavailableError: Too many streams are open and none of them ends.
     """
     read = _in_turn(database, _read(database, statement, schema, enough if spills else None))
     batches = _batches(read, step, at_end)
@@ -129,7 +129,7 @@ def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enoug
 def _spilled(
     database: Database, connection: sa.Connection, result: sa.CursorResult[Any], schema: pa.Schema, kept: ExitStack
 ) -> Iterator[pa.RecordBatch] | None:
-    """Spill the rows of a query that has begun, and return what reads them; None where they cannot be spilled.
+    """Spill the rows of a running query, and return a reader of them; None if they cannot be spilled.
 
     ``kept`` deletes the file at its end.
     """
@@ -209,7 +209,7 @@ def spill(connection: sa.Connection, query: SentQuery, schema: pa.Schema, file: 
     try:
         for pragma in _PRAGMAS:
             driver.execute(f"PRAGMA spilled.{pragma}")
-        # Columns without a type keep each value as it is.
+        # Columns without a declared type keep each value as it is.
         driver.execute(f"CREATE TABLE spilled.result ({', '.join(f'c{i}' for i in range(len(schema)))})")
         driver.execute(f"INSERT INTO spilled.result SELECT {_typed_row(schema)} UNION ALL {text}", values)
     finally:
@@ -217,7 +217,7 @@ def spill(connection: sa.Connection, query: SentQuery, schema: pa.Schema, file: 
 
 
 def _typed_row(schema: pa.Schema) -> str:
-    """Return a row by which ADBC infers the types of columns: the others may have NULL alone."""
+    """Return a row from which ADBC infers the column types: in other rows a column may have only NULL."""
     return ", ".join("''" if pa.types.is_string(field.type) else "0" for field in schema)
 
 
@@ -247,7 +247,7 @@ def read_spilled(file: Path, batch_rows: int, index: str) -> Iterator[pa.RecordB
 @contextmanager
 def _opened(file: Path, batch_rows: int) -> Iterator[adbc_driver_manager.AdbcStatement]:
     """Give the query of a file's rows. ``adbc_driver_sqlite.dbapi`` would load pandas, which takes seconds."""
-    # Nothing changes the file any more, so that SQLite needs no locks on it.
+    # Nothing changes the file any more, so SQLite needs no locks on it.
     with (
         adbc_driver_sqlite.connect(f"{file.as_uri()}?mode=ro&immutable=1") as database,
         adbc_driver_manager.AdbcConnection(database) as connection,

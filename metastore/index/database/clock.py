@@ -95,9 +95,10 @@ def version_date(connection: sa.Connection, table_id: int, version: int) -> int:
 
 
 def correct_future_dates(database: Database, table_id: int) -> None:
-    """Date the table's versions of a time far from come, and all of one to come, as if they were committed now.
+    """Date a table's versions as committed now, if one of them lies far in the future; all future versions are changed.
 
-    Later ones have their time, too (``insert_version``), so that none would be forgotten, nor its claims, before it.
+    Later versions never get an earlier time (``insert_version``). Without the correction, no version and no claim would
+    expire before that future date.
     """
     with database.reading() as connection:
         far = sa.select(_V.version).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS + _FAR_MS).limit(1)

@@ -1,4 +1,4 @@
-"""The columns of the index's tables, and the metadata that the tables belong to.
+"""Column types of the index's tables, and the metadata object that holds the tables.
 
 Every text of the index is compared by its UTF-8 bytes: SQLite's ``BINARY``, PostgreSQL's ``COLLATE "C"``, and binary
 strings on MariaDB and MySQL, whose text collations pad with blanks and fold some characters together.

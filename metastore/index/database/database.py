@@ -43,18 +43,18 @@ class IndexGuard(Protocol):
         """The reason why the index changes nothing; None where it is current, as far as is known."""
 
     def require_current(self) -> None:
-        """Return unless the index is older than what it once wrote (``IndexRestoredError``)."""
+        """Check that the index is not older than an earlier state of it (``IndexRestoredError``)."""
 
     def advance(self) -> None:
-        """Raise the counter, here and on the store, before files are deleted that a backup may still name.
+        """Raise the counter, in the index and on the store, before files are deleted that a backup may still name.
 
         Raises:
-            IndexRestoredError: The index is older than what it once wrote.
+            IndexRestoredError: The index is older than an earlier state of it.
             StorageError: The store does not answer.
         """
 
     def note_version(self, table_id: int, version: int) -> None:
-        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        """Record the newest version of a table; an older version than recorded shows that the index was restored."""
 
     def forget(self) -> None:
         """Compare again before the next change: a connection to the database's server is a new one."""
@@ -71,7 +71,7 @@ _LOCKED = Backoff(retries=60, first_s=0.1, longest_s=0.1)
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """How many connections of a pool are in use, how many rest, and how many there may be."""
+    """The numbers of used and idle connections of a pool, and its limit."""
 
     in_use: int
     idle: int
@@ -79,10 +79,10 @@ class PoolState:
 
 
 class RetryAfter(Exception):
-    """Raised by the work of a transaction that other transactions have to precede; ``Database.write`` runs them.
+    """Raised inside a transaction that other transactions must precede; ``Database.write`` runs these and retries.
 
     Attributes:
-        others: Runs those, in transactions of their own.
+        others: Runs the other transactions.
     """
 
     def __init__(self, others: Callable[[Database], object]) -> None:
@@ -127,7 +127,7 @@ class Database:
 
     @property
     def pool(self) -> PoolState:
-        """The state of the pool; what streams Arrow batches has connections beside it."""
+        """The state of the pool; streams of Arrow batches use further connections."""
         pool = self.engine.pool
         # An index in memory has one connection for each thread, and no pool that could run short.
         if not isinstance(pool, sa.QueuePool):
@@ -161,7 +161,7 @@ class Database:
             self._opened_file = found
 
     def note_version(self, table_id: int, version: int) -> None:
-        """Note the newest version of a table: one that is older than a version noted before shows a lost commit."""
+        """Record the newest version of a table: an older version than recorded shows a lost commit."""
         if self.guard is not None:
             self.guard.note_version(table_id, version)
 
@@ -192,10 +192,10 @@ class Database:
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
-        """A context within which a result is read as a stream, after others where there are many.
+        """A context in which a result is read as a stream; waits for a slot if many streams are open.
 
         Raises:
-            IndexUnavailableError: So many are read, and none of them has come to its end in time.
+            IndexUnavailableError: No stream ended in time.
         """
         streams = self._streams
         if not streams.acquire(timeout=POOL_WAIT_S):
@@ -212,18 +212,18 @@ class Database:
             streams.release()
 
     def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
-        """Return what ``work`` returns, its changes committed.
+        """Run ``work`` in a transaction, commit it, and return its result.
 
-        It runs again when the database preferred another transaction, and after the transactions of a ``RetryAfter``.
+        It is repeated if the database chose another transaction, and after the transactions of a ``RetryAfter``.
 
         Args:
             work: Reads and changes in one transaction.
-            durable: Whether the changes are to outlive a power loss at once. Otherwise they do from the next durable
-                ones on, which cost the one wait for the disk (MySQL and MariaDB: they are always durable).
+            durable: Whether the changes must survive a power loss at once. Otherwise they do so from the next durable
+                transaction on, which waits for the disk once for all (MySQL and MariaDB: always durable).
 
         Raises:
-            ConflictError: It lost several times in a row.
-            IndexRestoredError: The index was put back to an earlier time.
+            ConflictError: The transaction lost several times in a row.
+            IndexRestoredError: The index was restored from an older copy.
         """
         self._note_replaced_file()
         if self.guard is not None:
@@ -247,7 +247,7 @@ class Database:
             raise as_ours(error, self.shown) from error
 
     def change(self, statement: sa.UpdateBase, *, durable: bool = True) -> int:
-        """Run one statement as a transaction of its own, as ``write`` does; return how many rows it has changed."""
+        """Run one statement as a transaction of its own, as ``write`` does; return the number of changed rows."""
         return self.write(lambda connection: connection.execute(statement).rowcount, durable=durable)
 
 

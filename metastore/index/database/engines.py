@@ -1,4 +1,4 @@
-"""Engines of the index database: how each of the three databases wants to be connected to."""
+"""SQLAlchemy engines of the index database, with the connection settings of each of the three databases."""
 
 from __future__ import annotations
 
@@ -64,10 +64,11 @@ def make_engine(url: URL) -> sa.Engine:
 
 
 def _ping_idle_connections(engine: sa.Engine) -> None:
-    """Have connections that have rested, or whose server has said something unasked, be pinged before they are used.
+    """Ping a pooled connection before use if it was idle for long, or if its server sent something unasked.
 
-    SQLAlchemy's own ``pool_pre_ping`` asks every time: a commit, which takes twenty short transactions, would send
-    twenty statements more. A server that ends a connection says so, and that is there without being asked for.
+    SQLAlchemy's ``pool_pre_ping`` pings every time: a commit of twenty short transactions would send twenty more
+    statements.
+    A server that closes a connection sends a message, which is there without a ping.
     """
 
     def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
@@ -84,7 +85,7 @@ def _ping_idle_connections(engine: sa.Engine) -> None:
         except dialect.loaded_dbapi.Error as error:
             if not dialect.is_disconnect(error, driver, None):
                 raise
-            # The others of the pool are gone, too, as after a restart of the server.
+            # The pool's other connections are gone too, as after a restart of the server.
             raise sa.exc.InvalidatePoolError from error
 
     sa.event.listen(engine, "checkin", on_checkin)
@@ -142,7 +143,7 @@ def _make_private(file: Path, *_: object) -> None:
 
     The files of the write-ahead log get the mode of the index's file, from SQLite itself.
     """
-    # Where no file can be made, SQLite fails as well, and its error is translated with what can be done.
+    # If the file cannot be created, SQLite fails too, and its error is translated with the remedy.
     with suppress(OSError):
         make_private_file(file)
 
@@ -153,9 +154,9 @@ def _note_file(file: Path, _: object, record: ConnectionPoolEntry) -> None:
 
 
 def _require_same_file(file: Path, _: object, record: ConnectionPoolEntry, __: object) -> None:
-    """Have the pool open another connection where the file was replaced, as by a restored backup.
+    """Make the pool open a new connection if the database file was replaced, as by a restored backup.
 
-    The old connection still has the deleted file: what it commits would be in no index that any process opens later.
+    The old connection still has the deleted file open: its commits would be in no index that any process opens later.
 
     Raises:
         DisconnectionError: Another file is at the path now.
@@ -166,7 +167,7 @@ def _require_same_file(file: Path, _: object, record: ConnectionPoolEntry, __: o
 
 
 def file_identity(file: str | Path) -> tuple[int, int] | None:
-    """Return the device and the number of a file; None where there is none."""
+    """Return the device and inode number of a file; None if it does not exist."""
     try:
         status = os.stat(file)
     except FileNotFoundError:
@@ -187,7 +188,7 @@ def _begin_sqlite(wait_s: float, connection: sa.Connection) -> None:
     if not execution.get("catalog_ext_write", False):
         driver.execute("BEGIN")
         return
-    # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
+    # NORMAL does not sync the write-ahead log. The next durable transaction syncs it, also for the ones before it.
     level = "FULL" if execution.get("catalog_ext_durable", True) else "NORMAL"
     driver.execute(f"PRAGMA synchronous = {level}")
     _take_write_lock(driver, wait_s)
@@ -196,10 +197,10 @@ def _begin_sqlite(wait_s: float, connection: sa.Connection) -> None:
 def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as SQLAlchemy has it
     """Begin a transaction that writes.
 
-    It takes the lock at once: one that reads first could find that its snapshot is too old to write on.
+    It takes the write lock at once: a transaction that reads first could find its snapshot too old to write.
 
     Raises:
-        sqlite3.OperationalError: Others had the lock for all of the time.
+        sqlite3.OperationalError: Other processes held the lock for the whole wait.
     """
     deadline = time.monotonic() + wait_s
     driver.execute("PRAGMA busy_timeout = 0")
@@ -222,15 +223,15 @@ def is_locked(error: Exception) -> bool:
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
-# Without a strict mode the server cuts off what is too long and goes on: JSON of the index would be damaged, and names
-# would meet. Tables of an engine without transactions keep half a commit, and lock no rows.
+# Without a strict mode the server truncates long values silently: JSON of the index would be damaged, and different
+# names would become equal. Tables of a non-transactional engine would keep half a commit, and lock no rows.
 _MYSQL_SETTINGS = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION default_storage_engine = InnoDB"
 )
 
 
 def _set_up_mysql_sessions(engine: sa.Engine) -> None:
-    """Give each new session on MariaDB or MySQL the settings that the index relies on, whatever the server's are.
+    """Give each new session on MariaDB or MySQL the settings that the index relies on, instead of the server's.
 
     SQLAlchemy asks the first connection how names are quoted in its ``sql_mode``, so the settings come before that.
     """

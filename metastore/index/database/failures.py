@@ -22,7 +22,7 @@ _RETRY_STATES = frozenset({"40001", "40P01"})
 _RETRY_CODES = frozenset({1020, 1213, 3101})
 _LOCKED_CODES = frozenset({1205})
 _LOCKED_STATES = frozenset({"55P03"})
-# No room: disk_full. MySQL: disk full, table full, and what an engine says of ENOSPC.
+# The disk is full. PostgreSQL: disk_full. MySQL: disk full, table full, and the engine's messages for ENOSPC.
 _FULL = (
     frozenset({"53100"}),
     frozenset({1021, 1114}),
@@ -60,7 +60,7 @@ _REFUSED_WORDS = ("number of parameters must be between",)
 
 def is_lost_race(error: BaseException) -> bool:
     """Return whether the database rolled the transaction back for another one, so that it may simply run again."""
-    # A conflict of ours has the same SQLSTATE, and is for the caller to repeat.
+    # ConflictError has the same SQLSTATE, and the caller repeats it.
     if not isinstance(error, (sa.exc.SQLAlchemyError, sqlite3.Error)):
         return False
     origin = _origin(error)
@@ -78,11 +78,11 @@ def is_duplicate(error: BaseException) -> bool:
 
 
 def is_refused_for_good(error: CatalogExtError) -> bool:
-    """Return whether the database will refuse ever after what it was asked: not its schema, nor its absence, is why."""
+    """Return whether the database will refuse the request for ever; a wrong schema or an absent one do not count."""
     if type(error) is not IndexDatabaseError:
         return False
     text = str(_origin(error.__cause__ or error))
-    # The tables that are looked for may be those of another release, which is being migrated to.
+    # The missing tables may be those of another release, to which the index is being migrated.
     return not any(words in text for words in _SCHEMA_WORDS)
 
 
@@ -113,7 +113,7 @@ def translated(database: str) -> Iterator[None]:
 def as_ours(error: Exception, database: str) -> CatalogExtError:
     """Return the error of our tree that stands for the database's."""
     ours = _as_ours(error, database)
-    # A row that is there already, or that another transaction has changed, is what callers look for.
+    # Callers expect duplicate rows and rows that another transaction changed: these are no failures.
     return ours if isinstance(ours, ConflictError) or is_duplicate(error) else failed(Subject.INDEX, ours)
 
 
@@ -122,7 +122,7 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
     text = _first_line(origin)
     parameters = {"index": database}
     if is_lost_race(error):
-        # A statement may have committed others before.
+        # The statement may have committed earlier transactions.
         message = (
             f"Another transaction on the index {database} was first ({text}). This one was rolled back; try again."
         )

@@ -51,7 +51,7 @@ def known_revisions() -> tuple[str, ...]:
 
 
 def current_revision(database: Database) -> str | None:
-    """Return the revision the database is at; None for one that holds no index."""
+    """Return the revision of the database; None if it holds no index."""
     with database.reading() as connection:
         return _revision(connection)
 
@@ -85,9 +85,9 @@ def _revision(connection: sa.Connection) -> str | None:
 
 
 def migrate(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
-    """Return the revision that the database was at, and the one that it is at now.
+    """Migrate the database, and return its revisions before and after.
 
-    Where it was interrupted, it is run again: PostgreSQL and SQLite have done nothing, MySQL and MariaDB go on.
+    After an interruption, run it again: PostgreSQL and SQLite have changed nothing, MySQL and MariaDB resume.
 
     Args:
         database: The database.
@@ -133,7 +133,7 @@ def _run(connection: sa.Connection, before: str | None, target: str | None, orde
 
 
 def _check_downgrade(connection: sa.Connection, config: Config, revisions: tuple[str, ...]) -> None:
-    """Ask each revision that goes down whether it can, before any does: MariaDB cannot take the first ones back."""
+    """Ask each revision of a downgrade whether it can be reverted, before any is: MariaDB cannot roll back DDL."""
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory.from_config(config)
@@ -171,7 +171,7 @@ def require_head(database: Database) -> None:
 
 
 def _lock(connection: sa.Connection, database: Database) -> None:
-    # SQLite's transaction is the lock. The others let two processes create the same tables at once.
+    # SQLite's transaction is the lock. The other databases would let two processes create the same tables at once.
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     elif connection.dialect.name in ("mysql", "mariadb"):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class IndexPart:
-    """Reads or changes one kind of rows in the database of an open index; its errors are those of ``Index``."""
+    """Base class of readers and writers of one kind of rows of an open index; they raise the errors of ``Index``."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

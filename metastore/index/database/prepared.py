@@ -1,7 +1,7 @@
-"""Statements of SQLAlchemy Core that are compiled once and then sent by the driver, as they stand; and many rows.
+"""Statements of SQLAlchemy Core that are compiled once and then sent directly by the driver; and bulk inserts.
 
-What SQLAlchemy does for each execution (its cache's key, contexts, result objects) takes many times what SQLite takes
-for a short statement. A write sends two dozen of them, most while it holds a lock: those come through here.
+SQLAlchemy's work for each execution (cache key, contexts, result objects) takes many times SQLite's time for a short
+statement. A write sends two dozen short statements, most while it holds a lock: those come through this module.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Prepared:
         return next(iter(self.scalars(connection, parameters)), None)
 
     def asked(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Callable[[], list[Row]]:
-        """Send a query; what is returned gives its rows, after the block of ``together`` that this is in, if in one."""
+        """Send a query; return a function that returns its rows, to be called after the block of ``together``."""
         compiled = self._for(connection.dialect)
         text, values = compiled.bound(parameters)
         cursor = _sent(connection, text, values)
@@ -69,7 +69,7 @@ class Prepared:
         _sent(connection, *self._for(connection.dialect).bound(parameters))
 
     def changed(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> int:
-        """Send a statement that changes rows, and return how many it has found; never in a block of ``together``."""
+        """Send a statement that changes rows; return the number of matched rows. Not for a block of ``together``."""
         return int(_sent(connection, *self._for(connection.dialect).bound(parameters)).rowcount)
 
     def _for(self, dialect: sa.Dialect) -> _Compiled:
@@ -125,13 +125,14 @@ class _Compiled:
 
 @contextmanager
 def together(connection: sa.Connection) -> Iterator[None]:
-    """Wait for the answers to what is sent in the block only at its end, where the database's protocol can do that.
+    """Within the block, send statements without waiting for each answer, if the database's protocol can do that.
 
-    PostgreSQL's can: a holder of a lock then waits for the server once. The statements are done in their order, and
-    none after one that was refused. Only what this module sends may be sent in the block.
+    PostgreSQL's pipeline can: the holder of a lock then waits for the server once. The statements run in order, and
+    none runs
+    after one that was refused. Only this module's statements may be sent in the block.
 
     Raises:
-        DBAPIError: One of the statements was refused, or the database is gone.
+        DBAPIError: A statement was refused, or the database is gone.
     """
     driver: Any = connection.connection.dbapi_connection
     module: Any = connection.dialect.dbapi
@@ -180,16 +181,16 @@ _MANY = 1000
 
 
 def is_few(rows: Sequence[object]) -> bool:
-    """Return whether so many rows go by a statement, which may be sent together with others."""
+    """Return whether the rows are inserted by a statement, which can be sent together with others."""
     return len(rows) < _COPY_FROM
 
 
 def insert_rows(
     connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Insert the rows, whose values stand in the order of the columns.
+    """Insert the rows, whose values are in the order of the columns.
 
-    Values go to the driver as they are: numbers, text and None need no conversion on any of the databases.
+    Values go to the driver unchanged: numbers, text and None need no conversion on any of the databases.
 
     Raises:
         SQLAlchemyError: The database refused a row, or is gone.
@@ -224,9 +225,9 @@ def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], ro
 def _without_empty(
     columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> tuple[Sequence[str], Sequence[tuple[Any, ...]]]:
-    """Leave out the columns that are NULL in every row, which no column has another default than.
+    """Leave out the columns that are NULL in every row; none of them has another default.
 
-    They take SQLite a fifth of the time of a row: those of a partition for eight keys, and its location.
+    They take SQLite a fifth of the time of a row: a partition's eight key columns, and its location.
     """
     values = list(zip(*rows, strict=True))
     kept = [i for i, column in enumerate(values) if column.count(None) < len(column)]

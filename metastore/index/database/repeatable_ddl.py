@@ -1,7 +1,8 @@
-"""Migrations that can be run again where each of their statements is committed by itself.
+"""Migrations that can be repeated on databases that commit each statement by itself.
 
-MySQL and MariaDB commit at every DDL statement, so that a migration that was interrupted (a kill, a lost connection,
-the power) leaves a revision half done and not recorded. Here each statement is left out whose work is there already.
+MySQL and MariaDB commit at every DDL statement, so an interrupted migration (a kill, a lost connection, a power
+failure)
+leaves a revision half done and not recorded. A repeated migration skips each statement that is done already.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class RepeatableImpl(MySQLImpl):
-    """Alembic's DDL of MySQL and MariaDB, of which only what is not there yet (or still there) is carried out.
+    """Alembic's DDL of MySQL and MariaDB, which skips objects that exist already (or are gone already).
 
-    It names no dialect of its own, so that other users of Alembic in the process do not get it.
+    It registers no dialect name, so other users of Alembic in the process do not get it.
     """
 
     def create_table(self, table: sa.Table, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
@@ -54,7 +55,7 @@ class RepeatableImpl(MySQLImpl):
             super().drop_column(table_name, column, **kw)
 
     def _columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns; none where there is no such table."""
+        """Return the column names of a table; an empty set if it does not exist."""
         inspector = self._inspector()
         return {column["name"] for column in inspector.get_columns(table)} if inspector.has_table(table) else set()
 
@@ -64,7 +65,7 @@ class RepeatableImpl(MySQLImpl):
         return inspector.has_table(table) and index.name in {one["name"] for one in inspector.get_indexes(table)}
 
     def _inspector(self) -> sa.Inspector:
-        # An inspector remembers what it has seen: a new one each time.
+        # An inspector caches its answers, so use a new one each time.
         assert self.connection is not None, "migrations are carried out, and not printed"
         return sa.inspect(self.connection)
 

@@ -95,15 +95,15 @@ class TableRow:
     """A table with the counters that only its row has.
 
     Attributes:
-        table: At its newest version.
+        table: The table at its newest version.
         now_ms: The database's time when the row was read, in milliseconds since the epoch, UTC.
-        oldest_version: The oldest version that can still be read.
+        oldest_version: The oldest readable version.
         claims_from: The version up to which claims are forgotten.
-        next_partition: The number in the table that the next new partition gets.
-        next_file: The number that the next new file gets.
-        counted_rows: The rows of the partitions whose rows are known.
-        uncounted_partitions: The number of the others.
-        has_long_keys: Whether the key columns cannot order some of the partitions.
+        next_partition: The number of the next new partition, within the table.
+        next_file: The number of the next new file.
+        counted_rows: The rows of the partitions with a known row count.
+        uncounted_partitions: The number of partitions without a known row count.
+        has_long_keys: Whether the key columns are too short to order some of the partitions.
     """
 
     table: Table
@@ -227,7 +227,7 @@ class KeyRows:
         self.has_long_keys = False
 
     def of(self, name: str) -> tuple[str | None, ...]:
-        """Return the encoded keys of a partition that is to be registered.
+        """Return the encoded keys of a partition to be registered.
 
         Raises:
             InvalidPartitionNameError: Its keys are not the table's partition columns in their order.

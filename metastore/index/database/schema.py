@@ -1,6 +1,6 @@
-"""The tables of the index, as SQLAlchemy sees them; ``docs/spec/index.md`` says what they mean.
+"""The tables of the index for SQLAlchemy; ``docs/spec/index.md`` describes their meaning.
 
-The migrations make them and do not import this module; a test compares the two on each database.
+The migrations create the tables and do not import this module; a test compares the two on each database.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ partitions = sa.Table(
         # A B-tree takes no value above 2,700 bytes.
         postgresql_using="spgist",
     ),
-    # Asked of tables alone that have such partitions.
+    # Only tables that have partitions with their own descriptors use this index.
     sa.Index(
         "ix_partitions_described", "table_id", "descriptor_id",
         sqlite_where=sa.text("descriptor_id IS NOT NULL"), postgresql_where=sa.text("descriptor_id IS NOT NULL"),

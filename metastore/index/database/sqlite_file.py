@@ -47,7 +47,7 @@ def existing(path: Path, *, timeout_s: float = 1.0) -> Iterator[sqlite3.Connecti
     Raises:
         sqlite3.Error: It cannot be opened, or it is no database.
     """
-    # Not "ro": such a connection would leave the files of the write-ahead log behind.
+    # Not "ro": a read-only connection would leave the files of the write-ahead log behind.
     with contextlib.closing(
         sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", timeout=timeout_s, uri=True)
     ) as connection:
@@ -86,7 +86,7 @@ def contents(path: Path) -> Contents:
 
 def may_exist(path: Path) -> bool:
     """Return whether something is at a path, or may be, because its folder cannot be looked into."""
-    # `Path.exists` says no of what may not be looked at, from Python 3.14 on.
+    # From Python 3.14 on, `Path.exists` returns False for a path that may not be read.
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Texts as every database keeps them: which ones cannot be kept, and the hash by which long names are found."""
+"""Text limits of the three databases, and the hash by which long names are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs of index databases: what a user may write, and what may be shown."""
+"""URLs of index databases: parsing the user's text, and a form that is safe to show."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _DRIVERS = {
 
 
 def parse_url(text: str) -> URL:
-    """Return the URL that the text means: a SQLAlchemy URL, or the path of a SQLite file.
+    """Return the URL for a user's text: a SQLAlchemy URL, or the path of a SQLite file.
 
     Raises:
-        InvalidConfigurationError: It is no such URL, or names a database or driver that the index does not run on.
+        InvalidConfigurationError: It is not such a URL, or names an unsupported database or driver.
         EnvironmentSetupError: The database's driver is not installed.
     """
     if "://" not in text:
@@ -106,7 +106,7 @@ def public_url(url: URL) -> str:
 
 
 def shown_index(text: str) -> str:
-    """Return what a user has given as the index for people; a text that is no URL but looks like one is not shown."""
+    """Return the user's index setting in a form that is safe to show; a text that only looks like a URL is hidden."""
     if "://" not in text:
         return text
     try:

@@ -1,8 +1,8 @@
-"""Joins conditions by AND and OR within the limits of databases on expressions.
+"""Joins conditions by AND and OR within the databases' limits on expressions.
 
-SQLite takes an expression 1,000 levels deep, and a chain of 1,000 ORs is one; its parser holds 100 open parentheses
-and operators; the others run out of stack later. A chain is written in groups. What is larger than a database should be
-asked becomes a condition that holds for more rows, which the caller evaluates again.
+SQLite takes expressions up to 1,000 levels deep, and a chain of 1,000 ORs is that deep; its parser holds 100 open
+parentheses and operators; other databases run out of stack later. So a chain is written in groups. A condition that is
+too large for a database is replaced by one that holds for more rows, and the caller evaluates the original again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _IN_GROUP = 40
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A clause, and whether it holds for exactly the rows of the predicate or for some more.
+    """A clause, and whether it selects exactly the rows of the predicate or a superset.
 
     Attributes:
-        ids: Selects ``partition_id`` of a few partitions, among which alone the clause is to be asked.
-        terms: How many comparisons it has.
-        nesting: How many groups are in each other.
+        ids: Selects the ``partition_id`` of a few partitions, to which the clause is then limited.
+        terms: The number of comparisons.
+        nesting: The depth of nested groups.
     """
 
     clause: _Clause
@@ -60,7 +60,7 @@ EVERYTHING = Condition(sa.true(), exact=False)
 
 
 class group(FunctionElement[bool]):
-    """A clause in parentheses, which SQLAlchemy does not join with those around it."""
+    """A clause in parentheses, which SQLAlchemy does not flatten into the clauses around it."""
 
     type = sa.Boolean()
     inherit_cache = True
@@ -72,7 +72,7 @@ def _write_group(element: group, compiler: SQLCompiler, **options: Any) -> str: 
 
 
 def every(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
-    """Return the conjunction; those that are too many or too deep are left out."""
+    """Return the conjunction; conditions beyond the limits on number or depth are left out."""
     kept: list[Condition] = []
     terms = 0
     for condition in conditions:
@@ -95,9 +95,9 @@ def some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
 
 
 def in_groups(join: Callable[..., _Clause], nothing: _Clause, clauses: Iterable[_Clause]) -> _Clause:
-    """Return clauses joined by ``sa.and_`` or ``sa.or_``, many of them in groups of groups.
+    """Return clauses joined by ``sa.and_`` or ``sa.or_``; many clauses are joined in nested groups.
 
-    ``join`` is the function, and ``nothing`` what no clauses are: true or false.
+    ``join`` is the function, and ``nothing`` is the result for no clauses: true or false.
     """
     joined = list(clauses)
     while len(joined) > _IN_GROUP:

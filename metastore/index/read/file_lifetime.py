@@ -1,4 +1,4 @@
-"""The files that living partitions of any table need, and those that relocating overwrites have replaced."""
+"""The files that living partitions of any table need, and those that relocating overwrites replaced."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NeededFiles(IndexPart):
     """The files that living partitions have."""
 
     def users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
-        """As ``users_within``, by a query of its own."""
+        """Call ``users_within`` with a connection of its own."""
         with self._database.reading() as connection:
             return users_within(connection, uris, besides)
 
@@ -62,13 +62,15 @@ class NeededFiles(IndexPart):
 def users_within(
     connection: sa.Connection, uris: Collection[str], besides: Collection[int] = (), *, besides_table: int | None = None
 ) -> dict[str, FileUser]:
-    """Return those of the files that the current version of some table names, with a partition that has each.
+    """Return the files that the current version of some table has, each with one of its partitions.
 
     A partition has the files of its directory: its own location, or the table's location and its name. All tables of
-    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder,
-    also by a symbolic link or a mount.
+    the
+    index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder, also
+    by a
+    symbolic link or a mount.
 
-    Partitions with the numbers ``besides``, and those of the table ``besides_table``, do not count.
+    The partitions with the numbers ``besides``, and those of the table ``besides_table``, are ignored.
     """
     found: dict[str, FileUser] = {}
     if not uris:
@@ -179,15 +181,19 @@ class EndedFiles(IndexPart):
     """Files that relocating overwrites have replaced."""
 
     def pages(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
-        """Yield, in pages, the files that relocating overwrites up to ``before_version`` have replaced.
+        """Yield, in pages, the files that relocating overwrites up to ``before_version`` replaced.
 
-        The last fact about a path counts: a file that SET LOCATION, ADD PARTITION or a repair has named again belongs
-        to the partition that got it, and what becomes of it later (DROP PARTITION, an expiry, a repair) decides whether
-        it stays. Files that an overwrite in place has replaced are not among them: its clean-up has deleted them, and
-        a file at such a path was brought back on purpose.
+        The latest entry for a path decides. A file that SET LOCATION, ADD PARTITION or a repair registered again
+        belongs to that
+        partition, and later changes of the partition (DROP PARTITION, an expiry, a repair) decide whether the file
+        stays. Files that
+        an in-place overwrite replaced are left out: its clean-up deleted them, and a file at such a path was brought
+        back on
+        purpose.
 
-        ``before_version`` is the oldest version that is kept. With ``named_again`` replaced files that a kept version
-        names are yielded too, marked so.
+        ``before_version`` is the oldest version that is kept. With ``named_again``, replaced files that a kept version
+        has are
+        yielded too, with a mark.
         """
         versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:
@@ -286,7 +292,7 @@ class _Ended:
             {row["name"] for row in page} | {d.removeprefix(root) for d in directories if d.startswith(root)}
         )
         ids = {partition_id for directory in directories for partition_id in located.get(directory, ())}
-        # Without the paths each page would read every file of its partitions, of which one may have 100,000.
+        # Without the paths, each page would read every file of its partitions, and one partition may have 100,000.
         paths = sorted({row["path"] for row in page})
         p = partitions.c
         ends: dict[str, int] = {}
@@ -313,7 +319,7 @@ class _Ended:
         for row in connection.execute(of_partitions).mappings():
             found, stay = stays.setdefault(row["partition_id"], []), self._stay(dict(row))
             if found and (found[-1].directory, found[-1].end) == (stay.directory, stay.begin):
-                # A partition whose rows begin anew, as by an append, keeps its files where they are.
+                # A partition whose row is replaced, as by an append, keeps its files in place.
                 found[-1] = found[-1]._replace(end=stay.end)
             else:
                 found.append(stay)

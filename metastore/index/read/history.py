@@ -126,14 +126,14 @@ class History(IndexPart):
         return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """Return the newest version that, like all before it, was committed by a time; 0 when there is none.
+        """Return the newest version that was committed, with all versions before it, by a time; 0 if there is none.
 
-        The time is in milliseconds since the epoch, UTC. Dates that lie far in the future are corrected first.
+        The time is in milliseconds since the epoch, UTC. Dates far in the future are corrected first.
         """
         correct_future_dates(self._database, table_id)
         v, later = table_versions.c, table_versions.alias().c
-        # Below the first that is younger: one that a wrong clock has dated in the past must not take those before it
-        # along.
+        # Below the first younger version: a version that a wrong clock dated in the past must not include those before
+        # it.
         younger = sa.select(sa.func.min(later.version)).where(later.table_id == table_id, later.committed_at_ms > at_ms)
         first = sa.func.coalesce(younger.scalar_subquery(), ALIVE)
         statement = sa.select(sa.func.max(v.version)).where(v.table_id == table_id, v.version < first)
@@ -141,7 +141,7 @@ class History(IndexPart):
             return connection.execute(statement).scalar() or 0
 
     def version_times(self, table_id: int, versions: Collection[int]) -> dict[int, int]:
-        """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
+        """Return the commit times of versions (milliseconds since the epoch, UTC); forgotten versions are left out."""
         v = table_versions.c
         times: dict[int, int] = {}
         with self._database.reading() as connection:
@@ -167,7 +167,7 @@ CHANGES_SCHEMA = pa.schema([
 
 
 class Removals(StrEnum):
-    """Says what becomes of versions that removed files, whose rows a reader of the changes has seen."""
+    """How a reader of changes treats versions that removed files whose rows it has already read."""
 
     IGNORE = "ignore"
     """The files that they added are answered, as those of others."""
@@ -264,7 +264,7 @@ def changes_statement(table_id: int, after: int, upto: int, first_file: int | No
     p, f = partitions.c, files.c
     in_range = [p.begin_version > after, p.begin_version <= upto]
     if first_file is not None:
-        # Numbers are given out in order: the primary key passes over what a partition had before.
+        # Numbers are assigned in order, so the primary key skips the files that a partition had before.
         in_range.append(f.file_id >= first_file)
     return (
         sa.select(
@@ -278,7 +278,7 @@ def changes_statement(table_id: int, after: int, upto: int, first_file: int | No
 
 
 class _Positions:
-    """Replaces the number of each file by its position among those of its version; leaves out versions passed over."""
+    """Replaces the number of each file by its position within its version; drops the versions to be skipped."""
 
     def __init__(self, skipped: Collection[int]) -> None:
         self._skipped = pa.array(sorted(skipped), _COUNT)

@@ -1,8 +1,9 @@
-"""What the queries of a table's readers share: the mark, the rows at a version, and the check of what came back.
+"""Shared by all queries of a table's readers: the mark row, the version filter, and the check of the result.
 
-Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was
-dropped after the statement had loaded it, and an answer without its rows must not pass for an empty table. It also says
-which version is the oldest that is still whole.
+Each query also selects one *mark*: a row from ``tables``, with the partition id -1. If it is missing, the table was
+dropped after the statement loaded it, and an answer without rows must not pass for an empty table. The mark also has
+the
+oldest version that is still complete.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool],
 
 
 def _above_floor(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clause that leaves out what a deferred DELETE or overwrite of everything has ended."""
+    """Return the clause that excludes rows that a deferred DELETE or overwrite of the whole table has ended."""
     return (rows.c.begin_version >= table.begins_at,) if table.begins_at else ()
 
 
@@ -66,7 +67,7 @@ def condition_of(dialect: str, table: Table, predicate: Predicate | None) -> Con
 
 
 def source_of(condition: Condition) -> sa.FromClause:
-    """Return ``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
+    """Return ``partitions``, joined after the few ids if there are any: MariaDB joins in the written order."""
     if condition.ids is None:
         return partitions
     return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
@@ -83,9 +84,10 @@ def text(value: str) -> sa.ColumnElement[Any]:
 
 
 def marked(table: Table, schema: pa.Schema, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Return the query of the mark, for rows of a schema whose fifth column is a number.
+    """Return the query of the mark row, for a schema whose fifth column is a number.
 
-    ``Check`` reads the oldest version in the fifth column. ``columns`` replace others by name, or follow them.
+    ``Check`` reads the oldest version in the fifth column. ``columns`` replace columns by name, or are added at the
+    end.
     """
     mark: dict[str, sa.ColumnElement[Any]] = {
         field.name: sa.null() if field.nullable else text("") if pa.types.is_string(field.type) else ZERO
@@ -97,7 +99,7 @@ def marked(table: Table, schema: pa.Schema, **columns: sa.ColumnElement[Any]) ->
 
 
 def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
-    """Return the error that says that a version is not whole any more."""
+    """Return the error for a version that is not complete any more."""
     return VersionExpiredError(
         f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
         f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
@@ -117,7 +119,7 @@ class Check:
         self.has_long_keys = False
 
     def step(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch without the mark and what does not match."""
+        """Return the batch without the mark row and without rows that do not match the predicate."""
         if not self._found:
             marks = pc.equal(batch.column(0), MARK)
             if pc.any(marks).as_py():

@@ -1,7 +1,7 @@
-"""Aggregations over the metadata tables ``partitions`` and ``files``, as far as the database can do them.
+"""Aggregations over the metadata tables ``partitions`` and ``files``, as far as the database can compute them.
 
-A group is given by the name of one of its partitions. There may be several groups of the same values, down to one a
-partition, where the index cannot distinguish them: the caller merges these.
+A group is identified by the name of one of its partitions. Several groups may have equal values, down to one group per
+partition, if the index cannot distinguish the values: the caller merges them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ AGGREGATED = {"partitions": frozenset({"files", "bytes", "rows"}), "files": froz
 
 
 def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
-    """Return what groups look like: ``partition``, and ``value_0`` and so on, in the order of the aggregates."""
+    """Return the schema of groups: ``partition``, then ``value_0`` and so on, in the order of the aggregates."""
     values = (pa.field(f"value_{i}", pa.int64()) for i in range(len(aggregates)))
     return pa.schema([pa.field("partition", pa.string(), nullable=False), *values])
 
@@ -88,12 +88,13 @@ class MetadataGroups(IndexPart):
     ) -> pa.RecordBatchReader:
         """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
 
-        A group may come in several rows, whose counts and sums are to be added up, and of whose least and greatest the
-        least and greatest are the group's. Without keys there is a row also of no partitions.
+        A group may come in several rows: the caller adds up their counts and sums, and takes the least and greatest of
+        their
+        least and greatest values. Without keys there is one row also for no partitions.
 
-        The table is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
-        (None for all). ``keys`` are the partition columns whose values the groups have; None is for each partition by
-        itself.
+        ``name`` is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
+        (None: no
+        limit). ``keys`` are the partition columns to group by; None makes each partition a group.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -203,12 +204,12 @@ def _read_schema(values: int) -> pa.Schema:
 
 
 class _Sums:
-    """The columns of SQL that answer aggregates, and how the answers come of them.
+    """The SQL columns for some aggregates, and the conversion of their results.
 
     Attributes:
-        of_files: Whether the rows of ``files`` have to be read: partitions have sums of some of their columns.
-        columns: Of the query, one or two an aggregate.
-        where: What the rows must be.
+        of_files: Whether rows of ``files`` must be read: partitions have sums of some of their columns.
+        columns: The columns of the query, one or two per aggregate.
+        where: The filter on the rows.
         needs_files: Whether a group without files has no rows.
         is_of_sums: Whether sums over partitions answer everything (``of_sums``).
     """
@@ -243,7 +244,7 @@ class _Sums:
         return [_FUNCTIONS[aggregate.function](column)]
 
     def of_sums(self, sums: sa.Subquery) -> list[_Column]:
-        """Return the columns where a row is what some partitions come to (``sums_by``)."""
+        """Return the columns for rows that are sums over partitions (``sums_by``)."""
         s = sums.c
         columns: list[_Column] = []
         for aggregate in self._aggregates:
@@ -263,7 +264,7 @@ class _Sums:
         return aggregate.function is Function.SUM and (self._of_partitions or self.of_files)
 
     def batches(self, batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the groups of what the query gave; what a sum has above 64 bits comes in rows of its own."""
+        """Yield the groups from the query's result; the part of a sum above 64 bits becomes a row of its own."""
         columns, at = [batch.column("partition")], 5
         for i, aggregate in enumerate(self._aggregates):
             if not self._is_split(aggregate):

@@ -86,7 +86,7 @@ class NumberPredicate:
 
 
 def _number(value: object) -> _Column:
-    # Not as parameters, of which databases take so many only.
+    # Not as parameters: databases limit their number.
     return sa.null() if value is None else sa.literal_column(str(value), sa.BigInteger)
 
 
@@ -112,7 +112,7 @@ _ROWS = 4096
 
 
 def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
-    """Return the fields of those names, in the schema's order; all of them for None."""
+    """Return the fields with these names, in the schema's order; all fields if ``columns`` is None."""
     return schema if columns is None else pa.schema([field for field in schema if field.name in columns])
 
 
@@ -130,7 +130,7 @@ def _rows(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch
 
 
 def directories(batch: pa.RecordBatch, root: str) -> pa.Array:
-    """Return the absolute locations of the partitions whose names and own locations a batch has.
+    """Return the absolute locations of the partitions of a batch.
 
     The batch has the columns ``partition`` and ``location``; ``root`` is the table's location.
     """
@@ -160,8 +160,9 @@ WAITING = "waiting"
 class MetadataRows(IndexPart):
     """The rows of the metadata tables ``partitions`` and ``files``, at a table's version and in bounded memory.
 
-    A bound ``predicate`` over the partition columns limits the partitions, ``numbers`` the rows, and ``columns`` are
-    the names of those that are wanted; None is all, for each.
+    A bound ``predicate`` over the partition columns limits the partitions, ``numbers`` limits the rows, and ``columns``
+    are
+    the names of the wanted columns; None means no limit, for each.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -195,7 +196,7 @@ class MetadataRows(IndexPart):
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Yield the partitions by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
+        """Yield the partitions by their values, then those with only waiting files (``PARTITION_STATES_SCHEMA``).
 
         Without the columns ``partition`` and ``location`` the rows have no order.
         """

@@ -73,14 +73,14 @@ class HistoryEvent:
     """A commit, or a repair.
 
     Attributes:
-        at_ms: When it ended, milliseconds since the epoch, UTC.
+        at_ms: Its end, in milliseconds since the epoch, UTC.
         kind: ``commit`` or ``repair``.
-        operation: As the history has it; of a repair its mode.
-        who: The user as far as he is known, and the process.
-        version: What it made; None for a repair that changed nothing.
-        summary: Of a commit its summary, of a repair ``added``, ``dropped``, ``changed``, ``skipped`` and ``where``.
-        duration_ms: How long it took, where that is known.
-        error: Why it stopped, or None.
+        operation: The operation as in the history; the mode of a repair.
+        who: The user, if known, and the process.
+        version: The version that it made; None for a repair that changed nothing.
+        summary: The summary of a commit; ``added``, ``dropped``, ``changed``, ``skipped`` and ``where`` of a repair.
+        duration_ms: The duration, if known.
+        error: The reason why it stopped, or None.
     """
 
     at_ms: int
@@ -123,7 +123,7 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class SmallFiles:
-    """A partition whose files are small on average."""
+    """A partition with a small average file size."""
 
     partition: str
     files: int
@@ -196,7 +196,7 @@ class Overviews(IndexPart):
     def recent_events(
         self, table: Table, *, before: GrowthPosition | None, limit: int
     ) -> tuple[list[HistoryEvent], GrowthPosition | None]:
-        """Return commits and repairs, newest first, and the position of the next ones.
+        """Return commits and repairs, newest first, and the position of the next page.
 
         The commit of a repair is part of the repair's event.
 
@@ -256,7 +256,7 @@ class Overviews(IndexPart):
         ]
 
     def small_file_partitions(self, table: Table, below: int, limit: int) -> list[SmallFiles]:
-        """Return the partitions whose files have on average less than ``below`` bytes, most files first."""
+        """Return the partitions whose average file size is less than ``below`` bytes, most files first."""
         p = partitions.c
         statement = (
             sa.select(p.name, p.n_files, p.n_bytes)
@@ -268,7 +268,7 @@ class Overviews(IndexPart):
             return [SmallFiles(*row) for row in connection.execute(statement)]
 
     def compared_since(self, table: Table) -> int:
-        """Return how many partitions were compared with the store one by one since the whole table was compared."""
+        """Return the number of partitions that were compared with the store singly since the last full comparison."""
         v = verifications.c
         statement = sa.select(sa.func.count()).where(v.table_id == table.table_id, v.name_hash != "")
         with self._database.reading() as connection:
@@ -281,9 +281,9 @@ class Overviews(IndexPart):
             return connection.execute(sa.select(f.version).where(f.table_id == table.table_id)).scalar()
 
     def count_deliveries(self, table: Table | None) -> tuple[int, int]:
-        """Return the number of pending outbox messages, and how many of them have failed.
+        """Return the number of pending outbox messages, and the number of failed ones among them.
 
-        The messages of a table are those of its name, as ``Outbox.pending`` lists them.
+        The messages of a table are selected by its name, as ``Outbox.pending`` does.
         """
         statement = sa.select(sa.func.count(), sa.func.count(outbox.c.last_error))
         if table is not None:
@@ -297,7 +297,7 @@ class Overviews(IndexPart):
 def _newest(
     ran: deque[tuple[HistoryEvent, int]], made: deque[HistoryEvent], place: GrowthPosition, limit: int
 ) -> tuple[list[HistoryEvent], GrowthPosition | None]:
-    """Merge repairs (with their numbers) and commits, newest first, and return the position of the next ones."""
+    """Merge repairs (with their numbers) and commits, newest first, and return the position of the next page."""
     events: list[HistoryEvent] = []
     # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.
     while len(events) < limit and (ran or made):

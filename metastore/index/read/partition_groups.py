@@ -42,13 +42,15 @@ SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
 
 
 def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> sa.Subquery | None:
-    """Return the query of the sums of the partitions that satisfy a predicate, by the values of some keys.
+    """Return the query of sums over the partitions that satisfy a predicate, grouped by some keys.
 
-    Its columns are ``name``, that of one of the group's partitions, ``n_partitions``, ``n_files``, ``n_bytes``,
-    ``n_rows`` (of those partitions whose rows are known), and ``n_uncounted``, how many the others are. Without
-    keys it has one row, also of no partitions.
+    Its columns are ``name`` (of one partition of the group), ``n_partitions``, ``n_files``, ``n_bytes``, ``n_rows`` (of
+    the
+    partitions with a known row count), and ``n_uncounted`` (the number of partitions without one). Without keys it has
+    one
+    row, also for no partitions.
 
-    The index must distinguish the values of ``keys``. The answer is None where the index has no such sums.
+    The index must distinguish the values of ``keys``. The answer is None if the index has no such sums.
     """
     all_keys, asked = table.definition.keys, columns_of(predicate or TRUE)
     by_first = bool(keys or asked)
@@ -92,11 +94,13 @@ _UNKNOWN = -1
 
 
 class WantedGroups(StrEnum):
-    """What is asked of each group.
+    """The requested content of each group.
 
-    ``EACH``: every partition alone, whatever the keys; ``VALUES``: nothing; ``ROWS``: the sums; ``PRESENCE``: ``rows``
-    is 0 where it has none, and more than 0 where it has some; ``LEAST`` and ``GREATEST``: as ``PRESENCE``, and only the
-    group with the least or greatest value of the one key that is not NULL, of those that have rows or may have some.
+    ``EACH``: every partition is a group, whatever the keys; ``VALUES``: no content; ``ROWS``: the sums; ``PRESENCE``:
+    ``rows``
+    is 0 if the group has none, and more than 0 if it has some; ``LEAST`` and ``GREATEST``: as ``PRESENCE``, and only
+    the group
+    with the least or greatest non-NULL value of the single key, among the groups that have rows or may have some.
     """
 
     EACH = "each"
@@ -118,8 +122,9 @@ class PartitionGroups(IndexPart):
     ) -> pa.RecordBatchReader:
         """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
 
-        There may be several groups of the same values, down to one a partition, where the index cannot distinguish
-        them; ``LEAST`` and ``GREATEST`` then give every group, as ``PRESENCE``.
+        Several groups may have equal values, down to one group per partition, if the index cannot distinguish the
+        values;
+        ``LEAST`` and ``GREATEST`` then return every group, as ``PRESENCE``.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -180,7 +185,7 @@ def _column(rows: sa.FromClause, key: Key) -> _Column:
 
 
 def _rows_of(rows: sa.FromClause) -> _Column:
-    """Return how many rows a partition has; NULL where unknown."""
+    """Return the column with a partition's number of rows; NULL if unknown."""
     return sa.case((rows.c.n_files == 0, 0), else_=rows.c.n_rows)
 
 
@@ -199,7 +204,7 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     rows = {
         WantedGroups.ROWS: sa.case((known, total(of_each)), else_=sa.null()),
         WantedGroups.VALUES: sa.null(),
-        # One partition with rows is enough, also where the rows of others are unknown.
+        # One partition with rows is enough, also if the row counts of others are unknown.
         WantedGroups.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
     # Without keys there is one group, also of no partitions.
@@ -276,7 +281,7 @@ def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
             of_value = (_column(filled, key) == values.c.value, *at_version(filled, table))
             return sa.select(sa.literal(answer)).where(*of_value, state).limit(1).scalar_subquery()
 
-        # One partition with rows is enough, also where the rows of others are unknown.
+        # One partition with rows is enough, also if the row counts of others are unknown.
         known, unknown = found(rows > 0, 1), found(rows.is_(None), _UNKNOWN)
         presence = sa.func.nullif(sa.func.coalesce(known, unknown, 0), _UNKNOWN)
     name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())

@@ -80,7 +80,7 @@ class DateForm:
         return self.before + self.text(date)
 
     def length(self, unit: Unit) -> int:
-        """Return how many characters of an encoded value name the unit."""
+        """Return the number of characters of an encoded value that name the unit."""
         return len(self.encoded("0000-00-00"[: unit.length]))
 
     def decoded(self, encoded: str) -> str:
@@ -93,7 +93,7 @@ ISO, DIGITS, NUMBER = DateForm("", "-"), DateForm("", ""), DateForm("p08", "")
 """A DATE or a text like ``2025-01-31``, a text like ``20250131``, and a whole number like that."""
 
 _MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
-# Eight digits may be anything: those of our time are taken for dates.
+# Eight digits may mean anything: values from 1900 on are taken for dates.
 _DIGITS = f"(?:(?:19|20|21)[0-9]{{2}}|{FOR_EVER}){_MONTH}{_DAY}"
 _PATTERNS = {
     ISO: re.compile(f"(?!0000)[0-9]{{4}}-{_MONTH}-{_DAY}"),
@@ -107,7 +107,7 @@ _OF_TYPES = {
 
 
 def form_of(type_name: str, least: str | None, greatest: str | None) -> DateForm | None:
-    """Return how a key has its dates, by its least and its greatest value; None where these are none."""
+    """Return the date form of a key, judged by its least and greatest value; None if these are no dates."""
     if least is None or greatest is None:
         return None
     return next(
@@ -117,13 +117,13 @@ def form_of(type_name: str, least: str | None, greatest: str | None) -> DateForm
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the greatest value of a key, without NULL; both None without values.
+    """The least and greatest value of a key, without NULL; both None if there are no values.
 
     Attributes:
-        least: As ISO 8601 has it where both are days, otherwise encoded; so are the others.
-        greatest: The greatest.
-        form: How the key has its days; None where it has others.
-        before_for_ever: Of days the greatest before the year 9999, where there is one.
+        least: In ISO 8601 if both values are days, otherwise encoded; this holds for all values here.
+        greatest: The greatest value.
+        form: The date form of the key; None if its values are not days.
+        before_for_ever: The greatest day before the year 9999, if there is one.
     """
 
     least: str | None
@@ -133,25 +133,25 @@ class Bounds:
 
     @property
     def are_days(self) -> bool:
-        """Whether both are days: of a DATE, or of a text or a whole number that is written like one."""
+        """Whether both values are days: a DATE, or a text or whole number that is written like one."""
         return self.form is not None
 
     @property
     def newest(self) -> str | None:
-        """Of days the greatest that is one, and does not stand for what has no end, if there is one."""
+        """The greatest day that does not stand for "no end"; the greatest value if there is none."""
         return self.before_for_ever or self.greatest
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The part of a key that a map shows.
+    """The section of a key that a map shows.
 
     Attributes:
         key: One of the first eight partition columns.
-        unit: What its dates are cut to; None where values are taken as they are.
-        first: The least encoded value, or beginning of a date (as ISO 8601 has it).
-        beyond: The least that is not shown any more; None: all from ``first`` on.
-        form: How the key has its dates.
+        unit: The unit to which dates are truncated; None if values are shown unchanged.
+        first: The least shown value, encoded, or the beginning of a date (ISO 8601).
+        beyond: The least value that is not shown any more; None shows everything from ``first`` on.
+        form: The date form of the key.
     """
 
     key: Key
@@ -163,12 +163,12 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What lies at one place of the map.
+    """The partitions at one place of the map, summed up.
 
     Attributes:
-        rows: Of the partitions whose rows are counted.
-        uncounted: How many of the partitions have files whose rows are not.
-        changed_at_ms: When one of them last changed, milliseconds since the epoch, UTC; None where unknown.
+        rows: The rows of the partitions with a known row count.
+        uncounted: The number of partitions with files and no known row count.
+        changed_at_ms: The latest change of one of them, milliseconds since the epoch, UTC; None if unknown.
     """
 
     partitions: int
@@ -213,7 +213,7 @@ class PartitionCounts(IndexPart):
     def key_values(
         self, table: Table, predicate: Predicate | None, key: Key, *, after: str | None, limit: int
     ) -> list[str]:
-        """Return the next encoded values of a key after ``after`` (None: the first ones), in their order."""
+        """Return the next encoded values of a key after ``after`` (None: from the first), in order."""
         column = _column(key)
         chosen = _among(sa.select(column), table, _exact(self._database.dialect, table, predicate))
         # An explicit lower bound in both cases, so that the database scans the index of the key.
@@ -237,7 +237,7 @@ class PartitionCounts(IndexPart):
             return [tuple(row) for row in connection.execute(chosen.distinct().order_by(*columns).limit(limit))]
 
     def days_of(self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int) -> list[str]:
-        """Return the days of a key whose values are days, in ISO 8601 and their order, at most ``limit``."""
+        """Return at most ``limit`` days of a key whose values are days, in ISO 8601, in order."""
         if predicate in (None, TRUE) and _has_sums(table, key):
             s = partition_sums.c
             statement = _sums_of(table).with_only_columns(s.k1).where(s.k1 > "").group_by(s.k1)

@@ -78,7 +78,7 @@ class Partitions(IndexPart):
         columns: Collection[str],
         only: sa.ColumnElement[bool] | None = None,
     ) -> pa.RecordBatchReader:
-        """Return what ``all`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
+        """Return the rows of ``all`` in any order, with only some columns of ``PARTITION_SCHEMA``."""
         condition = condition_of(self._database.dialect, table, predicate)
         p = partitions.c
         # The check looks for names in the second column.
@@ -99,7 +99,7 @@ class Partitions(IndexPart):
         return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, spills=True)
 
     def existing(self, table: Table, names: Sequence[str]) -> set[str]:
-        """Return those of the names that are partitions of the table at its version."""
+        """Return the names that are partitions of the table at its version."""
         found: set[str] = set()
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):
@@ -123,7 +123,7 @@ class Partitions(IndexPart):
         return found
 
     def named(self, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield those of the named partitions that are there at the table's version (``PARTITION_SCHEMA``).
+        """Yield the named partitions that exist at the table's version (``PARTITION_SCHEMA``).
 
         Raises:
             TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``all``.
@@ -175,14 +175,14 @@ class Partitions(IndexPart):
         return found
 
     def relocation_ids(self, table_id: int, base: str) -> set[str]:
-        """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""
+        """Return the names of the directories in ``base`` that living or ended partitions of the table have."""
         p, prefix = partitions.c, f"{base}/"
         located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
         with self._database.reading(streams=True) as connection:
             return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
 
     def locations(self, table: Table, names: Collection[str]) -> dict[str, str]:
-        """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
+        """Return the locations of the named partitions that are not at ``<table location>/<name>``."""
         found: dict[str, str] = {}
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):
@@ -208,7 +208,8 @@ def partitions_statement(
         .where(*at_version(partitions, table), condition.clause, sa.true() if only is None else only)
     )  # fmt: skip
     long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
-    # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
+    # The mark comes first, because only its keys are NULL. Ordering the union itself, not a query of it, lets SQLite
+    # read
     # its halves in the order of the index, in constant memory.
     mark = marked(table, PARTITION_SCHEMA, files=long_keys, **dict.fromkeys(names, sa.null()))
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
@@ -258,7 +259,8 @@ def located_statement(table: Table) -> sa.Select[Any]:
 
 
 def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBatchReader:
-    # Truncated keys, and those after the eighth, leave the order to us; this is the one list that is held in memory.
+    # The database cannot order by truncated keys and by keys after the eighth. This is the one list that is held in
+    # memory.
     rows = reader.read_all()
     names = rows.column("partition").to_pylist()
     keys = table.definition.keys

@@ -1,4 +1,4 @@
-"""The files of a table at a version: what planning, repairs and the metadata table ``files`` read."""
+"""The files of a table at a version, for planning, repairs and the metadata table ``files``."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class PlannedFiles(IndexPart):
         Args:
             table: The table.
             predicate: A bound predicate, None for all.
-            ids: The numbers of the partitions among which alone to look; None for all.
-            rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
-            bounds: Data columns; what the index knows of each in each file follows the other columns (``with_bounds``).
-            descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
-            unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
+            ids: The numbers of the partitions to search; None for all.
+            rows: The number of rows that the caller wants: files beyond these are left out; None for all.
+            bounds: Data columns whose indexed bounds in each file follow the other columns (``with_bounds``).
+            descriptor: The descriptor number that the partitions must have, 0 for the table's own; None for any.
+            unmeasured: Only files with an unknown row count, or whose columns were never measured.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -107,9 +107,9 @@ class PlannedFiles(IndexPart):
         detailed: bool = True,
         only: sa.ColumnElement[bool] | None = None,
     ) -> pa.RecordBatchReader:
-        """Return what ``plan`` does; with ``detailed``, also what planning does not need (``DETAILED_SCHEMA``).
+        """Return the rows of ``plan``; with ``detailed``, also columns that planning skips (``DETAILED_SCHEMA``).
 
-        Of the files those alone for which ``only`` holds, a clause on their columns.
+        ``only`` is a clause on the files' columns that limits them.
         """
         statement, exact = plan_statement(self._database.dialect, table, predicate, detailed=detailed, only=only)
         check, schema = Check(table, None if exact else predicate), DETAILED_SCHEMA if detailed else PLAN_SCHEMA
@@ -118,7 +118,7 @@ class PlannedFiles(IndexPart):
     def known(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
     ) -> pa.RecordBatchReader:
-        """Return what ``plan_files`` does, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
+        """Return the rows of ``plan_files`` with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
         statement, exact = plan_statement(self._database.dialect, table, predicate, ids=ids, with_etags=True)
         check = Check(table, None if exact else predicate)
         return arrow_rows.stream(self._database, statement, KNOWN_SCHEMA, check.step, check.finish, spills=True)
@@ -172,7 +172,7 @@ def plan_statement(
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:
-    """Return that a partition is among those of these numbers, as one value where parameters are limited."""
+    """Return the condition that a partition has one of these numbers, with one parameter if their number is limited."""
     number = partitions.c.partition_id
     if dialect == "postgresql":
         return number == sa.any_(sa.bindparam(None, list(ids), type_=postgresql.ARRAY(sa.BigInteger)))
@@ -192,14 +192,14 @@ def with_bounds(columns: Sequence[str]) -> pa.Schema:
 
 
 def _known_of(dialect: str, table: Table, column: str) -> sa.ColumnElement[Any]:
-    """Return what a file's statistics have of a column, as text; nothing where they may be another column's."""
+    """Return a column's entry in a file's statistics, as text; NULL if it may describe another column of that name."""
     member = _member(dialect, file_statistics.c.statistics, column)
     after = next((c.statistics_after for c in table.definition.columns if c.name == column), None)
     return member if after is None else raw(sa.case((files.c.begin_version > after, member), else_=sa.null()))
 
 
 def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.ColumnElement[Any]:
-    """Return what statistics have of a column, as text."""
+    """Return a column's entry in statistics, as text."""
     if dialect == "postgresql":
         return sa.cast(sa.cast(statistics, postgresql.JSON)[column], sa.Text)
     if set(column) & set('"\\'):
@@ -209,7 +209,7 @@ def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.
 
 
 def enough_files(plan: pa.RecordBatchReader, rows: int) -> pa.RecordBatchReader:
-    """Return the first files of a plan that hold so many rows; those whose rows are unknown count for none."""
+    """Return the first files of a plan that together have ``rows`` rows; files with an unknown row count add none."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         wanted = rows

@@ -19,9 +19,9 @@ _FIRST = 1000
 
 
 class PlannerStatistics:
-    """Has the statistics renewed whenever this process has written as many rows as there were at the last time.
+    """Renews the database's planner statistics after this process has written as many rows as there were before.
 
-    The work is then proportional to what was written: a load of a million rows in batches analyzes about ten times.
+    The work is then proportional to the written rows: a load of a million rows in batches runs ANALYZE about ten times.
     """
 
     def __init__(self, database: Database) -> None:

@@ -257,7 +257,7 @@ def _is_decisive(encoded: str) -> bool:
 
 
 def _certain_prefix(encoded: str) -> str:
-    """Return what a stored key is sure to keep of the text that starts with it."""
+    """Return the prefix of a text that a stored key, which may be truncated, certainly keeps."""
     return encoded.encode("utf-8")[: DECISIVE_KEY_BYTES - 1].decode("utf-8", "ignore")
 
 

@@ -50,12 +50,12 @@ def scheme_with_names(location: str) -> str | None:
 
 
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
-    """As `Spellings.of`, asked once."""
+    """Call `Spellings.of` for a single question."""
     return Spellings(connection).of(directories)
 
 
 def by_name(directories: Collection[str], others: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
-    """Return each name of some directories, with those of the directories that it names.
+    """Return the directories that each name stands for.
 
     The directories are canonical URIs, and ``others`` their other names, as `Spellings.of` returns them.
     """
@@ -77,7 +77,7 @@ class Spellings:
         self._known: dict[str, _KnownPlaces] = {}
 
     def of(self, directories: Collection[str]) -> dict[str, set[str]]:
-        """Return the names of some directories, given by canonical URIs, besides the given ones."""
+        """Return the other names of some directories, given by canonical URIs."""
         found: dict[str, set[str]] = {}
         for scheme in _SCHEMES:
             asked = [directory for directory in directories if directory.startswith(scheme)]
@@ -112,7 +112,7 @@ def _places(connection: sa.Connection, scheme: str) -> Iterator[tuple[int, str]]
 
 
 def _around(key: str) -> Iterator[tuple[str, str]]:
-    """Yield a key and those of the directories around it, each with the way from there to the directory."""
+    """Yield a key and those of its ancestor directories, each with the path from there to the directory."""
     above, below = key, ""
     while above:
         yield above, below

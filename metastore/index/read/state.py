@@ -1,4 +1,4 @@
-"""How an index as a whole is: what is open and pending in it, and how much it holds."""
+"""The state of an index as a whole: open and pending work, and its size."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What is open and pending in an index, and how much it holds.
+    """The open and pending work of an index, and its size.
 
     Attributes:
-        pending: Messages that the metastore has not taken.
-        failing: Those of them whose delivery was tried in vain.
-        oldest_pending_s: How long the oldest of them waits, in seconds; 0 where there is none.
+        pending: Messages that the metastore has not accepted.
+        failing: Pending messages with a failed delivery.
+        oldest_pending_s: The age of the oldest pending message in seconds; 0 without one.
         transactions: Transactions that have not ended, by state.
-        abandoned: Those of them whose owner has given no sign of life for the time of its lease.
-        oldest_transaction_s: How long ago the oldest of them began, in seconds; 0 where there is none.
+        abandoned: Open transactions whose owner sent no heartbeat for the time of its lease.
+        oldest_transaction_s: The age of the oldest open transaction in seconds; 0 without one.
         tables: Tables, without views.
-        partitions: Their partitions.
-        files: Their files.
-        bytes: Bytes of these.
-        followed_s: How long ago the metastore was last followed, in seconds; None where it never was.
+        partitions: The partitions of all tables.
+        files: The files of all tables.
+        bytes: The bytes of all files.
+        followed_s: Seconds since the metastore was last followed; None if it never was.
     """
 
     pending: int

@@ -1,4 +1,4 @@
-"""All tables with what the index knows of each, filtered, sorted and a page at a time."""
+"""A paged list of all tables with key figures of each, filtered and sorted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TableOrder(StrEnum):
 
 
 class Pending(StrEnum):
-    """Which tables are listed, by what the metastore has not taken of them."""
+    """Filters the listed tables by pending messages for the metastore."""
 
     ALL = "all"
     SOME = "pending"
@@ -42,16 +42,17 @@ class Pending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """A table, and what the index knows of it.
+    """A table, and its key figures in the index.
 
     Attributes:
         table: The table or view.
-        committed_at_ms: When its newest version was committed, milliseconds since the epoch, UTC; None for no version.
-        verified_at_ms: When all of it was last compared with the store; None for never.
-        pending: Messages that the metastore has not taken.
-        failed: How many of them were tried in vain.
-        set_aside: How many of them were refused so often that they wait for an operator.
-        pending_since_ms: When the oldest was enqueued.
+        committed_at_ms: The commit time of its newest version, milliseconds since the epoch, UTC; None without a
+            version.
+        verified_at_ms: The time of the last full comparison with the store; None for never.
+        pending: Messages that the metastore has not accepted.
+        failed: Pending messages with a failed delivery.
+        set_aside: Pending messages that were refused so often that they wait for an operator.
+        pending_since_ms: The time when the oldest pending message was enqueued.
     """
 
     table: Table
@@ -65,12 +66,12 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class TableListing:
-    """A page of the list, and what all tables that the filter leaves come to.
+    """A page of the list, and the sums over all tables that pass the filter.
 
     Attributes:
-        tables: How many there are, views included.
-        pending: Messages that the metastore has not taken of them; without a filter all of them, also of what is gone.
-        failed: How many of these were tried in vain.
+        tables: The number of tables, including views.
+        pending: Their pending messages for the metastore; without a filter all of them, also of dropped tables.
+        failed: Pending messages with a failed delivery.
     """
 
     page: tuple[TableSummary, ...]

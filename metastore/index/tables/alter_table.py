@@ -105,7 +105,7 @@ class Retyping:
             )
 
     def _encode(self, keys: Sequence[Key]) -> bool:
-        """Encode the keys of every living partition anew; return whether one of them is long."""
+        """Encode the keys of every living partition again; return whether one is too long for the key columns."""
         p = partitions.c
         columns = [f"k{i}" for i in range(1, KEY_COLUMNS + 1)]
         statement = (
@@ -183,23 +183,24 @@ class Alterations(IndexPart):
         check: Callable[[Table], None] | None = None, removed: Sequence[str] = (),
         settings: Callable[[TableDefinition], Mapping[str, str]] | None = None, deliver: bool,
     ) -> Table:  # fmt: skip
-        """Return the table with a changed definition. Its version stays, and so does what earlier loads of it read.
+        """Change a table's definition and return the table. Its version stays, so earlier loads of it stay readable.
 
-        Alterations of one table follow one another: ``change`` gets the definition that the one before has left. Where
-        the location changes, the partitions stay where they are.
+        Alterations of one table are serialized: ``change`` gets the definition that the previous alteration left. If
+        the
+        location changes, the partitions stay where they are.
 
         Args:
             identifier: The table.
-            change: Returns the new definition, of the same identifier; may be called again when the database was busy.
-            check: Raises where the table must not be changed so. It gets the table under its lock.
-            removed: The properties that ``change`` takes out, for the metastore.
-            settings: Gives the settings of its SerDe that change with the new definition, for the metastore.
+            change: Returns the new definition, of the same identifier; it may be called again if the database was busy.
+            check: Raises if the table must not be changed like this. It gets the table under its lock.
+            removed: The properties that ``change`` removes, for the metastore.
+            settings: Returns the SerDe settings that change with the new definition, for the metastore.
             deliver: Whether to enqueue a message for the metastore.
 
         Raises:
-            TableNotFoundError: There is none of this name.
+            TableNotFoundError: There is no table of this name.
             ConflictError: See ``_prepare``.
-            PartitionDescriptorError: Partitions that are not read as the table could not be shown with its new columns.
+            PartitionDescriptorError: A partition with a descriptor of its own could not be read with the new columns.
         """
 
         def work(connection: sa.Connection) -> Table:
@@ -225,13 +226,14 @@ class Alterations(IndexPart):
         return self._database.write(work)
 
     def rename(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
-        """Return the table under its new name, which may be in another namespace.
+        """Rename the table, perhaps into another namespace, and return it.
 
-        What is not delivered was done in the metastore: what is pending there about partitions goes to the new name.
+        Without ``deliver`` the metastore has renamed it already: pending messages about partitions then go to the new
+        name.
 
         Raises:
-            TableNotFoundError: There is none of this name.
-            NamespaceNotFoundError: The new name's namespace is not there.
+            TableNotFoundError: There is no table of this name.
+            NamespaceNotFoundError: The new name's namespace does not exist.
             TableAlreadyExistsError: The new name is taken.
         """
 
@@ -251,11 +253,11 @@ class Alterations(IndexPart):
         return self._database.write(work)
 
     def change_key_types(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
-        """Return the table, at a new version, with other types of partition columns.
+        """Change types of partition columns, and return the table at its new version.
 
-        Older versions cannot be read any more.
+        Older versions become unreadable.
 
-        ``types`` are canonical, by the columns' names in the table's spelling.
+        ``types`` are canonical types by column name, in the table's spelling.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -266,10 +268,11 @@ class Alterations(IndexPart):
 
 
 def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinition:
-    """Return the definition in which no column has statistics of another one that had its name before.
+    """Return the definition with a mark on each column whose name belonged to another column before.
 
-    Statistics go by names. Those of the files that are there are not rewritten, which may be millions: from which
-    version on they are the column's, its definition says.
+    Statistics are stored by column name, and those of existing files, perhaps millions, are not rewritten. The mark is
+    the
+    version after which a file's statistics of that name describe this column.
     """
     known = {column.name.lower(): column for column in table.definition.columns}
     columns, foreign = [], set()
@@ -287,10 +290,10 @@ def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinitio
 
 
 def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefinition) -> tuple[JsonObject, ...]:
-    """Return the descriptors of living partitions, which stay as they are while the table's columns change.
+    """Return the descriptors of living partitions, which stay unchanged while the table's columns change.
 
     Raises:
-        PartitionDescriptorError: A partition that one of them describes could not be shown with the new columns.
+        PartitionDescriptorError: A partition with one of them could not be read with the new columns.
     """
     found = living_descriptors(connection, table)
     new = {column.name.lower(): column for column in after.columns}

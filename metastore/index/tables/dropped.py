@@ -1,4 +1,4 @@
-"""Tables that were dropped and whose directories are still to be deleted: until then the directories are theirs."""
+"""Dropped tables whose directories must still be deleted: until then no other table may use the directories."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _DROP_TABLE = "DROP TABLE"
 
 @dataclass(frozen=True, slots=True)
 class DroppedTable:
-    """A dropped table whose directory is still to be deleted.
+    """A dropped table whose directory must still be deleted.
 
     Attributes:
         table_id: Its number, which no other table gets.
         name: ``namespace.name``.
         location: The directory.
-        dropped_at_ms: When it was dropped, in milliseconds since the epoch, UTC.
-        directory: The local directory that it had (``local_paths.directory_identity``); None where it is not known.
+        dropped_at_ms: The time of the drop, in milliseconds since the epoch, UTC.
+        directory: The identity of a local directory (``local_paths.directory_identity``); None if it is not known.
     """
 
     table_id: int
@@ -50,9 +50,9 @@ class DroppedTable:
 
 
 def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that a location is one of the given ones (or of their links), lies in one or around one.
+    """Return the condition that a location equals, lies in or contains one of the given ones, or one of their links.
 
-    ``asked`` is what ``overlap`` has returned for the given ones, or for others with as many keys.
+    ``asked`` is the result of ``overlap`` for the given locations, or for others with the same number of keys.
     """
     return sa.or_(*inside(column, asked))
 
@@ -89,15 +89,15 @@ class DroppedTables(IndexPart):
     """Dropped tables whose directories are not deleted yet."""
 
     def undeleted(self, location: str | None = None) -> list[DroppedTable]:
-        """Return the dropped tables whose directories are still to be deleted, the oldest first.
+        """Return the dropped tables whose directories must still be deleted, oldest first.
 
-        With a location only those that lie there, in it or around it.
+        With a location, only those whose directory equals it, lies inside it or contains it.
         """
         with self._database.reading() as connection:
             return _undeleted(connection, location)
 
     def while_undeleted(self, table_id: int, work: Callable[[], bool]) -> bool | None:
-        """Return what ``work`` returns, under the lock of the dropped table's row; None, and nothing done, without one.
+        """Run ``work`` under the lock of the dropped table's row and return its result; None if the row is gone.
 
         ``work`` is short, and may be called again.
         """
@@ -150,18 +150,18 @@ _ANY_UNDELETED = Prepared(sa.select(dropped_tables.c.table_id).where(dropped_tab
 
 
 def being_deleted(connection: sa.Connection, directories: Collection[str]) -> dict[str, DroppedTable]:
-    """Return those of some directories that lie in one of a dropped table that is still to be deleted.
+    """Return the directories that lie in the directory of a dropped table which must still be deleted.
 
-    The caller has the tables stay that lie there (``hold_tables``), and so comes before their DROP or after it.
+    The caller locks the tables at these places (``hold_tables``), so a DROP of one of them happens before or after it.
     """
     dropped = _undeleted(connection, None) if directories and any_undeleted(connection) else []
     return {place: one for place in directories for one in dropped if lies_inside(place, one.location)}
 
 
 def hold_tables_around(connection: sa.Connection, locations: Collection[str]) -> None:
-    """Have the tables stay, until the transaction ends, in whose directories something is to lie.
+    """Lock the tables whose directories contain the locations, until the transaction ends.
 
-    A DROP TABLE of one of them comes before this, and has left a row in ``dropped_tables``, or sees what was put there.
+    A DROP TABLE of one of them either came before and left a row in ``dropped_tables``, or sees what was put there.
     """
     spelled = {place for location in locations for place in both_spellings(location)}
     if connection.dialect.name != "sqlite":

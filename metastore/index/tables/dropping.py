@@ -76,10 +76,10 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
 
 
 def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
-    """Return if no stream keeps rows of the table back; its row is locked.
+    """Check that no stream has waiting files in the table, whose row is locked.
 
     Raises:
-        ConflictError: One does: without the table no process would find them any more.
+        ConflictError: A stream has: without the table, no process would find its files any more.
     """
     w = waiting_files.c
     name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
@@ -172,7 +172,7 @@ def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
 def _first_inside(
     connection: sa.Connection, statement: sa.Select[Any], column: sa.ColumnElement[Any], location: str
 ) -> sa.Row[Any] | None:
-    """Return a row whose ``location`` is the given one or lies in it, by any name of the directory."""
+    """Return a row whose ``location`` is the given directory or lies inside it, under any name of the directory."""
     found = connection.execute(statement.where(_lies_in(column, location)).limit(1)).first()
     scheme = scheme_with_names(location)
     if found is not None or scheme is None:
@@ -197,10 +197,10 @@ def drop_within(
     connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool = False,
     keeps_files: bool = False, by: str | None = None,
 ) -> Table:  # fmt: skip
-    """Drop a table within a transaction; ``remove_dropped_rows`` has to be called after it.
+    """Drop a table within a transaction; ``remove_dropped_rows`` must be called after it.
 
     Raises:
-        TableNotFoundError: There is none of this name.
+        TableNotFoundError: There is no table of this name.
         ConflictError, TableLayoutError: See ``drop_checks``.
     """
     if deletes:
@@ -243,7 +243,7 @@ def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = Fa
 
 
 def hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
-    """Give the ids of forgotten writes to another table over the directory, whose vacuum finds what they have left."""
+    """Move the ids of forgotten writes to another table over the directory, whose vacuum finds their leftovers."""
     if not table.definition.location:
         return
     asked = overlap(table.definition.location)
@@ -269,7 +269,7 @@ def remove_some(connection: sa.Connection, table_id: int) -> bool:
 
 
 def _by_partition(rows: sa.Table) -> tuple[sa.Select[int], sa.Delete]:
-    """Return the query for the last of so many rows between two numbers of partitions, and what removes them."""
+    """Return the query for the last of a batch of rows in a range of partition numbers, and their deletion."""
     ids = rows.c.partition_id
     between = (ids >= sa.bindparam("low"), ids < sa.bindparam("high"))
     some = sa.select(ids).where(*between).order_by(ids).limit(1).offset(sa.bindparam("rows"))

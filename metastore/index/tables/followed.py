@@ -52,21 +52,21 @@ SIGN_OF_LIFE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How far the metastore is followed.
+    """The state of the follower of the metastore.
 
     Attributes:
-        metastore_id: The metastore whose log ``event_id`` counts; None before the first look.
-        event_id: The last event that has been dealt with; None where there is no log, or it has not been read yet.
-        newest_id: The newest event that the metastore had at the last look.
-        source: ``log`` or ``comparison``; None before the first look.
-        looked_at_ms: When the last look ended well, by the database's clock, like all times here.
-        compared_at_ms: When everything was last compared.
-        error: Why the last look failed; None where it did not.
-        holder: The process that follows; None where none does.
-        held_for_ms: For how long the holder's lease lasts from now on; not positive where it is over.
+        metastore_id: The metastore whose log ``event_id`` counts; None before the first run.
+        event_id: The last processed event; None if there is no log, or it has not been read yet.
+        newest_id: The newest event that the metastore had in the last run.
+        source: ``log`` or ``comparison``; None before the first run.
+        looked_at_ms: The end of the last successful run, by the database's clock, as all times here.
+        compared_at_ms: The time of the last full comparison.
+        error: The reason why the last run failed; None if it did not.
+        holder: The process that follows; None without one.
+        held_for_ms: The remaining time of the holder's lease; not positive if the lease is over.
         now_ms: The database's time.
-        mark: Recognizes the event ``event_id``, as its reader has written it; None where unknown.
-        unread: How often in a row the log could not be read on after ``event_id``.
+        mark: Identifies the event ``event_id``, as its reader wrote it; None if unknown.
+        unread: The number of consecutive failures to read the log after ``event_id``.
     """
 
     metastore_id: str | None = None
@@ -121,17 +121,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a look has come to; kept in one transaction.
+    """The result of one run of the follower; kept in one transaction.
 
     Attributes:
-        metastore_id: The metastore that was looked at.
-        event_id: The last event that is dealt with, or kept as a doubt.
-        newest_id: The newest that there was.
+        metastore_id: The metastore that was followed.
+        event_id: The last event that was processed, or kept as a doubt.
+        newest_id: The newest event of the metastore.
         source: ``log`` or ``comparison``.
         compared: Whether everything was compared.
         settled: Tables that are in sync, or gone.
-        kept: Tables that are not; ``pause_ms`` before each is tried again.
-        mark: Recognizes the event ``event_id``; None where unknown.
+        kept: Tables that are not in sync; each is tried again after its ``pause_ms``.
+        mark: Identifies the event ``event_id``; None if unknown.
     """
 
     metastore_id: str
@@ -148,7 +148,7 @@ class FollowedMetastore(IndexPart):
     """The state of following in an open index; errors of the database are as in ``Index``."""
 
     def load(self) -> Followed:
-        """Return how far the metastore is followed."""
+        """Return the state of the follower."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(followed_metastore, NOW_MS.label("now_ms"))).mappings().one_or_none()
             of_log = {row.name: json.loads(row.value) for row in connection.execute(_PROPERTIES)}
@@ -211,10 +211,11 @@ class FollowedMetastore(IndexPart):
         return self._database.write(work)
 
     def note_failure(self, holder: str, error: str, unread: tuple[int, int] | None = None) -> None:
-        """Keep why a look failed, unless another process follows now.
+        """Record the reason of a failed run, unless another process follows now.
 
-        ``unread`` is the event after which the log could not be read on, and how often in a row; None for another
-        failure.
+        ``unread`` is the event after which the log could not be read, and the number of consecutive failures; None for
+        another
+        kind of failure.
         """
         mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
         text = ascii_safe(error)[:_ERROR_LENGTH]
@@ -226,7 +227,7 @@ class FollowedMetastore(IndexPart):
         self._database.write(work, durable=False)
 
     def doubts(self) -> list[KeptDoubt]:
-        """Return the tables that could not be synchronized, and those that are refused, by their names."""
+        """Return the tables that could not be synchronized, and the refused ones, by name."""
         d = followed_doubts.c
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(followed_doubts, NOW_MS.label("now_ms")).order_by(d.table_name))
@@ -239,7 +240,7 @@ class FollowedMetastore(IndexPart):
             ]  # fmt: skip
 
     def seen(self, table_id: int) -> Seen | None:
-        """Return what the last comparison of a table has seen; None where there was none."""
+        """Return the state that the last comparison of a table saw; None without one."""
         row_of = sa.select(followed_tables).where(followed_tables.c.table_id == table_id)
         with self._database.reading() as connection:
             row = connection.execute(row_of).one_or_none()
@@ -249,7 +250,7 @@ class FollowedMetastore(IndexPart):
         return Seen(row.version, missing, row.definition)
 
     def note_seen(self, table_id: int, seen: Seen) -> None:
-        """Keep what a comparison of a table has seen."""
+        """Record the state that a comparison of a table saw."""
         missing = None if seen.missing is None else json.dumps(sorted(seen.missing))
         row = {"table_id": table_id, "version": seen.version, "missing": missing, "definition": seen.definition}
 
@@ -260,15 +261,17 @@ class FollowedMetastore(IndexPart):
         self._database.write(work, durable=False)
 
     def forget_seen(self) -> None:
-        """Forget what comparisons have seen: it says nothing of another metastore, or of one that was set back."""
+        """Forget the states that comparisons saw: they do not apply to another, or a restored, metastore."""
         self._database.write(lambda connection: connection.execute(sa.delete(followed_tables)))
 
     def published_statistics(self, table: Table, names: Sequence[str]) -> PublishedStatistics:
-        """Return the files, bytes and time in seconds that were published of partitions, at each of their changes.
+        """Return the files, bytes and time in seconds that were published for partitions, at each of their changes.
 
-        ``names`` are the partitions, in any spelling; the answer is by their values, without versions that have
-        expired. Versions that were taken from the metastore are left out: they were not delivered, and an event of
-        Hive in the same second may carry the statistics of before, as that of a LOAD DATA of release 4 does.
+        ``names`` are the partitions, in any spelling; the answer is keyed by their values, without expired versions.
+        Versions
+        that were taken over from the metastore are left out: they were not delivered, and an event of Hive in the same
+        second may
+        carry the statistics from before it, as that of a LOAD DATA of Hive 4 does.
         """
         v = table_versions.c
         dates: dict[int, int] = {}
@@ -305,7 +308,7 @@ class FollowedMetastore(IndexPart):
         try:
             self._database.write(lambda connection: connection.execute(sa.insert(followed_metastore), row))
         except Exception as error:
-            # Of two that begin at the same time one has made it.
+            # Two processes inserted the row at the same time, and the other one was first.
             if error.__cause__ is None or not is_duplicate(error.__cause__):
                 raise
 

@@ -32,7 +32,7 @@ class Properties(IndexPart):
             return {row.name: row.value for row in connection.execute(sa.select(index_properties))}
 
     def add_missing(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Return the properties after those that were missing have been added: of two that add one, the first wins."""
+        """Add missing properties, and return all: if two processes add the same one, the first wins."""
         there = self.load()
         for name, value in values.items():
             if name in there:
@@ -103,19 +103,19 @@ class Incarnations(IndexPart):
         return None if self._database.guard is None else self._database.guard.behind
 
     def require_current(self) -> None:
-        """Return unless the index is older than what it once wrote.
+        """Check that the index is not older than an earlier state of it.
 
         Raises:
-            IndexRestoredError: It is.
+            IndexRestoredError: It is older.
         """
         if self._database.guard is not None:
             self._database.guard.require_current()
 
     def before_deleting(self) -> None:
-        """Have the store know that an older copy of this index may name files that are about to go or to move.
+        """Raise the counter on the store: it shows an older copy of this index that files may be deleted or moved.
 
         Raises:
-            IndexRestoredError: The index is such a copy itself.
+            IndexRestoredError: This index is such an older copy.
             StorageError: The store does not answer.
         """
         if self._database.guard is not None:
@@ -132,7 +132,7 @@ class Incarnations(IndexPart):
             self._database.write(_raise)
 
     def newest_table_number(self) -> int:
-        """Return the greatest number that a table has, or a dropped one whose rows are still there."""
+        """Return the greatest number of a table, or of a dropped table whose rows are still there."""
         with self._database.reading() as connection:
             return max(int(number) for number in connection.execute(_NUMBERS).scalars())
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def namespace_number(connection: sa.Connection, name: str, *, locks: bool = False) -> int:
-    """Return the number of the namespace; locked, no other transaction makes or drops a managed table in it meanwhile.
+    """Return the namespace's number; a lock keeps other transactions from creating or dropping managed tables in it.
 
     Raises:
-        NamespaceNotFoundError: There is none.
+        NamespaceNotFoundError: There is no such namespace.
     """
     number = sa.select(namespaces.c.namespace_id).where(_OF_NAME)
     found = connection.execute(number.with_for_update() if locks else number, {"name": name}).scalar()
@@ -50,7 +50,7 @@ class Namespaces(IndexPart):
         """Return the namespace of this name.
 
         Raises:
-            NamespaceNotFoundError: There is none.
+            NamespaceNotFoundError: There is no such namespace.
         """
         with self._database.reading() as connection:
             return _load(connection, name)
@@ -79,10 +79,10 @@ class Namespaces(IndexPart):
         return self._database.write(work)
 
     def alter(self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool) -> Namespace:
-        """Return the namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
+        """Set and remove properties of a namespace, and return it; ``comment`` and ``location`` are its attributes.
 
         Raises:
-            NamespaceNotFoundError: There is none of this name.
+            NamespaceNotFoundError: There is no namespace of this name.
         """
 
         def work(connection: sa.Connection) -> Namespace:
@@ -101,7 +101,7 @@ class Namespaces(IndexPart):
         """Remove an empty namespace.
 
         Raises:
-            NamespaceNotFoundError: There is none of this name.
+            NamespaceNotFoundError: There is no namespace of this name.
             NamespaceNotEmptyError: It has tables.
         """
 

@@ -63,7 +63,7 @@ def find_relation(connection: sa.Connection, identifier: TableIdentifier) -> Tab
 
 
 def lock(connection: sa.Connection, table_id: int) -> None:
-    """Take the row's lock until the end of the transaction, before anything is read that is to be changed."""
+    """Lock the table's row until the end of the transaction; call it before reading anything that will be changed."""
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
 
 
@@ -85,10 +85,10 @@ def rename_within(connection: sa.Connection, table: Table, to: TableIdentifier, 
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> TableRow:
-    """Return the row of the table, read from an index that was not migrated meanwhile.
+    """Return the row of the table, if the index was not migrated meanwhile.
 
     Raises:
-        TableNotFoundError: There is none.
+        TableNotFoundError: There is no such table.
         IndexNotAtHeadError: The index has been migrated meanwhile.
     """
     row = _BY_ID.row(connection, {"table_id": table_id})

@@ -43,7 +43,7 @@ class Tables(IndexPart):
     """The tables of an index."""
 
     def all(self, namespace: str, *, of_views: bool = False) -> list[str]:
-        """Return the names of the namespace's tables, or of its views, sorted, by one query.
+        """Return the sorted names of the namespace's tables, or of its views, by one query.
 
         Raises:
             NamespaceNotFoundError: There is no such namespace.
@@ -63,22 +63,22 @@ class Tables(IndexPart):
         """Return the table of this name at its newest version, by one query.
 
         Raises:
-            TableNotFoundError: There is none.
+            TableNotFoundError: There is no table of this name.
         """
         with self._database.reading() as connection:
             return self._noted(load(connection, identifier))
 
     def load_by_id(self, table_id: int) -> Table:
-        """Return the table of this number at its newest version.
+        """Return the table with this number at its newest version.
 
         Raises:
-            TableNotFoundError: There is none, or no longer.
+            TableNotFoundError: There is no such table, or it was dropped.
         """
         with self._database.reading() as connection:
             return self._noted(load_row_by_id(connection, table_id).table)
 
     def find(self, key: int | TableIdentifier) -> Table | None:
-        """Return the table of a number or a name; None where there is none."""
+        """Return the table with a number or a name; None without one."""
         try:
             return self.load_by_id(key) if isinstance(key, int) else self.load(key)
         except TableNotFoundError:
@@ -112,13 +112,14 @@ class Tables(IndexPart):
         deletes: bool = False,
         keeps_files: bool = False,
     ) -> Table:
-        """Return the table as it was; its name is free again, and its rows are removed.
+        """Drop the table and return its last state; its name is free, and its rows are removed.
 
-        The name goes first and at once; the rows follow in batches, so that no lock is held for long. With
-        ``deletes`` the directory stays the table's until ``DroppedTables.note_deleted``.
+        The name is freed at once; the rows are removed in batches, so that no lock is held for long. With ``deletes``,
+        the
+        directory stays reserved until ``DroppedTables.note_deleted``.
 
         Raises:
-            TableNotFoundError: There is none of this name.
+            TableNotFoundError: There is no table of this name.
             ConflictError, TableLayoutError: See ``drop_checks``.
         """
 
@@ -132,7 +133,7 @@ class Tables(IndexPart):
         return table
 
     def remove_dropped_rows(self) -> None:
-        """Remove the rows of every table that has been dropped, also of one whose dropping was interrupted."""
+        """Remove the rows of every dropped table, also after an interrupted drop."""
         with self._database.reading() as connection:
             dropped = connection.execute(sa.select(dropped_tables.c.table_id)).scalars().all()
         for table_id in dropped:
@@ -140,7 +141,7 @@ class Tables(IndexPart):
                 pass
 
     def overlapping(self, location: str) -> list[TableIdentifier]:
-        """Return the tables whose location is this one, in it or around it, sorted; links to this one are followed."""
+        """Return the tables whose location equals, lies in or contains this one, sorted; links are followed."""
         asked = overlap(location)
         statement = (
             sa.select(namespaces.c.name.label("namespace"), tables.c.name)
@@ -167,7 +168,7 @@ class Tables(IndexPart):
         """Return the table's commits, newest first; version 0 is its creation.
 
         Raises:
-            TableNotFoundError: There is none of this name.
+            TableNotFoundError: There is no table of this name.
         """
         with self._database.reading() as connection:
             table_id = load(connection, identifier).table_id

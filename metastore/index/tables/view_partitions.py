@@ -1,4 +1,4 @@
-"""The partitions of views in the index: rows without files or locations, and what each was made of."""
+"""The partitions of views in the index: rows without files or locations, and the source partitions of each."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ViewCommit:
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Partition], operation: str, *,
         deliver: bool,
     ) -> AppliedChanges:  # fmt: skip
-        """Add and drop the partitions, and return what has changed."""
+        """Add and drop the partitions, and return the changes."""
         if not new and not gone:
             return AppliedChanges(version=self._version)
         applier = self.applier
@@ -94,7 +94,7 @@ def _renew(
     connection: sa.Connection, table_id: int, kept: Mapping[str, int],
     wanted: Mapping[str, Sequence[Dependency]],
 ) -> None:  # fmt: skip
-    """Write the dependencies of partitions that stay where they are no longer what they were."""
+    """Replace the dependencies of partitions that stay, if they have changed."""
     had: dict[int, list[Dependency]] = {}
     for row in connection.execute(_dependencies(table_id)):
         had.setdefault(row.partition_id, []).append(Dependency(row.relation, tuple(json.loads(row.partitions))))
@@ -114,7 +114,7 @@ def _dependencies(table_id: int) -> sa.Select[Any]:
 
 
 def list_dependencies(connection: sa.Connection, table_id: int) -> list[PartitionDependency]:
-    """Return what each partition of a view depends on, in the order in which the partitions were added."""
+    """Return the dependencies of each partition of a view, in the order in which the partitions were added."""
     p = partitions.c
     living = sa.select(p.partition_id, p.name).where(p.table_id == table_id, p.end_version == ALIVE)
     names = {row.partition_id: row.name for row in connection.execute(living)}
@@ -126,7 +126,7 @@ def list_dependencies(connection: sa.Connection, table_id: int) -> list[Partitio
 
 
 def all_as_added(connection: sa.Connection, table_id: int) -> PartitionChanges:
-    """Return all partitions of a view that the metastore can have, as added ones."""
+    """Return all partitions of a view that the metastore can have, as added partitions."""
     return PartitionChanges(added=[found for found in _living(connection, table_id) if found.in_metastore])
 
 

@@ -1,4 +1,4 @@
-"""Views in the index: rows of ``tables`` with the type VIEW, and what only views have in tables of their own."""
+"""Views in the index: rows of ``tables`` with the type VIEW, and further tables for the attributes of views."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> View:
     """Return the view of this name.
 
     Raises:
-        ViewNotFoundError: There is none; a table may be.
+        ViewNotFoundError: There is no view of this name; there may be a table.
     """
     table = table_rows.find_relation(connection, identifier)
     if table is None:
@@ -61,7 +61,7 @@ def _view(connection: sa.Connection, table: Table) -> View:
 
 
 def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
-    """Take the lock of a view's row, and return whether the view is there as it is given."""
+    """Lock a view's row, and return whether the view still exists unchanged."""
     table_id = view.table.table_id
     table_rows.lock(connection, table_id)
     row = connection.execute(sa.select(views.c.table_id).where(views.c.table_id == table_id)).scalar()
@@ -72,10 +72,10 @@ def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
 
 
 def _check_partition_columns(old: View, definition: TableDefinition) -> None:
-    """Return if the view may have another definition.
+    """Check that the view may get another definition.
 
     Raises:
-        ViewPartitionColumnsChangedError: It has partitions, and its partition columns would be others.
+        ViewPartitionColumnsChangedError: It has partitions, and the definition changes its partition columns.
     """
     had, wanted = ([(c.name.lower(), c.type) for c in d.partition_columns] for d in (old.definition, definition))
     if had != wanted and old.table.totals.partitions:
@@ -91,7 +91,7 @@ def _insert(
     connection: sa.Connection, table_id: int, definition: TableDefinition, query: ViewQuery,
     sources: Sequence[TableIdentifier],
 ) -> None:  # fmt: skip
-    """Write down what only a view has, beside its row of ``tables``."""
+    """Write the attributes that only views have, beside the view's row of ``tables``."""
     details = asdict(query)
     row = {
         "table_id": table_id,
@@ -113,7 +113,7 @@ def _storable(text: str, definition: TableDefinition) -> str:
 
 
 def _write_sources(connection: sa.Connection, table_id: int, sources: Sequence[Source]) -> None:
-    """Write down which tables a view's partitions follow, in place of what is there."""
+    """Replace the list of tables that a view's partitions follow."""
     connection.execute(sa.delete(view_sources).where(view_sources.c.table_id == table_id))
     rows = [
         {
@@ -159,7 +159,7 @@ class IndexedViews(IndexPart):
         """Return the view of this name.
 
         Raises:
-            ViewNotFoundError: There is none; a table may be.
+            ViewNotFoundError: There is no view of this name; there may be a table.
         """
         with self._database.reading() as connection:
             return load(connection, identifier)
@@ -199,11 +199,11 @@ class IndexedViews(IndexPart):
     def replace(
         self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
     ) -> View:
-        """Return the view with another definition; it keeps its partitions.
+        """Replace a view's definition and return the view; it keeps its partitions.
 
         Raises:
-            ViewNotFoundError: There is none of this name.
-            ViewPartitionColumnsChangedError: It has partitions, and its partition columns would be others.
+            ViewNotFoundError: There is no view of this name.
+            ViewPartitionColumnsChangedError: It has partitions, and the definition changes its partition columns.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -222,10 +222,10 @@ class IndexedViews(IndexPart):
         return self._database.write(work)
 
     def drop(self, identifier: TableIdentifier, *, deliver: bool) -> View:
-        """Return the view as it was; its name is free again, and its partitions are gone.
+        """Drop the view and return its last state; its name is free, and its partitions are gone.
 
         Raises:
-            ViewNotFoundError: There is none of this name.
+            ViewNotFoundError: There is no view of this name.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -240,10 +240,10 @@ class IndexedViews(IndexPart):
         return dropped
 
     def rename(self, identifier: TableIdentifier, new: TableIdentifier, *, deliver: bool) -> View:
-        """Return the view under another name; to the metastore it is a new one, with the same partitions.
+        """Rename the view and return it; the metastore gets a new view with the same partitions.
 
         Raises:
-            ViewNotFoundError: There is none of this name.
+            ViewNotFoundError: There is no view of this name.
             NamespaceNotFoundError: The new name's namespace does not exist.
             ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
         """
@@ -268,10 +268,10 @@ class IndexedViews(IndexPart):
     def add_partitions(
         self, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, if_not_exists: bool, deliver: bool
     ) -> AppliedChanges:
-        """Add partitions to a view, all or none, with what each depends on.
+        """Add partitions with their dependencies to a view, all or none.
 
         Raises:
-            PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not said.
+            PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` is false.
             ViewNotFoundError: The view is gone.
         """
 
@@ -290,7 +290,7 @@ class IndexedViews(IndexPart):
         return self._database.write(work)
 
     def drop_partitions(self, table_id: int, names: Collection[str], *, deliver: bool) -> AppliedChanges:
-        """Drop partitions of a view; those that are gone already are no error.
+        """Drop partitions of a view; partitions that are gone already are no error.
 
         Raises:
             ViewNotFoundError: The view is gone.
@@ -303,12 +303,12 @@ class IndexedViews(IndexPart):
         return self._database.write(work)
 
     def dependencies(self, table_id: int) -> list[PartitionDependency]:
-        """Return what each partition of a view depends on, in the order in which the partitions were added."""
+        """Return the dependencies of each partition of a view, in the order in which the partitions were added."""
         with self._database.reading() as connection:
             return view_partitions.list_dependencies(connection, table_id)
 
     def stale(self) -> list[TableIdentifier]:
-        """Return the automatic views one of whose tables is no longer as it was when it was last looked at."""
+        """Return the automatic views with a source table that has changed since their last refresh."""
         with self._database.reading() as connection:
             rows = connection.execute(_stale_views()).all()
         return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
@@ -316,9 +316,9 @@ class IndexedViews(IndexPart):
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
     ) -> AppliedChanges | None:
-        """Give an automatic view exactly these partitions, and write down what they were found from.
+        """Make these the partitions of an automatic view, and record the source versions that they were computed from.
 
-        Return None, and change nothing, when the view is no longer the one given.
+        Returns None, and changes nothing, if the view was changed meanwhile.
         """
 
         def work(connection: sa.Connection) -> AppliedChanges | None:
@@ -333,7 +333,7 @@ class IndexedViews(IndexPart):
 
 
 def _stale_views() -> sa.Select[str, str]:
-    """Return the query for the views whose sources have changed since they were last looked at."""
+    """Return the query for the views whose sources have changed since their last refresh."""
     s, n, t = view_sources.c, namespaces.c, tables.c
     own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
     base = tables.join(namespaces, t.namespace_id == n.namespace_id)

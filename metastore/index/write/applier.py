@@ -43,10 +43,10 @@ _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A living partition gets files; ``clear`` ends those that it has.
+    """A living partition gets files; ``clear`` ends the files that it has.
 
     Attributes:
-        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default location.
+        location: The new location; None if the partition stays, or (``moved``) moves to its default location.
     """
 
     partition: Partition
@@ -113,7 +113,7 @@ class Applier:
 
     @property
     def has_long_keys(self) -> bool:
-        """Whether the key columns cannot order some of the partitions, old or new."""
+        """Whether the key columns are too short to order some of the partitions, old or new."""
         return self._key_rows.has_long_keys or self.row.has_long_keys
 
     @property
@@ -123,7 +123,7 @@ class Applier:
 
     @property
     def is_small(self) -> bool:
-        """Whether ``flush`` and ``record`` send a few statements, and ask nothing, where nothing is delivered."""
+        """Whether ``flush`` and ``record`` send only a few statements and no query, if nothing is delivered."""
         few = all(map(is_few, (self._partition_rows, self._file_rows, self._statistics_rows)))
         return few and self.sums.are_few and not self.published.dropped
 
@@ -164,7 +164,7 @@ class Applier:
                 self.published.dropped.append(partition.name)
 
     def rows_beside(self, given: Sequence[Partition]) -> int:
-        """Return how many rows the table's living partitions and files have, but for partitions that are given."""
+        """Return the number of rows of the table's living partitions and files, except the given partitions."""
         beside = len(given) + sum(partition.files for partition in given)
         return self.table.totals.partitions + self.table.totals.files - beside
 
@@ -215,14 +215,14 @@ class Applier:
         self, before: Partition, kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None, *,
         reset: bool = False,
     ) -> None:  # fmt: skip
-        """Begin a partition with files that it keeps and others that it gets.
+        """Replace a partition's row, with the files that it keeps and gets.
 
         Args:
-            before: The partition whose row has ended, or is about to.
+            before: The partition whose row has ended, or is about to end.
             kept: Files that stay.
-            added: Files that come.
-            location: Where the partition moves to; None when it stays where it is.
-            reset: Whether the metastore is to read it as its table.
+            added: New files.
+            location: The new location; None if the partition stays.
+            reset: Whether the metastore reads the partition like its table from now on.
         """
         self.partitions_changed += 1
         self.sums.add(before, -1)
@@ -235,10 +235,11 @@ class Applier:
         self._add_files(before.partition_id, added)
 
     def carry(self, late: Sequence[tuple[LatePartition, Sequence[DataFile]]], *, anew: bool = False) -> None:
-        """End the fixed files of partitions that have changed since ``reserve``; what came later stays, and files come.
+        """End the fixed files of partitions that changed since ``reserve``; later files stay, and new files are added.
 
-        With ``anew`` the rows of all of them begin with this version, also where nothing ends and nothing comes: a
-        deferred delete ends all rows that began before.
+        With ``anew``, the rows of all these partitions are replaced, also without any change: a deferred delete ends
+        all rows that
+        began before this version.
         """
         self.carried.extend(late_one.partition.name for late_one, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):

@@ -90,7 +90,7 @@ _CLAIMS_CHECKED_EVERY = 64
 
 
 class Applying:
-    """The database transaction of one commit, which is reserved and whose files have their final names."""
+    """The database transaction of one reserved commit whose files have their final names."""
 
     def __init__(self, connection: sa.Connection, commit: Commit, deliver: bool | Delivers) -> None:
         self._connection = connection
@@ -117,7 +117,8 @@ class Applying:
         needed: Collection[str] = ()
         if creation:
             locked = self._create_table(creation, namespace_id, deliver=delivers)
-            # Another table may have registered what relocations left of the replaced one. Its row is locked now.
+            # Another table may have registered files that relocations of the replaced table left. Its row is locked
+            # now.
             needed = users_within(self._connection, {removal.path for removal in left}) if left else ()
         for removal in left:
             if removal.path not in needed:
@@ -170,7 +171,7 @@ class Applying:
         return 0, locked, source
 
     def _is_plain(self, applier: Applier) -> bool:
-        """Return whether what is left to be done is a few statements that need no answer."""
+        """Return whether the remaining work is a few statements without a query."""
         checks_claims = applier.version % _CLAIMS_CHECKED_EVERY == 0
         asks = self._row["app_id"] is not None or self._plan.asks_locations or checks_claims
         return isinstance(self._plan.asked, Append) and self._removals.are_none and not asks and applier.is_small
@@ -221,10 +222,11 @@ class Applying:
         )
 
     def _collect_replaced(self, old: Table) -> None:
-        """Collect the files of a table that is replaced; those of an external one only where the new one lies there.
+        """Collect the files of a replaced table; of an external table only if the new table lies at the same place.
 
-        What lies outside of the table's location stays, as where a table is dropped; so do files of other engines that
-        were registered since the check, which has not looked at them.
+        Files outside of the table's location stay, as in a DROP TABLE; so do files of other engines that were
+        registered after the
+        check, which did not see them.
         """
         if rules.keeps_files(old, self._plan):
             return
@@ -273,7 +275,7 @@ class Applying:
         return replace(outcome, pending_deliveries=messages)
 
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
-        # The list of a command that moves files stays: recovery needs it to put back what a late mover has taken.
+        # Keep the list of a command that moves files: recovery needs it to put back the files that a late mover took.
         if not self._plan.moves:
             FORGET_STAGED.run(self._connection, {"id": self._id})
         self._removals.flush()

@@ -1,4 +1,4 @@
-"""Conflicts of a reservation: claims of other transactions, how long they are kept, and changes by repairs and DDL."""
+"""Conflict checks of a reservation: claims of other transactions, their expiry, and changes by repairs and DDL."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WITHOUT_WRITE = Prepared(
 
 @cache
 def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
-    """Return the query of claims that are not ended below a base: those that replace, or of some hashes, or all."""
+    """Return the query of claims above a base: all, only exclusive ones, or only those with some name hashes."""
     c = transaction_claims.c
     scope = [
         c.table_id == sa.bindparam("table_id"),
@@ -73,12 +73,12 @@ def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
 
 
 class ClaimChecks:
-    """Compares what a transaction claims with other transactions, and with versions that no write made.
+    """Compares a transaction's claims with other transactions, and with versions that no write made.
 
     ``connection`` holds the lock of the table's row.
 
     Attributes:
-        without_write: The versions of the transaction's table above its base that no write made, where they are known.
+        without_write: The versions of the table above the transaction's base that no write made, once they are known.
     """
 
     def __init__(self, connection: sa.Connection, known: Transaction) -> None:
@@ -88,7 +88,7 @@ class ClaimChecks:
         self.without_write: list[int] | None = None
 
     def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
-        """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
+        """Return the versions of committed overwrites whose predicates must still be compared; raise on a conflict."""
         ended: set[int] = set()
         for other_id, (version, theirs) in self._others(table, base, mine).items():
             both = mine.covers is not None and theirs.covers is not None
@@ -126,14 +126,14 @@ class ClaimChecks:
         return others
 
     def with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
-        """Return the claims of a transaction with what its plan's predicate covers."""
+        """Return the claims of a transaction with the partitions that its plan's predicate covers."""
         plan = plan_from_dict(json.loads(rows.load_row(self.connection, transaction_id)["plan"]), checked=True)
         return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
 
     def require_unchanged(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
     ) -> None:
-        """Raise when a repair or a DDL changed what this transaction replaces, or one of the given versions did."""
+        """Raise if a repair, a DDL or one of the given versions changed partitions that this transaction replaces."""
         versions = {*self.repaired(table, base), *ended}
         if not versions:
             return
@@ -180,7 +180,7 @@ class ClaimChecks:
 
 
 def forget_claims(connection: sa.Connection, table_id: int) -> None:
-    """Remove claims that no transaction meets any more: those up to the oldest base version, an hour old.
+    """Remove claims that no transaction can conflict with any more: up to the oldest base version, and an hour old.
 
     The caller holds the lock of the table's row.
     """
@@ -210,10 +210,10 @@ class PlaceClaims:
         self._table = table
 
     def claims(self) -> list[tuple[str, str]]:
-        """Return the claims, each with what it is on: a partition's name, or a directory.
+        """Return the claims, each on a partition's name or a directory.
 
         Raises:
-            ConflictError: Another writer writes there, or has come there since the command looked.
+            ConflictError: Another writer writes there, or has done so since the command looked.
         """
         places = {place: self._name_at(place) for place in chosen_places(self._plan)}
         if not places:
@@ -275,7 +275,7 @@ class PlaceClaims:
                     raise self._checks.conflict(self._table, name, f"it has come to lie at {place}")
 
     def _name_at(self, place: str) -> str | None:
-        """Return the name of the partition whose default directory a place is; None where it is no partition's."""
+        """Return the name of the partition whose default directory a place is; None if it is no partition's."""
         root = f"{self._table.definition.location}/"
         if not place.startswith(root):
             return None

@@ -1,7 +1,8 @@
-"""The steps of a commit that change the index, each in one transaction of the database.
+"""The steps of a commit that change the index, each in one database transaction.
 
-A commit updates the table's row first, which makes the database let one committer of a table through at a time;
-everything read after that is what the last one left.
+A commit updates the table's row first, so the database serializes the committers of a table; everything read after that
+is
+the state left by the previous committer.
 """
 
 from __future__ import annotations
@@ -46,37 +47,39 @@ class Commits:
         self._statistics = statistics
 
     def reserve(self, commit: Commit) -> Transaction | ApplicationVersion:
-        """Claim what the transaction touches and move it from open to reserved; return it as it then is.
+        """Claim the touched partitions, move the transaction from open to reserved, and return it.
 
-        Where the batch is committed already the answer says by which transaction, and nothing was changed. The plan of
-        the answer is the very object that was given if this call has reserved the transaction, and the index has
-        recorded no other files.
+        If the batch is committed already, the answer is the transaction that did it, and nothing is changed. The answer
+        has the
+        given plan object itself if this call reserved the transaction, and the index has recorded no other files.
 
         Args:
-            commit: Its plan is checked. ``all_files`` are recorded with the reservation.
+            commit: A commit with a checked plan. ``all_files`` are recorded with the reservation.
 
         Raises:
             ConflictError: Another transaction, a repair or a partition DDL was first.
             TableNotFoundError: The table is gone.
-            TableAlreadyExistsError: The table to be created is there.
+            TableAlreadyExistsError: The table to be created exists.
             InvalidInputError: A file is staged twice, or a partition does not fit the table.
-            StagedFileMissingError: The index remembers another number of recorded files.
+            StagedFileMissingError: The index has another number of recorded files.
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It was undone.
         """
         return self._database.write(lambda connection: reservations.Reservation(connection, commit).run())
 
     def apply(self, commit: Commit, *, deliver: bool | Delivers) -> Transaction:
-        """Return the transaction, committed now or before, with its outcome; its changes become visible together.
+        """Apply the commit, so that all its changes become visible at once; return the transaction with its outcome.
+
+        A transaction that is committed already is returned unchanged.
 
         Args:
-            commit: Its files have their final names. The time of the commit stands in for the times of files that the
-                store was not asked for.
-            deliver: Whether to enqueue the changes for the metastore, or what says so of a table's definition.
+            commit: Its files have their final names. Files whose times the store did not report get the commit's time.
+            deliver: Whether to enqueue the changes for the metastore, or a function that decides by the table's
+                definition.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not reserved: it was not yet, or was undone.
+            TransactionStateError: It is not reserved: not yet, or it was undone.
             TableNotFoundError: The table is gone.
             TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
             ConflictError: The table to be replaced was replaced meanwhile.
@@ -102,21 +105,21 @@ class Commits:
         base: Table | None = None,
         listed_at_ms: int | None = None,
     ) -> AppliedChanges:
-        """Return what one transaction did, which makes the changes visible together; nothing to do makes no version.
+        """Make changes visible at once in one transaction, and return its outcome; no changes make no version.
 
         Args:
             table_id: The table's number.
-            changes: In any order; a partition may be dropped and added, not otherwise be named twice.
-            operation: What makes the commit, for the history.
+            changes: In any order; a partition may be both dropped and added, and is named once otherwise.
+            operation: The operation for the history.
             summary: Kept in the history as JSON.
             deliver: Whether to enqueue the changes for the metastore.
-            base: The table as it was when the changes were found; None where only what they presume matters.
+            base: The table's state when the changes were found; None if only the assumptions of each change matter.
             listed_at_ms: A time before the store was listed, by the database's clock (``now_ms``): files that
-                statements may have deleted since are not registered. None where the store was not listed.
+                statements may have deleted since are not registered. None if the store was not listed.
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: A partition or file is there already, or no longer; or after ``base`` a partition changed, or
+            ConflictError: A partition or file exists already, or is gone; or after ``base`` a partition changed, or
                 the table's location or partition columns. Nothing was changed.
             DeletedFilesError: An added file is being deleted, or may have been since the listing. Nothing was changed.
             InvalidInputError: A name does not fit, or the changes contradict each other.
@@ -138,7 +141,7 @@ class Commits:
         return outcome
 
     def _written(self, work: Callable[..., AppliedChanges], *, presume_new: bool) -> AppliedChanges:
-        """Return what ``work`` does in a transaction; with ``presume_new`` it does not look for rows that are there."""
+        """Run ``work`` in a transaction and return its result; ``presume_new`` skips the look-up of existing rows."""
         try:
             return self._database.write(partial(work, presume_new=presume_new))
         except IndexDatabaseError as error:
@@ -155,8 +158,8 @@ _MANY = 1000
 class _Application:
     """Applies changes to a table by the rows of one version.
 
-    With ``presume_new`` it does not look whether a partition that is to be added is there: the database refuses its row
-    if so (``is_duplicate``).
+    With ``presume_new`` it does not look up whether an added partition exists: the database then refuses the row
+    (``is_duplicate``).
     """
 
     def __init__(self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool) -> None:
@@ -184,7 +187,7 @@ class _Application:
         self._applier.flush()
 
     def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Partition]) -> Sequence[AddPartition]:
-        """Return the new partitions; others may have added one with the values of one of them since they were found."""
+        """Return the new partitions, marked if another writer has added one with equal values since they were found."""
         if self._base is None or self._applier.version == self._base.version + 1:
             return adds
         return mark_in_metastore(self._applier.connection, self._applier.table, adds, dropped)
@@ -256,7 +259,7 @@ class _Application:
             self._applier.end_files(ended)
 
     def _replace_one(self, change: ReplaceFiles, before: Partition, present: dict[str, DataFile]) -> list[DataFile]:
-        """Begin the partition anew, and return its files that end."""
+        """Replace the partition's row, and return its files that end."""
         ended: list[DataFile] = []
         for path in change.removed:
             gone = present.pop(path, None)
@@ -267,7 +270,7 @@ class _Application:
             if file.path in present:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         if change.redescribed:
-            # A reader finds other rows in its files: they begin anew, without the counts and bounds of before.
+            # Readers now find other rows in these files, so they get new rows without the old counts and bounds.
             again = [replace(file, rows=None) for file in present.values()]
             self._applier.describe(before, [*again, *change.added], change.location, change.descriptor)
             return [*ended, *present.values()]

@@ -1,12 +1,13 @@
-"""The deletion gate: a statement deletes or moves no file that another table's partition has, and vacuum none at all.
+"""The deletion gate: a statement deletes no file of another table's partition, and vacuum no needed file at all.
 
 The caller holds the lock of the table's row. ``registration_checks`` is the other half: a commit that registers files
-takes a shared lock of that row first. So one of the two sees what the other has written.
+takes a shared lock of that row first. So one of the two sees the other's changes.
 
 Vacuum records the files that it is about to delete: a deletion claim is a transaction in state ``committed`` whose
 removals are the files, which ``registration_checks`` refuses to register. The vacuum finishes its claim
 (``IndexedTransactions.finish``) when the files are deleted; after a crash ``recover`` deletes them and finishes it.
-A finished claim says when files near the table were deleted, for repairs that listed them before. It is forgotten with
+A finished claim records when files near the table were deleted, for repairs that listed them before. It is forgotten
+with
 the versions of the table.
 """
 
@@ -102,7 +103,7 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
     """
     sources = list(sources)
     if connection.dialect.name != "sqlite":
-        # Repairs of the tables near the files come before this transaction, or see it.
+        # Repairs of the tables near the files either come before this transaction, or see it.
         hold_tables(connection, tables_near(connection, table, {uri.rpartition("/")[0] for uri in sources}))
     for some in batched(sources, _FILES):
         users = users_within(connection, set(some))
@@ -174,9 +175,9 @@ def _others_around(asked: tuple[str, ...], *of_partitions: sa.ColumnElement[bool
 
 
 def tables_near(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
-    """Return the numbers of the other tables whose statements may delete, or register, files in some directories.
+    """Return the numbers of the other tables whose statements may delete or register files in some directories.
 
-    Directories (canonical URIs) inside of the table's own are asked for together.
+    Directories (canonical URIs) inside the table's own are asked for together.
     """
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
@@ -292,15 +293,15 @@ class Deletions:
         complete(self._database, transaction_id=transaction_id)
 
     def of(self, transaction_id: str) -> Iterator[Removal]:
-        """Yield what a committed transaction still has to delete, by absolute URIs, a document at a time."""
+        """Yield the files that a committed transaction still has to delete, by absolute URI, a document at a time."""
         self.complete(transaction_id)
         for payload in documents(self._database, transaction_id, removal=True):
             yield from map(removal_from_json, json.loads(payload))
 
     def forget(self, transaction_id: str) -> None:
-        """Remove the list of what a committed transaction had to delete, and date the transaction after the deletion.
+        """Remove the list of deletions of a committed transaction, and set the transaction's end after the deletion.
 
-        A registration that listed files before that then compares them with the store.
+        A registration that listed files before that end compares them with the store again.
         """
         t = transaction_files.c
         done = sa.delete(transaction_files).where(t.transaction_id == transaction_id, t.removal == 1)

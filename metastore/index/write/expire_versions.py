@@ -1,6 +1,7 @@
-"""Forgets old versions of a table, and what only they needed, in short transactions; keeps ids of their transactions.
+"""Forgets old versions of a table and their rows, in short transactions; keeps the ids of their transactions.
 
-Several indexes may have tables at one location, and one index several tables: only an id says whose a file is.
+Several indexes may have tables at one location, and one index several tables: only the id says which write a file
+belongs to.
 """
 
 from __future__ import annotations
@@ -48,17 +49,19 @@ class Versions:
         self._database = database
 
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
-        """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
+        """Forget the versions below ``before_version``, in short transactions; return the number of removed rows.
 
-        The versions are refused to readers before the first row is gone. The work depends on the rows that have ended,
-        not on the size of the table.
+        Readers are refused these versions before the first row is removed. The work depends on the number of ended
+        rows, not on
+        the size of the table.
 
         Args:
             table_id: The table's number.
             before_version: The oldest version that stays; one above the newest changes nothing.
-            max_rows: About how many rows go at the most, the history last; None for all.
-            aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
-                and a repair would register it without that: only after such files were looked for.
+            max_rows: The approximate limit on removed rows, the history last; None for all.
+            aborted: Whether aborted transactions are removed too. Their rows let repair recognize files that a late
+                task
+                left; without the row it would register them. So remove them only after a search for such files.
         """
         limit, left = self._limit(table_id, before_version)
         if not (left or aborted):
@@ -81,7 +84,7 @@ class Versions:
         return removed
 
     def _limit(self, table_id: int, before_version: int) -> tuple[int, bool]:
-        """Return the oldest version that is to stay, and whether anything is left of older ones."""
+        """Return the oldest version that stays, and whether rows of older versions are left."""
         t, v = tables.c, table_versions.c
         oldest = sa.case((t.version >= before_version, before_version), else_=0)
         asked = sa.select(t.oldest_version, oldest).where(t.table_id == table_id)
@@ -95,12 +98,12 @@ class Versions:
 
 def _ended(table_id: int, limit: int) -> sa.ColumnElement[bool]:
     p = partitions.c
-    # The bound that every ended row keeps is how the databases see that the index of them serves.
+    # The redundant bound lets the databases use the partial index of ended rows.
     return sa.and_(p.table_id == table_id, p.end_version <= limit, p.end_version < sa.literal_column(str(ALIVE)))
 
 
 def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Remove a page of the partitions' rows that ended first, and their files'; return how many rows that were."""
+    """Remove a page of the partition rows that ended first, and their files' rows; return the number of rows."""
     f, p, s = files.c, partitions.c, file_statistics.c
     first = (
         sa.select(p.partition_id, p.end_version, p.n_files)
@@ -168,7 +171,7 @@ class KnownTransaction:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing that it has staged will be committed."""
+        """Whether none of its staged files will be committed."""
         return self.state in (None, State.FINISHED, State.ABORTED) and not self.waits
 
 
@@ -179,7 +182,7 @@ class ForgottenTransactions:
         self._database = database
 
     def known(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
-        """Return those of the transactions that are this index's, whatever their tables."""
+        """Return the transactions that this index knows, of any table."""
         t, f, w = transactions.c, forgotten_transactions.c, waiting_files.c
         waits = sa.exists().where(w.transaction_id == t.transaction_id)
         found: dict[str, KnownTransaction] = {}
@@ -187,14 +190,15 @@ class ForgottenTransactions:
             rows = sa.select(t.transaction_id, t.state, waits.label("waits")).where(t.transaction_id.in_(some))
             forgotten = sa.select(f.transaction_id).where(f.transaction_id.in_(some))
             with self._database.reading() as connection:
-                # In this order: one that is being forgotten is in either.
+                # Read the forgotten ones second: a transaction that is being forgotten is then in one of the two
+                # answers.
                 known = connection.execute(rows).all()
                 found |= {one: KnownTransaction(None) for one in connection.execute(forgotten).scalars()}
             found |= {row.transaction_id: KnownTransaction(State(row.state), bool(row.waits)) for row in known}
         return found
 
     def of_table(self, table_id: int, ids: Collection[str]) -> set[str]:
-        """Return those of the transactions that were writes to a table, forgotten ones among them."""
+        """Return the transactions that were writes to a table, including forgotten ones."""
         found: set[str] = set()
         for some in batched(sorted(ids), _AT_ONCE):
             with self._database.reading() as connection:
@@ -206,7 +210,7 @@ class ForgottenTransactions:
         return found
 
     def drop(self, table_id: int, before_ms: int, kept: Collection[str]) -> None:
-        """Remove the ids of a table's transactions that were forgotten before a time, but those that left files.
+        """Remove the ids of a table's transactions that were forgotten before a time, except those that left files.
 
         The time is in milliseconds since the epoch, UTC, by the database's clock.
         """
@@ -223,7 +227,7 @@ class ForgottenTransactions:
 
 
 def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Keep the ids of transactions whose rows are to go, and return which rows those are; the table's row is locked."""
+    """Keep the ids of transactions whose rows will be removed; return the condition on them. Needs the table lock."""
     t, f = transactions.c, forgotten_transactions.c
     old = (f.table_id == table_id, f.forgotten_at_ms < NOW_MS - FORGOTTEN_KEPT_MS)
     connection.execute(sa.delete(forgotten_transactions).where(*old))

@@ -36,7 +36,7 @@ _PUBLISHED_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What came of it: files that were as they had been, partitions whose counts changed, messages."""
+    """The outcome of recorded statistics: unchanged files, partitions with changed counts, messages."""
 
     version: int
     files: int = 0
@@ -52,19 +52,21 @@ class FileStatistics:
         self._database = database
 
     def put(self, table: Table, found: Mapping[str, Sequence[DataFile]], *, deliver: bool) -> Counted:
-        """Record counts and bounds of files; files that have changed since, or gone, are left as they are.
+        """Record counts and bounds of files; files that changed since, or are gone, are left unchanged.
 
         Args:
             table: The table.
-            found: The files as they were when their rows were counted, by the names of their partitions. Statistics
-                replace those that are known: a column that is left out is unknown, and an empty map records that the
-                file was measured. With None the columns were not measured.
+            found: The files as they were when their rows were counted, by partition name. Statistics replace the known
+                ones: a
+                column that is left out is unknown, and an empty map records that the file was measured. With None the
+                    columns
+                were not measured.
             deliver: Whether to enqueue the changed counts for the metastore.
         """
         return self._database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
 
     def enqueue(self, table: Table, predicate: Predicate | None) -> int:
-        """Enqueue what is known of the partitions that a predicate leaves; return the number of messages."""
+        """Enqueue the known statistics of the partitions that satisfy a predicate; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
@@ -78,7 +80,7 @@ class FileStatistics:
         return self._database.write(work)
 
     def enqueue_of(self, table: Table, names: Sequence[str]) -> int:
-        """Enqueue for the metastore what is known of partitions of these names; return the count of messages."""
+        """Enqueue the known statistics of the named partitions for the metastore; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
@@ -140,7 +142,7 @@ class _Putting:
         """Return the files that have not changed since they were counted, each with its partition's number."""
         f = files.c
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
-        # Without the paths each request would read every file of its partitions, of which one may have 100,000.
+        # Without the paths, each request would read every file of its partitions, and one partition may have 100,000.
         paths = sorted({path for _, path in wanted})
         statement = sa.select(f.partition_id, *FILE).where(
             f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE
@@ -175,7 +177,7 @@ class _Putting:
             self._connection.execute(sa.insert(file_statistics), bounds)
 
     def _recount(self, living: Sequence[Partition]) -> list[Partition]:
-        """Return the partitions whose counts have changed, as they are now; the table's totals follow."""
+        """Return the partitions with changed counts, and update the table's totals."""
         f = files.c
         if not living:
             return []
@@ -205,7 +207,7 @@ class _Putting:
         return [now for _, now in changes]
 
     def _update_totals(self, changes: Sequence[tuple[Partition, Partition]]) -> None:
-        """Add to the sums of the table, and of its first key, by how much the rows of partitions differ."""
+        """Add the changed row counts of partitions to the sums of the table and of its first key."""
         differences = [
             (now.keys[0], now.begin_version, (now.rows or 0) - (before.rows or 0),
              (now.rows is None) - (before.rows is None))
@@ -233,12 +235,12 @@ def _enqueue(connection: sa.Connection, table: Table, found: Iterable[Partition]
 
 
 def own_statistics(table: Table, found: Mapping[str, ColumnStatistics], version: int) -> dict[str, ColumnStatistics]:
-    """Return those that are not of another column, which had the name of one of the table's columns before.
+    """Return the statistics that do not belong to another column which had the same name before.
 
     Args:
-        table: As it is now.
-        found: By column.
-        version: The version of the table from which the file's columns were taken, or that began the file.
+        table: The current table.
+        found: The statistics, by column.
+        version: The version of the table from which the file's columns were taken, or in which the file began.
     """
     after = {column.name: column.statistics_after for column in table.definition.columns}
     return {

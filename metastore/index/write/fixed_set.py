@@ -1,10 +1,13 @@
 """The rows that a commit may end: its transaction's fixed set.
 
-``reserve`` refuses a statement that replaces or deletes where anything that it claims has changed after its base
-version. From then on its claims stop every other transaction, but not a repair, the follower, an event or
-``max-staleness``: these register files that a Hive engine has written meanwhile, which the statement has never looked
-at. The commit carries such files over as living rows of the new version. ``docs/spec/commit-protocol.md``, The fixed
-set, says what becomes of them, statement by statement.
+``reserve`` refuses a replacing or deleting statement if anything that it claims changed after its base version. From
+then
+on its claims stop every other transaction, but not a repair, the follower, an event or ``max-staleness``: these
+register
+files that a Hive engine has written meanwhile, and that the statement has never seen. The commit carries such files
+over
+as living rows of the new version. ``docs/spec/commit-protocol.md``, The fixed set, lists the outcome for each
+statement.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class LatePartition:
 
     @property
     def stays(self) -> bool:
-        """Whether the statement does not drop it: it holds what came later, or is itself what came."""
+        """Whether the partition stays: it has files that came later, or came later itself."""
         return bool(self.carried) or not self.existed
 
 
@@ -59,8 +62,8 @@ class FixedSet:
     Args:
         connection: In a transaction that holds the lock of the table's row.
         table: The table.
-        version: The transaction's base version: ``reserve`` has made sure that what it claims was the same then.
-        looked_at: By partition, the files that its check has found and the index did not know. They are in the set.
+        version: The transaction's base version: ``reserve`` has checked that the claimed rows had not changed since.
+        looked_at: By partition, the files that the check found and the index did not know. They are in the set.
     """
 
     def __init__(
@@ -72,9 +75,9 @@ class FixedSet:
         self._looked_at = looked_at
 
     def late(self, living: Iterable[Partition]) -> dict[int, LatePartition]:
-        """Return those of the living partitions that have changed, by number; nothing is asked where none has.
+        """Return the living partitions that changed since ``reserve``, by number; without any, no query is made.
 
-        Every change of a partition begins its row anew, so that an unchanged row has no later file.
+        Every change of a partition replaces its row, so an unchanged row has no later file.
         """
         changed = {partition.partition_id: partition for partition in living if partition.begin_version > self._version}
         found: dict[int, LatePartition] = {}
@@ -134,7 +137,7 @@ class FixedSet:
 
 
 def require_one_place(table: Table, late: LatePartition, directory: str) -> None:
-    """Return if a write can put its files, which are in the directory, beside those that are carried over.
+    """Check that a write can put its files, which are in ``directory``, beside the files that are carried over.
 
     Raises:
         ConflictError: They are in another directory, or of another format: one partition cannot hold both.

@@ -1,4 +1,4 @@
-"""The outbox: messages for the metastore, enqueued in the transaction of what they publish, delivered in order."""
+"""The outbox: messages for the metastore, enqueued in the same transaction as the change, delivered in order."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
 
 
 def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
-    """Add the messages about a commit of this time (milliseconds since the epoch, UTC); return how many they are.
+    """Add the messages about a commit at a time (milliseconds since the epoch, UTC); return their number.
 
-    Without a time the messages carry names alone, which are all that a view's partitions have.
+    Without a time the messages carry only names: the partitions of views have nothing else.
 
     The changed partition of a table without partition columns is the table itself: its statistics are published.
     """
@@ -94,9 +94,9 @@ def enqueue_dropped(connection: sa.Connection, table: Table, names: Sequence[str
 
 
 def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
-    """Add the messages about partitions that came, changed and went, and return how many they are.
+    """Add the messages about added, changed and dropped partitions, and return their number.
 
-    A partition that comes may have the values, in another spelling, of one that goes: the last of these go first.
+    An added partition may have the values, in another spelling, of a dropped one: the last drop message goes first.
     """
     size = NAMES_PER_MESSAGE
     drops = -(-len(changes.dropped) // size)
@@ -150,10 +150,11 @@ def _statistics(partition: Partition, at_ms: int) -> dict[str, str]:
 def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None = None) -> None:
     """Remove the messages about a table that is being dropped, except one that is being delivered right now.
 
-    With ``upto`` those with a higher number stay, too.
+    With ``upto``, messages with a higher number stay too.
 
-    A message that the metastore refuses for good would otherwise hold up the table's end for ever. Renames stay: the
-    metastore has to find the table under the name by which it is dropped.
+    A message that the metastore refuses for good would otherwise block the table's drop for ever. Renames stay: the
+    metastore
+    must find the table under the name by which it is dropped.
     """
     statement = sa.delete(outbox).where(
         outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _IS_FREE
@@ -178,7 +179,7 @@ class Outbox:
     def pending(self, limit: int = 100, *, after: int = 0, named: TableIdentifier | None = None) -> list[Delivery]:
         """Return the next messages numbered above ``after``, in the order of delivery, due or not.
 
-        With ``named`` those alone that are about a table or view of that name.
+        With ``named``, only messages about a table or view of that name.
         """
         with self._database.reading() as connection:
             chosen = []
@@ -197,12 +198,12 @@ class Outbox:
             return next(iter(_pending(connection, 1, outbox_id - 1, outbox.c.outbox_id == outbox_id)), None)
 
     def count(self) -> int:
-        """Return how many messages there are, due or not."""
+        """Return the number of messages, due or not."""
         with self._database.reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
 
     def pending_of(self, table_id: int) -> tuple[int, str | None]:
-        """Return how many messages about a table there are, and the first error of one of them, if any."""
+        """Return the number of messages about a table, and the first error among them, if any."""
         mine, error = outbox.c.table_id == table_id, outbox.c.last_error
         first_error = sa.select(error).where(mine, error.is_not(None)).order_by(outbox.c.outbox_id).limit(1)
         with self._database.reading() as connection:
@@ -210,7 +211,7 @@ class Outbox:
             return count, connection.execute(first_error).scalar() if count else None
 
     def oldest_of(self, table_id: int) -> int | None:
-        """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
+        """Return the time when the oldest message about a table was enqueued, in milliseconds; None without one."""
         statement = sa.select(sa.func.min(outbox.c.created_at_ms)).where(outbox.c.table_id == table_id)
         with self._database.reading() as connection:
             return connection.execute(statement).scalar()
@@ -254,7 +255,7 @@ class Outbox:
         self._database.change(sa.update(outbox).where(_claimed(outbox_id, claim)).values(values))
 
     def retry(self, outbox_id: int | None = None) -> int:
-        """Make messages due now, but those that are being delivered; return how many: the one of a number, or all."""
+        """Make one message, or all, due now, except those that are being delivered; return the number of messages."""
         chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
         return self._database.change(sa.update(outbox).where(chosen, _IS_FREE).values(next_attempt_at_ms=0))
 
@@ -291,7 +292,7 @@ def _delivery(row: sa.Row[Any]) -> Delivery:
 
 
 def ascii_safe(text: str) -> str:
-    """Return the text without what a database cannot keep: errors quote whatever the other side sent."""
+    """Return the text without characters that a database cannot store: errors quote any text of the other side."""
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 

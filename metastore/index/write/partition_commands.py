@@ -1,4 +1,4 @@
-"""Partition commands as part of ``Commits.apply``: what they change of the rows that ``reserve`` saw."""
+"""Partition commands in ``Commits.apply``: their changes of the rows that ``reserve`` saw."""
 
 from __future__ import annotations
 
@@ -61,10 +61,12 @@ class PartitionCommand:
     """One partition command in its commit.
 
     Args:
-        commit: With what the store says of files that were moved.
-        applier: Of the table, in a transaction that holds the locks of its row and, of an exchange, of its source's.
-        source_row: Of an exchange, the row of the table that partitions are taken from.
-        removals: Gets what is to be deleted.
+        commit: The commit, with the store's data about moved files.
+        applier: The table's applier, in a transaction that holds the locks of the table's row and, for an exchange, of
+            the
+            source table's row.
+        source_row: The row of an exchange's source table; None for other commands.
+        removals: Collects the files to be deleted.
     """
 
     def __init__(
@@ -117,9 +119,9 @@ class PartitionCommand:
         self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 
     def _registered_meanwhile(self, command: CheckedAdd, there: Sequence[Partition]) -> dict[str, Partition]:
-        """Return those of the partitions, by name, that a repair or the follower has registered since the base version.
+        """Return the partitions, by name, that a repair or the follower has registered since the base version.
 
-        They are what the command asks for: the same partition in the same directory.
+        They satisfy the command: they are the same partitions in the same directories.
         """
         wanted = {p.name: p.location or self._table.directory(p.name) for p in command.partitions}
         later = {
@@ -198,7 +200,7 @@ class PartitionCommand:
         living = rules.partitions_of(self._table, name, self._living([name]))
         # One of the directories of these values stays, which the metastore has if it has any.
         first, *others = rules.staying(living, name)
-        # A directory of these values that came since ``reserve`` is not among those that the statement merges.
+        # A directory with these values that came after ``reserve`` is not among those that the statement merges.
         others = [other for other in others if other.begin_version <= self._base_version]
         own = rules.own_location(self._table, first.name, command.location)
         self._check_locations({} if own is None else {first.name: own})
@@ -229,7 +231,7 @@ class PartitionCommand:
         moving = [partition for partition in living if rules.moves_files(source, partition)]
         self._remove_sources(source, moving)
         moved = {partition.partition_id for partition in moving}
-        # Directories whose names differ in the case of a key become one.
+        # Partitions whose names differ only in the case of a key become one.
         alike: dict[str, list[Partition]] = {}
         for partition in living:
             alike.setdefault(names[partition.partition_id], []).append(partition)
@@ -257,12 +259,12 @@ class PartitionCommand:
         return rules.as_checked(table, planned, found, moved)
 
     def _remove_sources(self, table: Table, moving: Iterable[Partition]) -> None:
-        """Have what is left at the old locations removed: files on S3, elsewhere their checksums and directories."""
+        """Record the leftovers at the old locations for removal: files on S3, else checksum files and directories."""
         for source, file in self._moved.items():
             if self._plan.promotion is Promotion.UPLOAD:
                 self._removals.add(Removal(source, file.size, file.modified_ms, file.etag))
             else:
-                # A rename has taken the file away: what has its name by now came back by another command.
+                # The rename took the file away: a file of that name now came back by another command.
                 directory, _, name = source.rpartition("/")
                 self._removals.add(Removal(f"{directory}/.{name}.crc"))
         for partition in moving:
@@ -275,7 +277,7 @@ class PartitionCommand:
         return {file.source: file for file in staged if file.source is not None}
 
     def _stored_as_indexed(self, target: str, path: str, recorded: Removal) -> StoredFile | None:
-        """Return what the store says of a moved file; None where the file was rewritten before it was moved.
+        """Return the store's data about a moved file; None if the file was rewritten before it was moved.
 
         Then the index keeps the old time and ETag, as it keeps counts and bounds, and the next repair sees the change.
         """
@@ -302,7 +304,7 @@ class PartitionCommand:
             self._connection.execute(statement, changed)
 
     def _moved_files(self, table: Table, partition: Partition, target: str) -> Iterator[DataFile]:
-        """Yield the files of a partition as they are in the one that it becomes, with all that is known of them."""
+        """Yield the files of a partition as files of its target partition, with all known data."""
         f, s = files.c, file_statistics.c
         statement = (
             sa.select(f.begin_version, s.statistics, *FILE)

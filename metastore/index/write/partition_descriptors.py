@@ -23,13 +23,13 @@ THE_TABLES = 0
 
 
 class PartitionDescriptors:
-    """Partitions that are read otherwise than their table."""
+    """Descriptors of partitions that are read by another format or schema than their table."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of_table(self, table: Table) -> dict[int, PartitionDescriptor]:
-        """Return the descriptors of partitions at the table's version, by number; no query where none has one."""
+        """Return the descriptors of partitions at the table's version, by number; without any, no query is made."""
         if not table.has_descriptors:
             return {}
         with self._database.reading() as connection:
@@ -48,7 +48,7 @@ class PartitionDescriptors:
 
 
 def of_numbers(connection: sa.Connection, table_id: int, numbers: Collection[int]) -> dict[int, PartitionDescriptor]:
-    """Return those of a table's descriptors that have these numbers."""
+    """Return the table's descriptors with these numbers."""
     if not numbers:
         return {}
     d = partition_descriptors.c

@@ -75,7 +75,7 @@ class LivingPartitions:
             return changed_after(connection, row, names, table.version)
 
     def of_values(self, table: Table, names: Sequence[str]) -> list[Partition]:
-        """Return the living partitions whose typed values are those of one of the names."""
+        """Return the living partitions whose typed values equal those of one of the names."""
         with self._database.reading() as connection:
             return list(by_values(connection, table, names, living(partitions, table.table_id)))
 
@@ -122,9 +122,9 @@ def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dic
 
 
 def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str], version: int) -> dict[str, int]:
-    """Return those of the names whose partitions came, changed or went after a version, with the last that did it.
+    """Return the names whose partitions were added, changed or dropped after a version, and the last such version.
 
-    Where versions above it have expired, a partition that is not there counts as gone with the last of them.
+    If later versions have expired, a missing partition counts as dropped in the last expired one.
     """
     p, oldest, floor = partitions.c, row.oldest_version, row.table.floor
     changed: dict[str, int] = {}
@@ -164,9 +164,9 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow
 def lock_with_transaction(
     connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
 ) -> tuple[TableRow, Mapping[str, Any], list[list[Mapping[str, Any]]]]:
-    """Return the row of a transaction's table as ``lock_table`` does, its own one, and what other queries say then.
+    """Lock the row of a transaction's table as ``lock_table`` does; return it, the transaction's row, and more results.
 
-    The queries are asked with the locks held, together with them.
+    The further queries run with the locks held, in one round trip.
 
     Raises:
         TableNotFoundError, TransactionNotFoundError, IndexNotAtHeadError: As ``lock_table`` and ``load_row``.
@@ -185,7 +185,7 @@ def lock_with_transaction(
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:
-    """Return the error for a table that is gone when what was begun on it is to be finished."""
+    """Return the error for a table that was dropped while a write to it was running."""
     return TableNotFoundError(
         f"The table {table} was dropped or replaced while it was being written. Nothing was written.",
         {"table": table},
@@ -209,10 +209,10 @@ def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[Ta
 def by_values(
     connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
 ) -> Iterator[Partition]:
-    """Yield the partitions whose typed values are those of one of the names, whatever their own names are."""
+    """Yield the partitions whose typed values equal those of one of the names, whatever their spelling."""
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
-    # Sorted, so that names with the same first keys come together.
+    # Sorted, so that names with the same first keys are in one chunk.
     for chunk in batched(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
@@ -235,7 +235,7 @@ def by_values_statement(
 
 
 def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
-    """Return whether the columns are one of the rows: a list of last keys for each combination of the others."""
+    """Return the condition that the columns equal one of the rows: last keys per combination of the others."""
     if not columns:
         return sa.true()
     last: dict[tuple[str | None, ...], set[str | None]] = {}
@@ -252,7 +252,7 @@ def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | 
 def matching(
     connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
 ) -> Iterator[Partition]:
-    """Yield the partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+    """Yield the partitions that satisfy a predicate: the living ones, or those that a clause selects."""
     statement, exact = _matching_statement(connection, table, predicate, PARTITION, clause)
     # Read to its end before the first is yielded: MySQL has no second statement before that.
     yield from _matched(connection.execute(statement).all(), table, predicate, exact=exact)
@@ -322,7 +322,7 @@ def living_pages(connection: sa.Connection, table: Table, size: int) -> Iterator
 
 
 def living_named(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Partition]:
-    """Return the living partitions of some hundred names, as they are spelled; the caller holds the table's lock."""
+    """Return the living partitions with exactly these names, some hundred; the caller holds the table's lock."""
     query, asked = named_query(table.table_id, names)
     return named_partitions(query.rows(connection, asked))
 
@@ -340,7 +340,7 @@ def named_partitions(rows: Iterable[Mapping[str, Any]]) -> list[Partition]:
 def mark_in_metastore(
     connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Partition]
 ) -> list[AddPartition]:
-    """Return the new partitions, kept from the metastore where another one has the same values there."""
+    """Return the new partitions; mark those whose values the metastore has from another one as unpublished."""
     gone = {partition.name for partition in dropped}
     names = [add.name for add in adds if add.name]
     held = {
@@ -361,10 +361,11 @@ def mark_in_metastore(
 def successors(
     connection: sa.Connection, table: Table, names: Sequence[str]
 ) -> dict[tuple[str | None, ...], Partition]:
-    """Return the living partition that the metastore is to have of each of the names' values, if it can have one.
+    """Return the living partition that the metastore should have for each of the names' values, if it can have one.
 
-    It is the one that it has already; where it has none, as when that one has ended, the one that Hive would write, or
-    else the first by its name.
+    This is the partition that it has already. Otherwise, as when that one has ended, it is the one in Hive's own
+    spelling, or
+    else the first by name.
     """
     wanted = {partition_values(name) for name in names if name}
     columns = [key.name for key in table.definition.keys]

@@ -1,7 +1,7 @@
-"""The counts of partitions, and ``partition_sums``: all of a table's and by the first key, version by version.
+"""The counts of partitions, and ``partition_sums``: totals of a table and by its first key, version by version.
 
-Each commit adds how it changes the sums of those values of the first key that it touches, and no sum is read for that.
-What they were at a version is the sum of the rows up to it; rows of versions that were forgotten become one.
+Each commit inserts its changes to the sums of the touched values of the first key, without reading a sum. A sum at a
+version is the sum of the rows up to it; rows of forgotten versions are merged into one.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class PartitionSums:
 
     @property
     def are_few(self) -> bool:
-        """Whether ``write`` sends one statement at the most."""
+        """Whether ``write`` sends at most one statement."""
         return len(self._changes) < _FEW
 
     def end_everything(self, totals: Sequence[int]) -> None:
@@ -102,7 +102,7 @@ class PartitionSums:
 
     @property
     def totals(self) -> list[int]:
-        """By how much partitions, files, bytes, counted rows and uncounted partitions of the table change."""
+        """The changes in partitions, files, bytes, counted rows and uncounted partitions of the table."""
         ended = [0] * len(_COUNTED) if self._ended is None else [-count for count in self._ended]
         return list(map(sum, zip(ended, *self._changes.values(), strict=True)))
 
@@ -140,7 +140,7 @@ def _negate(connection: sa.Connection, table_id: int, version: int) -> None:
 
 
 def _added(connection: sa.Connection, row: Sequence[Any]) -> bool:
-    """Return whether there was a row for what this one counts, to which it is added now."""
+    """Add the counts to an existing row with the same key, and return whether there was one."""
     s = partition_sums.c
     key = [s[name] == value for name, value in zip(_COLUMNS[:4], row[:4], strict=True)]
     more = {name: s[name] + change for name, change in zip(_COUNTED, row[4:], strict=True)}
@@ -195,8 +195,8 @@ def sum_anew(connection: sa.Connection, table_id: int, version: int, n_keys: int
 
 
 def merge_sums(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Make one row of those up to a version, the oldest that is read, for some groups; return for how many."""
-    # What is counted in place adds to rows that are there: under the same lock.
+    """Merge the rows up to a version, the oldest readable one, for some groups; return the number of groups."""
+    # Updates in place add to existing rows, so both need the same lock.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     s = partition_sums.c
     old = (s.table_id == table_id, s.version <= limit)

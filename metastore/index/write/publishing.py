@@ -1,4 +1,4 @@
-"""Publishing again: what the metastore is to have of a table, as the index has it now, enqueued in one transaction."""
+"""Publishing again: enqueues, in one transaction, messages that bring the metastore's table to the index's state."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _IN_QUERY = 500
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What of a table is to be published.
+    """The parts of a table to publish.
 
     Attributes:
         create: Whether the table itself is missing; then all of its partitions are published.
-        alter: Whether the definition differs, and ``retype`` whether the types of partition columns do.
-        partitions: Names of those that are missing or differ; None for all.
-        dropped: Names of those that are not in the index.
-        upto: The last message before the two sides were compared: later messages carry later changes.
+        alter: Whether the definition differs; ``retype``: whether the types of partition columns differ.
+        partitions: The names of missing or different partitions; None for all.
+        dropped: The names of partitions that are not in the index.
+        upto: The last message before the comparison: later messages carry later changes.
     """
 
     create: bool = False
@@ -77,7 +77,7 @@ class Publications:
         self._database = database
 
     def last_delivery(self, table: Table) -> int:
-        """Return the number of the newest message; 0 where there is none. What messages up to it say is committed."""
+        """Return the number of the newest message; 0 without one. The changes of messages up to it are committed."""
 
         def work(connection: sa.Connection) -> int:
             # Messages are numbered before they are committed, and the table's while its row is held.
@@ -87,12 +87,12 @@ class Publications:
         return self._database.write(work, durable=False)
 
     def publish(self, table: Table, publication: Publication) -> int:
-        """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages."""
+        """Enqueue the current state of the parts, in place of pending messages; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))
             now, at_ms = locked.table, locked.now_ms
-            # The state replaces the steps that would have led there, one of which the metastore may refuse.
+            # The state replaces the pending steps that would have led to it: the metastore may refuse one of the steps.
             whole = publication.create or now.definition.table_type is TableType.VIEW
             forget_table(connection, table.table_id, upto=None if whole else publication.upto)
             if now.definition.table_type is TableType.VIEW:
@@ -100,7 +100,7 @@ class Publications:
             _publish_orphans(connection, now)
             count = _publish_definition(connection, now, publication)
             if publication.dropped:
-                # Those whose values have come into the index since they were compared stay.
+                # Partitions whose values have come into the index since the comparison stay.
                 there = successors(connection, now, publication.dropped)
                 gone = [name for name in publication.dropped if partition_values(name) not in there]
                 count += enqueue_changes(connection, now, PartitionChanges(dropped=gone), at_ms)
@@ -159,7 +159,7 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
 
 
 def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:
-    """Return the partitions that the metastore could have, and of whose values it has no other one."""
+    """Return the partitions that the metastore could have, and of whose values it has no other partition."""
     names = [p.name for p in found if not p.in_metastore and not metastore_obstacle(p.name)]
     chosen = {p.partition_id for p in successors(connection, table, names).values() if not p.in_metastore}
     return [partition for partition in found if partition.partition_id in chosen]

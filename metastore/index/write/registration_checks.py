@@ -1,4 +1,4 @@
-"""The deletion gate of what registers files: no file is registered that a transaction is deleting or moving.
+"""The deletion gate for registrations: no file is registered that a transaction is deleting or moving.
 
 The transactions are found by the paths of their files and not by their tables: two tables may share a directory, and a
 table may have been unregistered and registered again since.
@@ -55,8 +55,8 @@ class DeletedFilesError(ConflictError):
 
     Attributes:
         directories: The directories with such files; of a statement that has ended, those near its table.
-        has_ended: Whether the statement has ended, or was undone: the store says which files are left.
-        deletion: Which statement deletes which file, in words.
+        has_ended: Whether the statement has ended or was undone: then a new listing shows the remaining files.
+        deletion: A text that names the statement and the file.
     """
 
     directories: Collection[str] = ()
@@ -86,11 +86,13 @@ _MAY_HAVE_DELETED = sa.and_(_ENDED_SINCE, sa.or_(_IS_OTHERS, _T.operation == VAC
 
 
 def _deleting() -> sa.Select[Any]:
-    """Return the query of transactions that delete or move files, or have since the registration listed its own.
+    """Return the query of transactions that delete or move files, or did so since the registration listed its files.
 
-    A finished one has forgotten its removals, so that a command that listed the directory before it would register
-    files that are gone. One that was undone has moved files back from where the directory had them. The lease ends
-    after both: that condition is the one that the index has.
+    A finished transaction has forgotten its removals, so a command that listed the directory before it would register
+    files
+    that are gone. An undone one has moved files back from the listed places. The lease ends after both: the condition
+    on it
+    lets the database use its index.
     """
     ended = (_T.expires_at_ms >= _SINCE, _ENDED_SINCE)
     deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))
@@ -120,12 +122,12 @@ def require_unclaimed(
     connection: sa.Connection, table: Table, added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
     transaction_id: str = "", listed_at_ms: int | None = None,
 ) -> None:  # fmt: skip
-    """Return if no transaction is deleting or moving a file that is registered, or may have since it was listed.
+    """Check that no transaction is deleting or moving a file to be registered, or may have since it was listed.
 
     The arguments are those of ``reservation_checks.require_registrable``.
 
     Raises:
-        DeletedFilesError: One is. Nothing was changed.
+        DeletedFilesError: A transaction is. Nothing was changed.
         RetryAfter: A DELETE of everything has not listed all its files yet.
     """
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
@@ -165,7 +167,7 @@ def _deletions(
     for row in _DELETING.rows(connection, asked):
         other, replaces = from_row(row), row["replaces"]
         if other.state is State.RESERVED and replaces == asked["table_id"]:
-            # It leaves what a repair of its own table registers from now on, for the new table.
+            # It keeps files that a repair of its own table registers from now on, for the new table.
             continue
         taken = _taken(connection, other, replaces, found)
         if not taken and other.state is State.COMMITTED and _is_forgotten(connection, asked, other, found):
@@ -264,7 +266,7 @@ def _was_near(plan: WritePlan, replaces: int | None, found: Files) -> dict[str, 
 
 
 def _to_be_replaced(connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
-    """Return the directories of partitions whose files go with the table that a reserved REPLACE TABLE replaces."""
+    """Return the directories of partitions whose files are deleted with the table that a REPLACE TABLE replaces."""
     table = _table(connection, replaces)
     if table is None or rules.keeps_files(table, plan):
         return {}

@@ -44,19 +44,19 @@ class RecordedDeletions:
 
     @property
     def are_none(self) -> bool:
-        """Whether nothing was taken."""
+        """Whether nothing was recorded."""
         return not (self._taken or self._written)
 
     def add(self, removal: Removal) -> None:
-        """Take what is to be deleted; much is written from time to time."""
+        """Record a file to be deleted; a full buffer is written."""
         self._taken.append(removal)
         if len(self._taken) == _REMOVALS_AT_ONCE:
             self.flush()
 
     def add_in(self, directory: str, removals: Iterable[Removal]) -> None:
-        """Take files of a directory, given by their names in it, as they were found there.
+        """Record files of a directory as they were listed there, by name.
 
-        Of the same ones, what the index says is not taken after it.
+        A file recorded like this is not recorded a second time from the index's data.
         """
         for removal in removals:
             uri = f"{directory}/{removal.path}"
@@ -64,11 +64,11 @@ class RecordedDeletions:
             self.add(replace(removal, path=uri))
 
     def pass_over(self, directory: str, removals: Iterable[Removal]) -> None:
-        """Take none of these files of a directory after what was taken of them as they were found there."""
+        """Mark listed files of a directory as handled, so that the index's data about them is not recorded."""
         self._as_found.update(f"{directory}/{removal.path}" for removal in removals)
 
     def add_files(self, directories: Mapping[int, str]) -> None:
-        """Take the living files of partitions, whose directories are given by their numbers."""
+        """Record the living files of partitions, given by number and directory."""
         f = files.c
         for some in batched(directories, _PARTITIONS_AT_ONCE):
             statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(some), f.end_version == ALIVE)
@@ -76,21 +76,21 @@ class RecordedDeletions:
                 self.add_ended(directories[partition_id], [file_of(row)])
 
     def add_ended(self, directory: str, ended: Iterable[DataFile]) -> None:
-        """Take files of a directory as the index has them, but those that were taken as they were found."""
+        """Record files of a directory from the index's data, except those recorded as they were listed."""
         for file in ended:
             uri = f"{directory}/{file.path}"
             if uri not in self._as_found:
                 self.add(indexed_file(uri, file))
 
     def spare(self, table: Table) -> None:
-        """Take back what partitions of the table still have: several may have come to lie in one directory.
+        """Remove files from the list that partitions of the table still have: several may share one directory.
 
-        To be called when the changes of the commit and all that it removes are written.
+        Call it after the changes of the commit and all its removals are written.
         """
         if not self._written:
             return
         p, t = partitions.c, transaction_files.c
-        # Of those that this version ends, too: at least one of two in one directory has a location of its own.
+        # Partitions that this version ends count too: of two in one directory, at least one has a location of its own.
         own = sa.exists().where(
             p.table_id == table.table_id, p.location.is_not(None), p.end_version >= table.version
         )  # fmt: skip
@@ -124,7 +124,7 @@ class RecordedDeletions:
         return found
 
     def flush(self) -> None:
-        """Write what was taken since the last time."""
+        """Write the buffered records."""
         if self._taken:
             documents = (
                 (len(some), to_json([removal_to_json(removal) for removal in some]))
@@ -146,7 +146,7 @@ class ReplacedFiles:
         self._policies = PartitionCommit.of(plan.partition_commit, [key.name for key in table.definition.keys])
 
     def remove(self, cleared: Sequence[Partition], drops: Sequence[Partition]) -> None:
-        """Remove the files that living partitions lose: those that stay, and those that end."""
+        """Record for removal the files that living partitions lose, both those that stay and those that end."""
         self._remove_files([*cleared, *drops])
         self._remove_directories(drops)
         if self._plan.relocate:
@@ -156,7 +156,7 @@ class ReplacedFiles:
                     self._removals.add(Removal(f"{self._table.directory_of(partition)}/"))
 
     def remove_ended(self, late: Iterable[LatePartition]) -> None:
-        """Have removed what partitions lose that keep the files which were registered since ``reserve``."""
+        """Record for removal the files of partitions that keep only files which were registered since ``reserve``."""
         if self._plan.relocate:
             return
         for each in late:
@@ -169,7 +169,7 @@ class ReplacedFiles:
             self._removals.add_in(self._table.directory_of(partition), found)
 
     def _remove_files(self, ended: Sequence[Partition]) -> None:
-        """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
+        """Record for removal the files that end in place, and unknown ones beside them; not of relocated partitions."""
         if self._plan.relocate:
             return
         for partition in ended:
@@ -177,7 +177,7 @@ class ReplacedFiles:
         self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in ended})
 
     def remove_unregistered(self) -> None:
-        """Remove what lies where no partition ends: in the directories of those that come."""
+        """Record for removal the unknown files in the directories of new partitions."""
         if not self._plan.relocate:
             for name, files_there in self._unregistered.items():
                 self._removals.add_in(self._table.directory(name), files_there)

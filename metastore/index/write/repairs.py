@@ -37,8 +37,8 @@ class Verified:
     """A comparison of a partition with the store.
 
     Attributes:
-        at_ms: When it began, by the database's clock: what the store has got since it may have missed.
-        version: The table's version that has what it found.
+        at_ms: Its start, by the database's clock: it may have missed later files.
+        version: The table's version that contains its result.
     """
 
     at_ms: int
@@ -60,7 +60,7 @@ class LastVerified:
     own: Mapping[str, Verified]
 
     def of(self, name: str) -> Verified | None:
-        """Return the last comparison of a partition, by itself or with all others."""
+        """Return the last comparison of a partition, alone or within a full comparison."""
         own = self.own.get(name_hash(name)) if self.own else None
         if own is None or self.whole is None:
             return own or self.whole
@@ -101,7 +101,7 @@ class Verifications:
         values = {"table_id": table.table_id, "verified_at_ms": verified.at_ms, "version": verified.version}
 
         def work(connection: sa.Connection) -> None:
-            # Two that note the same partitions come one after the other.
+            # Serialize processes that record the same partitions.
             lock = sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update()
             if connection.execute(lock).scalar() is None:
                 return
@@ -125,10 +125,11 @@ class Verifications:
             self._database.change(sa.delete(rows_).where(old))
 
     def first_repairs_after(self, table: Table, names: Sequence[str] | None) -> dict[str, int]:
-        """Return which partitions a repair was the first to change after the table's version, and the version it made.
+        """Return the partitions that a repair changed first after the table's version, with the version it made.
 
-        At that version such a partition is as the table's version has it, and as the store had it besides: no commit
-        to it is in between.
+        At that version such a partition has the state of the table's version plus the repair's findings: no commit to
+        it is in
+        between.
         """
         p = partitions.c
         later = sa.or_(p.begin_version > table.version, sa.and_(p.end_version > table.version, p.end_version < ALIVE))
@@ -212,19 +213,19 @@ class SkippedPath:
 
 @dataclass(frozen=True, slots=True)
 class RepairRecord:
-    """What is kept of one repair that was no preview.
+    """The record of one repair that was not a dry run.
 
     Attributes:
         table_id: The table's number.
-        duration_ms: How long it took, in milliseconds.
+        duration_ms: The duration in milliseconds.
         mode: ``add``, ``drop`` or ``sync``.
-        limited_to: What limited it, in the user's words, or None.
-        strict: 1 when it was to refuse what it would have skipped.
-        owner: Names the process, for people.
-        added: Partitions; so ``dropped`` and ``changed``.
-        skipped: Paths.
+        limited_to: The user's filter, or None.
+        strict: 1 if it had to fail instead of skipping paths.
+        owner: The process, for people.
+        added: The number of added partitions; likewise ``dropped`` and ``changed``.
+        skipped: The number of skipped paths.
         version_before: The table's version at the start; ``version_after`` at the end.
-        error: Why it stopped, or None.
+        error: The reason why it stopped, or None.
     """
 
     table_id: int
@@ -249,12 +250,13 @@ class Repairs:
         self._database = database
 
     def add(self, record: RepairRecord, skipped: Sequence[SkippedPath] | None = None) -> None:
-        """Keep the record of a repair that has just ended; when that was, the database says.
+        """Keep the record of a repair that has just ended; the database dates it.
 
         Args:
-            record: Of the repair.
-            skipped: The paths that it skipped, of which the first ``MOST_SKIPPED`` replace those of the repair before;
-                None leaves those.
+            record: The record of the repair.
+            skipped: The paths that it skipped: the first ``MOST_SKIPPED`` replace those of the previous repair. None
+                keeps
+                the previous ones.
         """
 
         def write(connection: sa.Connection) -> None:
@@ -302,9 +304,9 @@ class Repairs:
         return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
 
     def expire(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
-        """Forget the repairs that had ended before a time (milliseconds, UTC), and what was verified before it.
+        """Forget the repairs that ended before a time (milliseconds, UTC), and verifications before it.
 
-        Return how many repairs; with ``dry_run`` only count them.
+        Returns the number of repairs; with ``dry_run`` they are only counted.
         """
         if not dry_run:
             Verifications(self._database).expire(table_id, before_ms)

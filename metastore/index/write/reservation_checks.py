@@ -64,17 +64,19 @@ def require_own_format(table: Table, partition: Partition) -> None:
 def check_name(
     connection: sa.Connection, row: Mapping[str, Any], asked: Creation, *, reserved: bool = False
 ) -> int | None:
-    """Return the number of the table that a creation replaces; None where there is none.
+    """Return the number of the table that a creation replaces; None without one.
 
-    ``connection`` holds the lock of the namespace. Where the transaction, given by its row, is ``reserved``, the table
-    was compared with the base version. Since then its claim on the table stops other statements, and what a repair
-    registers stays where it is, for the new table.
+    ``connection`` holds the lock of the namespace. If the transaction, given by its row, is ``reserved``, the table was
+    compared
+    with the base version already. Since then its claim on the table stops other statements, and files that a repair
+    registers
+    stay for the new table.
 
     Raises:
-        TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
+        TableAlreadyExistsError: The name is taken, and the table must not be replaced.
         TableNotFoundError: There is no table to replace.
-        ConflictError: Another table has got the name meanwhile, or the one to be replaced is gone or has changed since
-            the creation's rows were read from it.
+        ConflictError: Another table got the name meanwhile, or the replaced table is gone or has changed since the
+            creation's rows were read from it.
     """
     shown = row["table_name"]
     there = find_relation(connection, TableIdentifier.parse(shown))
@@ -159,7 +161,7 @@ def _require_undisturbed(
 def _changed(
     connection: sa.Connection, table: Table, base_version: int, directories: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the directories of which another partition's row has ended since the version, each with its name."""
+    """Yield the directories in which another partition's row has ended since the version, each with its name."""
     p = partitions.c
     ended = sa.select(p.name, p.location).where(
         p.table_id == table.table_id, p.end_version > base_version, p.end_version < ALIVE

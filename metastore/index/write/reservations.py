@@ -86,7 +86,7 @@ class Reservation:
         return self._application() or self._reserve_partitions(locked)
 
     def _lock(self) -> TableRow:
-        """Return the locked row of the table; the transaction's, and what is asked with it, is kept."""
+        """Lock and return the row of the table; keep the transaction's row and the further query results."""
         if isinstance(self._plan.asked, ExchangePartitions):
             locked = lock_tables(self._connection, self._transaction)[0]
             self._row = rows.load_row(self._connection, self._id, lock=True)
@@ -98,7 +98,7 @@ class Reservation:
             more.append((ANY_STAGED, {"id": self._id}))
         locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._transaction, *more)
         self._checks.without_write = [row["version"] for row in versions]
-        # Usually those that come with the commit are all.
+        # Usually the files that come with the commit are all.
         self._none_staged = first == [[]]
         return locked
 
@@ -127,7 +127,7 @@ class Reservation:
         return None
 
     def _batches_in_flight(self, table_id: int, app_id: str) -> Iterator[Transaction]:
-        """Yield the application's batches that are being committed, or hide again what waited and was due with them."""
+        """Yield the application's batches that are being committed, or that are hiding promoted waiting files again."""
         t = transactions.c
         statement = sa.select(transactions).where(
             t.table_id == table_id,
@@ -196,7 +196,7 @@ class Reservation:
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
     def _collect(self, staged: set[tuple[str, str]], files: Iterable[tuple[str, str]]) -> None:
-        """Add files, given by their partitions and names, to those that are staged."""
+        """Add files, given by partition and name, to the set of staged files."""
         shown = self._row["table_name"]
         for partition, name in files:
             file = (partition, storable(name, "file"))
@@ -216,7 +216,7 @@ class Reservation:
         names = self._names(keys)
         digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
-        # A write that only adds needs the claims; one that replaces is compared with the partitions' changes, too.
+        # A write that only adds needs the claims; one that replaces is also compared with the partitions' changes.
         claims_from = locked.claims_from
         known_from = locked.oldest_version if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
@@ -256,7 +256,7 @@ class Reservation:
                 require_own_format(table, living)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
-        """Claims, in the table that an exchange takes partitions from, what its predicate is true for."""
+        """Claim, in an exchange's source table, the partitions that match its predicate."""
         row = lock_table(self._connection, asked.source_id, asked.source)
         source = row.table
         predicate = bound_predicate(self._plan, source)

@@ -1,7 +1,7 @@
-"""The end of what an index that was put back had unfinished, and the beginning of its next incarnation.
+"""Ends the unfinished work of a restored index, and begins its next incarnation.
 
-No file is touched. What was in flight at the time of the backup has ended since, one way or the other: only the store
-has its rows.
+No file is touched. Everything that was in flight at the time of the backup has ended since: only the store has its
+rows.
 """
 
 from __future__ import annotations

@@ -62,12 +62,12 @@ _AT_ONCE = 5000
 
 @dataclass(slots=True)
 class _Outcome:
-    """What becomes of living partitions in a write's commit.
+    """The effect of a write's commit on living partitions.
 
     Attributes:
-        rewrites: They are replaced, or added to.
-        drops: They end.
-        carries: They have changed since ``reserve`` and stay, with the files that come to them.
+        rewrites: Partitions that are replaced or added to.
+        drops: Partitions that end.
+        carries: Partitions that changed since ``reserve`` and stay, with their new files.
         static_stays: Whether one of them has the values of the static partition, and stays registered.
     """
 
@@ -81,11 +81,11 @@ class RowWrite:
     """One write in its commit.
 
     Attributes:
-        ends_everything: Whether all that the table had before ends, by a deferred delete.
-        rows: Of the written files that become visible, of an epoch also of those that earlier ones have left waiting;
-            None where those of one file are unknown.
-        bytes: Of the same files.
-        waiting: The number of partitions whose files are kept back.
+        ends_everything: Whether the whole previous content of the table ends, by a deferred delete.
+        rows: The rows of the files that become visible, including waiting files of earlier epochs; None if those of one
+            file are unknown.
+        bytes: The bytes of the same files.
+        waiting: The number of partitions whose files are held back.
     """
 
     def __init__(self, commit: Commit, write: CheckedWrite, applier: Applier, removals: RecordedDeletions) -> None:
@@ -110,14 +110,15 @@ class RowWrite:
     def run(self) -> None:
         """Apply the write, but for the flush of the applier."""
         if self._write.found:
-            # Files of others, which an append to an external table takes in with the partition that it makes.
+            # Files of other engines, which an append to an external table registers with the partition that it creates.
             there = [(name, self._plan.directory(name), found) for name, found in self._write.found.items()]
             require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)
         if self.ends_everything:
-            # A floor ends all rows that are not named here: those that have changed since ``reserve`` are.
+            # A floor ends all rows that are not listed here, so partitions that changed since ``reserve`` must be
+            # listed.
             numbers = {partition.partition_id for partition in living}
             living += [changed for changed in self._fixed.changed() if changed.partition_id not in numbers]
         outcome = self._classified(added, living)
@@ -135,9 +136,10 @@ class RowWrite:
         self._applier.add(marked)
 
     def _is_all_of_many(self, named: Sequence[Partition]) -> bool:
-        """Return whether all partitions end, but for those that are named, and are too many to be ended here.
+        """Return whether all partitions except the named ones end, and are too many to be ended row by row.
 
-        Where some have places of their own, what is to be deleted depends on what others have there.
+        If some have locations of their own, the files to delete depend on other partitions there, so this returns
+        False.
         """
         asked, keys = self._write.asked, self._table.definition.keys
         if self._plan.definition is not None or not isinstance(asked, Overwrite) or asked.keep_emptied:
@@ -159,7 +161,7 @@ class RowWrite:
         return [number for number in found if number not in named] if named else found
 
     def _take_out(self, outcome: _Outcome) -> None:
-        """End what living partitions lose, and begin what they get."""
+        """End the files that living partitions lose, and add those that they get."""
         self._replaced.remove([r.partition for r in outcome.rewrites if r.clear], outcome.drops)
         self._replaced.remove_ended(late for late, _ in outcome.carries)
         self._applier.drop(outcome.drops)
@@ -211,9 +213,9 @@ class RowWrite:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, name: str) -> list[tuple[int, StagedFile]]:
-        """Take out the files of a partition that earlier batches of the same application left waiting.
+        """Take a partition's waiting files of earlier batches of the application off the list, and return them.
 
-        Before each stands the version of the table that its batch read.
+        Each comes with the table's version that its batch read.
         """
         w, t = waiting_files.c, transactions.c
         of_partition = (w.table_id == self._table.table_id, w.name_hash == name_hash(name))
@@ -239,7 +241,7 @@ class RowWrite:
         return sorted(found, key=attrgetter("name"))
 
     def _classified(self, added: Mapping[str, list[DataFile]], living: Sequence[Partition]) -> _Outcome:
-        """Return what becomes of living partitions: dropped, rewritten (or appended to), or kept with later files."""
+        """Sort living partitions into dropped ones, rewritten (or appended) ones, and those kept with later files."""
         is_replaced = replaced_by(self._plan, self._table)
         stays_registered = self._stay_registered(added)
         later = self._fixed.late(partition for partition in living if is_replaced(partition.name))
@@ -267,7 +269,7 @@ class RowWrite:
         return outcome
 
     def _rewrites(self, partition: Partition, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
-        """Return what becomes of a partition that stays: one rewrite, or none where nothing changes."""
+        """Return the rewrite of a partition that stays; an empty list if it does not change."""
         if not replaced:
             files_added = [*files_added, *self._found_for_living(partition)]
             return [Rewrite(partition, files_added)] if files_added else []
@@ -278,7 +280,7 @@ class RowWrite:
         return [Rewrite(partition, files_added, clear=True, location=location)]
 
     def _new_partitions(self, added: Mapping[str, object], living: Collection[str], *, static_stays: bool) -> list[str]:
-        """Return the partitions that come: those of files, and the static one if none of its values stays."""
+        """Return the new partitions: those with files, and the static one if no partition with its values stays."""
         new = [name for name in added if name not in living]
         static = self._write.static_partition
         if static is not None and static not in added and static not in living and not static_stays:

@@ -1,4 +1,4 @@
-"""The lists of files of transactions: those that tasks have staged, and those that are to be deleted."""
+"""The file lists of transactions: staged files, and files to be deleted."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class TransactionFiles:
         Args:
             transaction_id: The transaction.
             files: The files.
-            recorded: How many were recorded before them: a call that is repeated, because the writer had no answer,
-                then records nothing. None where no call is repeated.
+            recorded: The number of files that were recorded before, so that a call repeated after a lost answer records
+                nothing. None if no call is repeated.
 
         Raises:
             TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
-            StagedFileMissingError: The index does not remember all of those that have gone before.
+            StagedFileMissingError: The index lost files that were recorded before.
             InvalidInputError: Other files are recorded in their place.
         """
 
@@ -69,7 +69,7 @@ class TransactionFiles:
         self._database.write(work, durable=False)
 
     def replace(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
-        """Make these the staged files of an open transaction, in place of those that an earlier call has recorded.
+        """Replace the recorded staged files of an open transaction by these.
 
         Raises:
             TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
@@ -83,7 +83,7 @@ class TransactionFiles:
         self._database.write(work, durable=False)
 
     def staged_count(self, transaction_id: str) -> int:
-        """Return how many files the transaction has staged and not yet committed."""
+        """Return the number of files that the transaction has staged and not yet committed."""
         with self._database.reading() as connection:
             return _count(connection, transaction_id)
 
@@ -134,7 +134,7 @@ def add_documents(
     connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool,
     none_before: bool = False,
 ) -> None:  # fmt: skip
-    """Append rows (count and JSON text) to ``transaction_files``; the first ones, where there are ``none_before``."""
+    """Append rows (count and JSON text) to ``transaction_files``; ``none_before`` says that they are the first ones."""
     last: int | None = None
     if not none_before:
         last = _LAST.scalar(connection, {"id": transaction_id})

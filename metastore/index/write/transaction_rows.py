@@ -109,9 +109,9 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
-    """Return the transaction with the locations that its tasks have asked for, and those that it needs besides.
+    """Return the transaction with the locations that its tasks asked for, and the others that it needs.
 
-    There may be so many that a plan, which is one value, could not be sent to a database.
+    They are stored apart from the plan: a plan is one value, and could become too large for a database.
     """
     plan = transaction.plan
     if not plan.asks_locations:
@@ -132,7 +132,7 @@ _LOCATIONS = Prepared(
 
 
 def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[str, str]) -> None:
-    """Keep all that a reserved transaction needs, besides what its tasks have asked for."""
+    """Store the locations that a reserved transaction needs beyond those that its tasks asked for."""
     known = _asked_locations(connection, transaction_id)
     add_locations(connection, transaction_id, {name: place for name, place in own.items() if name not in known})
 
@@ -148,7 +148,7 @@ def add_locations(connection: sa.Connection, transaction_id: str, new: Mapping[s
 
 
 def forget_locations(connection: sa.Connection, transaction_id: str) -> None:
-    """Remove what ``record_locations`` and ``keep_locations`` have kept: the transaction has ended."""
+    """Remove the locations stored by ``record_locations`` and ``keep_locations``: the transaction has ended."""
     _FORGET_LOCATIONS.run(connection, {"id": transaction_id})
 
 
@@ -158,17 +158,17 @@ _FORGET_LOCATIONS = Prepared(
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
-    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps all others from moving it.
+    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps others from moving it.
 
     Raises:
-        TransactionNotFoundError: There is none.
-        IndexNotAtHeadError: The index has been migrated since this process has opened it.
+        TransactionNotFoundError: There is no such transaction.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
     """
     return usable(find_row(connection, transaction_id, lock=lock), transaction_id)
 
 
 def load_open_row(connection: sa.Connection, transaction_id: str, what: str) -> Mapping[str, Any]:
-    """Return the locked row of an open transaction; ``what`` says what one in another state cannot do any more.
+    """Return the locked row of an open transaction; ``what`` completes the error for another state.
 
     Raises:
         TransactionNotFoundError, IndexNotAtHeadError: As ``load_row``.
@@ -204,7 +204,7 @@ _ROW, LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
-    """Return the error that says that a transaction cannot do this any more."""
+    """Return the error for a transaction that cannot do this in its state."""
     state = row["state"]
     undone = state in (State.ABORTING, State.ABORTED)
     why = (
@@ -310,11 +310,11 @@ MOVING = sa.union_all(
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """What hardly ever is, and makes a listing of a table's directories one of a moment.
+    """Rare activities that can change files while a table's directories are listed.
 
     Attributes:
-        cleans: Whether a committed write, of any table, may still have to delete what it has replaced.
-        moves: Whether ``moving_commands`` has one, of any table, that is not committed.
+        cleans: Whether a committed write, of any table, may still have to delete replaced files.
+        moves: Whether ``moving_commands`` has an uncommitted command, of any table.
     """
 
     cleans: bool

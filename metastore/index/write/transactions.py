@@ -122,8 +122,7 @@ def _insert(
 class IndexedTransactions:
     """The rows of transactions.
 
-    A method that loads a transaction raises ``TransactionNotFoundError`` where there is none, or vacuum has forgotten
-    it.
+    A method that loads a transaction raises ``TransactionNotFoundError`` if there is none, or vacuum has forgotten it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -133,23 +132,26 @@ class IndexedTransactions:
         self, transaction: Transaction, replaced: int | None = None, planned: PlannedFormat | None = None, *,
         looks: bool = False,
     ) -> Transaction:  # fmt: skip
-        """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
+        """Insert the row of a new transaction and return it; for a replacement, with the replaced table's number.
 
-        It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is
-        returned: the writer asks again, because it had no answer.
+        It and its lease begin now, by the database's clock. If the id exists, the existing transaction is returned: the
+        writer
+        repeats the call because it got no answer.
 
         Args:
-            transaction: The transaction; its times are not looked at.
-            replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is
-                of; None where it found none.
-            planned: What the files of one that brings some are like.
-            looks: Whether it is to begin only if no writer's lease is over; not for one that makes a table.
+            transaction: The transaction; its times are ignored.
+            replaced: The number of the table that a creation found under its name, and that its plan refers to; None if
+                it
+                found none.
+            planned: The format of the write's files, if it brings any.
+            looks: Whether to begin only if no writer's lease is over; not for a creation.
 
         Raises:
             DeadWritersError: A writer's lease is over. Nothing was done.
-            InvalidInputError: The one of its id writes another table.
-            ConflictError: The table's location has changed since it was loaded, or it is read otherwise than the files
-                of the write are, or another table has its name.
+            InvalidInputError: The transaction with this id writes another table.
+            ConflictError: The table's location has changed since it was loaded, its format differs from the write's
+                files, or
+                another table has its name.
         """
         # A writer rarely asks again. If it does, the database says that the id is taken.
         try:
@@ -167,9 +169,10 @@ class IndexedTransactions:
             return _same_request(rows.from_row(row), transaction)
 
     def finish(self, transaction_id: str) -> bool:
-        """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.
+        """Finish a committed transaction and forget its deletions; return whether it was committed.
 
-        It ends now, after the last deletion: a registration that began before compares its files with the store.
+        Its end is set after the last deletion: a registration that began before compares its files with the store
+        again.
         """
         return self.move(transaction_id, (State.COMMITTED,), State.FINISHED)
 
@@ -179,7 +182,7 @@ class IndexedTransactions:
             return rows.with_locations(connection, rows.from_row(rows.load_row(connection, transaction_id)))
 
     def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
-        """Return the transaction of this id, and its table as it is now; None where it has none, or no longer."""
+        """Return the transaction with this id, and its current table; None if it has none, or the table is gone."""
         with self._database.reading() as connection:
             found: Any = connection.execute(rows.WITH_TABLE, {"id": transaction_id}).mappings()
             row = rows.usable(found.one_or_none(), transaction_id)
@@ -188,7 +191,7 @@ class IndexedTransactions:
         return transaction, None if table["table_id"] is None else table_from_row(table)
 
     def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
-        """Keep where an open transaction puts files of partitions, and return it; what it had before stays as it was.
+        """Store the directories for an open transaction's partitions, and return them; earlier entries stay unchanged.
 
         Raises:
             TransactionStateError: It is not open any more.
@@ -258,7 +261,7 @@ class IndexedTransactions:
         return self._database.change(statement, durable=False) == 1
 
     def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
-        """Return whether the lease is the one that was loaded; it then lasts until ``until_ms``."""
+        """Extend the lease until ``until_ms`` if it is still the loaded one; return whether it was."""
         t = transactions.c
         statement = (
             sa.update(transactions)
@@ -283,7 +286,7 @@ class IndexedTransactions:
                 (rows.END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else rows.END_CLAIMS).run(connection, mine)
             if ends:
                 rows.forget_locations(connection, transaction_id)
-                # A slow mover may have died with one of a command's files: that is to be put back, too.
+                # A slow mover may have died with one of a command's files, which recovery must put back too.
                 rows.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
@@ -305,10 +308,11 @@ class IndexedTransactions:
         self._database.write(work)
 
     def remember_undone(self, transaction: Transaction, error: str) -> Transaction:
-        """Record a transaction, reserved and then forgotten by the index, as ``aborting`` with the reason; return it.
+        """Record a transaction that was reserved and then lost by the index as ``aborting`` with the reason; return it.
 
-        So it is recovered like any other from then on, and no repair registers its files. One that is committed after
-        all stays as it is.
+        From then on it is recovered like any other, and no repair registers its files. If it is committed after all, it
+        stays
+        unchanged.
         """
         plan = transaction.plan
         asked = rows.to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
@@ -334,13 +338,15 @@ class IndexedTransactions:
             return rows.application(connection, table_id, app_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
-        """Return the transactions whose files the version does not show, in whole (or, while files wait, in part).
+        """Return the transactions whose files the version does not show in whole (or, while files wait, in part).
 
-        Those of all tables are among them while they can be undone or were, and those that make a table: other tables
-        may be at the same location or around it, and a replacement belongs to no table before its commit.
+        They include transactions of all tables that can be undone or were, and those that create a table: other tables
+        may be at
+        the same location or around it, and a replacement belongs to no table before its commit.
 
-        One that was never reserved has no visible files: where a store shows some, the index has been restored to a
-        time before it was, and cannot know that it was not committed.
+        A transaction that was never reserved has no visible files: if a store shows some, the index was restored to a
+        time before
+        the reservation, and cannot know that it was not committed.
         """
         with self._database.reading() as connection:
             found = connection.execute(rows.UNCOMMITTED, {"table_id": table_id, "version": version}).all()
@@ -349,12 +355,11 @@ class IndexedTransactions:
     def moving_commands(
         self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)
     ) -> list[Transaction]:
-        """Return the partition commands in these states that move files: those not committed, unless others are named.
+        """Return the partition commands in these states that move files; by default, those that are not committed.
 
-        Of those that have ended only if they staged some.
+        Ended commands are included only if they staged files.
 
-        Plans are long, and those that have ended are many: they are found by the lists of files that such commands
-        alone keep.
+        Plans are long, and ended commands are many: they are found by the file lists, which only such commands keep.
         """
         ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
         in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
@@ -363,7 +368,7 @@ class IndexedTransactions:
         return [rows.from_row(row) for row in found]
 
     def at_work(self) -> rows.AtWork:
-        """Return whether others may be deleting or moving files that a listing finds."""
+        """Return whether other processes may be deleting or moving files that a listing finds."""
         with self._database.reading() as connection:
             row = connection.execute(rows.AT_WORK).one()
         return rows.AtWork(bool(row.cleans), bool(row.moves))

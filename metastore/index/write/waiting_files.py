@@ -53,7 +53,7 @@ class WaitingLists:
             return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
 
     def discard(self, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
-        """Forget waiting files, given by transaction, partition and name; return how many there were."""
+        """Forget waiting files, given by transaction, partition and name; return their number."""
         gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
         w = waiting_files.c
 
