@@ -1,1 +1,1 @@
-"""Notebooks: cards, tables and pictures of what the index knows, in cells (``docs/design/13-notebook.md``)."""
+"""Notebooks: cards, tables and pictures of the index, in cells (``docs/design/13-notebook.md``)."""

@@ -1,4 +1,4 @@
-"""Cards: a catalog, a table or a repair's report in a cell. A card never raises; what failed is on it."""
+"""Cards: a catalog, a table or a repair's report in a cell. A card never raises; it shows an error instead."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class SmallMap:
-    """A partition map, and what a card says of it."""
+    """A partition map, and the texts of a card about it."""
 
     of: PartitionMap
     svg: Markup

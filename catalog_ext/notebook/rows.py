@@ -34,11 +34,11 @@ _SIZES = frozenset({"bytes", "size"})
 
 @dataclass(frozen=True, slots=True)
 class ShownRows:
-    """The first rows as they are shown.
+    """The first rows of a list, converted for display.
 
     Attributes:
-        rows: The texts of their cells; None where there is no value.
-        more: How many rows are left out.
+        rows: The texts of their cells; None for a missing value.
+        more: The number of rows that are left out.
         empty: The text of an empty list.
     """
 

@@ -1,1 +1,1 @@
-"""What the index comes to, for people who look: maps, numbers and states, as the page and notebooks show them."""
+"""Summaries of the index for people: maps, numbers and states, for the page and for notebooks."""

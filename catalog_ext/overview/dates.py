@@ -102,7 +102,7 @@ def count_periods(bounds: Bounds, unit: Unit) -> int:
     if unit is Unit.YEAR:
         return years + 1
     months = years * 12 + int(last[5:7]) - int(first[5:7])
-    # Texts in the form of days may not exist, such as the 30th of February.
+    # A text in the form of a day may name no real day, such as the 30th of February.
     return months + 1 if unit is Unit.MONTH else months * 31 + int(last[8:]) - int(first[8:]) + 1
 
 

@@ -1,4 +1,4 @@
-"""The layout of lists and records: columns wrap, are left out, or stand below the others, so that a list fits.
+"""The layout of lists and records: columns wrap, are left out, or move to lines below, so that a list fits its width.
 
 A name, a path or a number is never broken or cut, so that it can be copied. Only prose is wrapped, at blanks.
 """

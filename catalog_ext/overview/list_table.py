@@ -1,4 +1,4 @@
-"""Prints lists: a rich table that fits the terminal, plain aligned lines where the output is no terminal.
+"""Prints lists: a rich table that fits the terminal, or plain aligned lines if the output is no terminal.
 
 rich takes about a millisecond for a row. A pipe may get a million of them, and needs neither styles nor wrapping.
 """
@@ -87,7 +87,7 @@ class _RichList:
             for line in console.render_lines(table, room, pad=False):
                 yield Segments([*_trimmed(line), Segment.line()])
             for text in texts:
-                # A segment, not a Text: rich would cut what is longer than the terminal.
+                # A Segment instead of a Text: rich would cut a Text that is longer than the terminal.
                 yield Segments([Segment(INDENT + text, console.get_style(style) if style else None), Segment.line()])
 
     def _parts(self) -> Iterator[tuple[Table, list[str], str]]:

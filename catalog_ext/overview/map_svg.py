@@ -87,7 +87,7 @@ def _shown(text: str) -> str:
 def _add_head(row: ET.Element, role: str, label: str, href: str | None, at: dict[str, str]) -> None:
     head = ET.SubElement(row, "g", {"role": role})
     if href is not None:
-        # A row's head is in the order of Tab; those of columns are reached from the places below them.
+        # Row heads are reached with Tab; column heads are reached from the places below them.
         keys = {"tabindex": "-1"} if role == "columnheader" else {}
         link = ET.SubElement(head, "a", {"href": f"{href}#map-title", **keys})
     ET.SubElement(head if href is None else link, "text", at).text = _shown(label)

@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 
 
 class PartitionCommands:
-    """The partition commands of a catalog; a *spec* gives literals (None is NULL) by key names.
+    """The partition commands of a catalog; a *spec* maps key names to literals (None is NULL).
 
-    Each method takes the table by its name, or as it was read, whose version then is the one to compare with. A table
-    whose location has wildcards is refused by each (OperationNotSupportedError).
+    Each method takes the table by name, or a loaded table, whose version is then the base of the comparison. Each
+    refuses a
+    table whose location has wildcards (OperationNotSupportedError).
     """
 
     def __init__(self, context: Context) -> None:
@@ -98,14 +99,15 @@ class PartitionCommands:
         self, table: str | Table, predicates: Sequence[Predicate] = (), *, clauses: PartitionClauses = NO_CLAUSES,
         if_exists: bool = False, purge: bool = False,
     ) -> WriteOutcome:  # fmt: skip
-        """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
+        """Drop partitions of the table; a managed table's data is deleted, an external one's stays.
 
-        Unbound predicates and PARTITION clauses choose them. With ``purge``, data of a managed table that lies outside
-        its directory is deleted, too.
+        Unbound predicates and PARTITION clauses select them. With ``purge``, data of a managed table outside its
+        directory is
+        deleted too.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
-            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause is none over the
+            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause does not fit the
                 table's partition columns.
             ConflictError: Another writer was first.
         """
@@ -125,13 +127,13 @@ class PartitionCommands:
         return self._run(target, DropPartitions(either, deletes), "DROP PARTITION", clauses.session)
 
     def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
-        """Give a partition other values; files of a managed one at its default location are moved.
+        """Rename a partition to other values; files of a managed table's partition at its default location are moved.
 
         Raises:
-            PartitionNotFoundError: There is none with the old values.
-            PartitionAlreadyExistsError: There is one with the new values.
+            PartitionNotFoundError: There is no partition with the old values.
+            PartitionAlreadyExistsError: There is a partition with the new values.
             InvalidPartitionSpecError, InvalidValueError: A spec does not fit the table.
-            TableLayoutError: Files that no partition has lie where its files are to be moved to.
+            TableLayoutError: Unregistered files lie at the new location.
             ConflictError: Another writer was first.
         """
         target = self._table(table, "RENAME PARTITION")
@@ -141,7 +143,7 @@ class PartitionCommands:
     def relocate(
         self, table: str | Table, spec: Spec, location: str, *, session: Session = ANY_SESSION
     ) -> WriteOutcome:
-        """Make a partition's files those of another location; nothing is touched at the old one.
+        """Set a partition's location and register the files there; nothing is changed at the old location.
 
         Raises:
             PartitionNotFoundError: There is no such partition.
@@ -188,7 +190,7 @@ class PartitionCommands:
     def _run(
         self, table: Table, asked: AskedCommand, operation: str, session: Session, origin: Table | None = None
     ) -> WriteOutcome:
-        """Run a command; one that changes a second table takes the stricter locks of both."""
+        """Run a command; a command that changes a second table takes the stricter lock settings of both."""
         conf, own = self._context.settings.conf, [table.definition.properties]
         own += [] if origin is None else [origin.definition.properties]
         options = [transaction_options({}, session.settings, properties, conf) for properties in own]
@@ -196,10 +198,10 @@ class PartitionCommands:
         return self._context.transactions.command(table, asked, operation, {**options[0], **_of_locks(strictest)})
 
     def _table(self, table: str | Table, command: str) -> Table:
-        """Return the table, whose partitions a command changes.
+        """Return the table whose partitions a command changes.
 
         Raises:
-            OperationNotSupportedError: Its location has wildcards, whose matches decide on its partitions.
+            OperationNotSupportedError: Its location has wildcards: the matching paths define its partitions.
         """
         found = self._context.load_table(table) if isinstance(table, str) else table
         check_one_directory(found.definition, command)
@@ -223,7 +225,7 @@ class PartitionCommands:
             )
         components = (place.relative_to(root) if root.contains(place) else place.name).split("/")
         if root.contains(place) and components[0] == DATA and transaction_id_in("".join(components[1:2])) is not None:
-            # The directory of a relocating overwrite: its rows may be brought back like those that it replaced.
+            # The directory of a relocating overwrite: its rows may be brought back like the rows that it replaced.
             components = components[2:]
         hidden = next((c for c in components if is_hidden(c)), None)
         if hidden is not None:
@@ -242,10 +244,11 @@ class PartitionCommands:
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
         chosen: bool,
     ) -> None:  # fmt: skip
-        """Warn that others have the same files; refuse it for a managed table, whose data is deleted with it.
+        """Warn if others have the same files; refuse it for a managed table, which deletes its data with a partition.
 
-        ``own`` has the real places of partitions with a location. ``comes`` has the partitions that the same statement
-        adds at their default locations. ``chosen``: the statement gives the place, which is not the default one.
+        ``own`` has the real locations of partitions with a location of their own. ``comes`` has the partitions that the
+        same
+        statement adds at their default locations. ``chosen``: the statement gives the location.
         """
         index, root = self._context.index, _real(Location.parse(table.definition.location))
         real = _real(place)
@@ -284,7 +287,7 @@ def _require_same_schema(target: Table, source: Table) -> None:
     for what, left, right in (
         ("columns", _described(ours.columns), _described(theirs.columns)),
         ("partition columns", _described(ours.partition_columns), _described(theirs.partition_columns)),
-        # Bucketed files are as good as others in a table without buckets.
+        # A table without buckets may read bucketed files.
         ("buckets", ours.bucketed_by or "none", (ours.bucketed_by and theirs.bucketed_by) or "none"),
         ("format", ours.format, theirs.format),
         ("options", dict(ours.options), dict(theirs.options)),

@@ -40,12 +40,12 @@ class PartitionMaintenance:
         self._alterations = alterations
 
     def drop(self, table: str, where: Where, *, purge: bool = False, dry_run: bool = False) -> list[ReportEntry]:
-        """Drop the partitions that satisfy a condition, by one transaction; what was (or would be) dropped.
+        """Drop the partitions that satisfy a condition, in one transaction, and return the dropped ones.
 
         Args:
             table: Its name.
-            where: A condition in SQL over partition columns, or a (maybe partial) spec; there has to be one.
-            purge: Whether data of a managed table that lies outside its directory is deleted too.
+            where: A condition in SQL over partition columns, or a spec, which may be partial; it is required.
+            purge: Whether data of a managed table outside its directory is deleted too.
             dry_run: Preview: report and change nothing.
 
         Raises:
@@ -68,7 +68,7 @@ class PartitionMaintenance:
         return entries
 
     def expire(self, table: str, *, retention: str | None = None, dry_run: bool = False) -> list[ReportEntry]:
-        """Drop the partitions whose time, by their values, is longer ago than the retention.
+        """Drop the partitions whose time, given by their values, is older than the retention.
 
         Args:
             table: Its name.
@@ -78,7 +78,7 @@ class PartitionMaintenance:
         Raises:
             TableNotFoundError: There is no such table.
             InvalidInputError: There is no retention, or the partitions have no times.
-            ConflictError: Another writer was first; what was dropped before stays dropped.
+            ConflictError: Another writer was first; partitions dropped before stay dropped.
         """
         target = self._context.load_table(table)
         expiry = Expiry.of(target.definition, retention)
@@ -102,16 +102,17 @@ class PartitionMaintenance:
     def set_partition_columns(
         self, table: str, *, mode: str | None = None, types: Mapping[str, str] | None = None
     ) -> Table:
-        """Change how partition columns appear, and what types they have; files and directories stay as they are.
+        """Change the visibility or the types of partition columns; files and directories are not changed.
 
         Args:
             table: Its name.
             mode: ``virtual`` or ``declared``; None leaves it.
-            types: New types by the columns' names; None or empty leaves them.
+            types: New types by column name; None or empty leaves them.
 
         Raises:
             TableNotFoundError: There is no such table.
-            InvalidInputError: A name is no partition column of the table, a type cannot be a key's, or nothing is said.
+            InvalidInputError: A name is no partition column of the table, a type cannot be a key's, or no change is
+                given.
             InvalidValueError: Values of partitions do not fit the new types. Nothing was changed.
             ConflictError: Another process is writing to the table.
         """

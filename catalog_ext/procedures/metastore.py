@@ -1,4 +1,4 @@
-"""Shows and mends by procedures where store, index and metastore differ, and what the metastore has not taken."""
+"""Procedures that show and mend differences between store, index and metastore, and pending deliveries."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Parameter:
 
     @property
     def may_be_null(self) -> bool:
-        """Whether NULL means that the argument was left out, which nothing else stands for."""
+        """Whether NULL means that the argument was omitted."""
         return not self.required and self.default is None
 
 
@@ -64,14 +64,14 @@ class SessionTable:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure: what it takes, what it gives, and its body.
+    """A procedure: its parameters, its result columns, and its body.
 
     Attributes:
-        check_session: Raises where the arguments do not go with a table of that name in the session's own catalog,
-            whose location, if it has one, is the second argument; None where it does not matter.
-        takes_session: Whether the body gets the settings of the caller's session among the arguments, as ``session``.
-        body: Returns entries that have the columns of the schema as fields (``_row``).
-        touches: The parameters, and the columns of the result, that name tables which a call may change.
+        check_session: Raises if the arguments conflict with a table of that name in the session's own catalog,
+            whose location, if it has one, is the second argument; None if it does not matter.
+        takes_session: Whether the body gets the caller's session settings as the argument ``session``.
+        body: Returns entries with the columns of the schema as fields (``_row``).
+        touches: The parameters and result columns that name tables which a call may change.
     """
 
     name: str
@@ -102,13 +102,13 @@ class Procedure:
         self, catalog: Catalog, arguments: Mapping[str, object], session_table: SessionTable | None = None,
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> Result:  # fmt: skip
-        """Run it with arguments by name.
+        """Run the procedure with arguments by name.
 
         Args:
             catalog: The catalog of its tables.
-            arguments: By name of the parameter.
-            session_table: The table of the same name that the caller's session has in its own catalog, if any.
-            settings: What the caller's session gives of the settings that a transaction takes over, by key.
+            arguments: The arguments, by parameter name.
+            session_table: The table of the same name in the caller's own catalog, if any.
+            settings: The caller's session settings that a transaction takes over, by key.
 
         Raises:
             InvalidInputError: An argument is missing, unknown or of another type.

@@ -20,10 +20,10 @@ _BY_NAME = {p.name: p for p in PROCEDURES}
 
 
 def find_procedure(name: str) -> Procedure:
-    """Return the procedure of this name, in any case.
+    """Return the procedure with this name, in any case.
 
     Raises:
-        ProcedureNotFoundError: There is none.
+        ProcedureNotFoundError: There is no such procedure.
     """
     procedure = _BY_NAME.get(name.lower())
     if procedure is None:

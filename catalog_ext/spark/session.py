@@ -47,11 +47,11 @@ EXTENSIONS_CLASS = "org.apache.spark.sql.catalogext.CatalogExtExtensions"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a session's page is, and what one signs in with.
+    """The address of a session's page, and the token to sign in with.
 
     Attributes:
         address: For a browser on this machine.
-        token: The service's; it is not in what is printed, which a notebook keeps.
+        token: The service's token; it is not printed, because a notebook keeps printed texts.
     """
 
     address: str
@@ -95,24 +95,25 @@ def configure(
 ) -> SparkSession.Builder:  # fmt: skip
     """Return the builder with a catalog set up: the connector's jar, the SQL extensions, and a service in this process.
 
-    The service runs on the loopback interface until the process ends. What the builder sets for S3A
-    (``spark.hadoop.fs.s3a.*``), before or after this call, is used by the Python side too. Jars, packages and
+    The service runs on the loopback interface until the process ends. S3A settings of the builder
+    (``spark.hadoop.fs.s3a.*``), made before or after this call, are used by the Python side too. Jars, packages and
     extensions that the builder, spark-defaults.conf or spark-submit name stay.
 
     Args:
-        builder: ``SparkSession.builder``, maybe with settings.
+        builder: ``SparkSession.builder``, with or without settings.
         catalog: The catalog's name in SQL; ``spark_catalog`` adds its tables to Spark's own catalog.
-        warehouse: Where managed tables go; by default ``spark-warehouse`` in the working directory.
+        warehouse: The directory of managed tables; by default ``spark-warehouse`` in the working directory.
         index: SQLAlchemy URL of the index; by default a SQLite file beside the warehouse.
-        metastore: ``thrift://host:9083``, ``embedded`` or None; by default what Spark's configuration names
-            (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background; an index
-            that has its own (and its own warehouse) wins over these defaults.
-        storage: Settings for S3 that Spark is to use as well, by Hadoop's keys or short names.
+        metastore: ``thrift://host:9083``, ``embedded`` or None; by default the metastore of Spark's configuration
+            (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background; the
+                metastore
+            (and the warehouse) recorded in an existing index wins over these defaults.
+        storage: S3 settings for both Python and Spark, by Hadoop's keys or short names.
 
     Raises:
         EnvironmentSetupError: Java or PySpark is missing or does not fit, or a Spark session runs already.
-        InvalidConfigurationError: An argument is not of its form, or another than that of the same catalog in the
-            session that runs; or the session is that of a Spark Connect server elsewhere.
+        InvalidConfigurationError: An argument is malformed, or differs from that of the same catalog in the running
+            session; or the session is that of a Spark Connect server elsewhere.
         IndexNotAtHeadError, IndexUnavailableError: The index cannot be used.
     """
     _refuse_no_builder(builder)
@@ -132,7 +133,7 @@ def serve_catalog(
     options: Mapping[str, str], *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
     metastore: MetastoreArgument = UNSET, storage: Mapping[str, object] | None = None,
 ) -> dict[str, str]:  # fmt: skip
-    """Start a catalog's service and return the settings that a session needs for it beside its own ``options``.
+    """Start a catalog's service and return the settings that a session needs for it, besides its own ``options``.
 
     ``configure`` gives them to a builder; arguments and errors are the same.
     """
@@ -187,10 +188,10 @@ def active_catalog(name: str = "") -> Catalog:
     """Return a catalog that ``configure`` set up in this process, to show it or to call it beside Spark.
 
     Args:
-        name: Its name, or that of a table which begins with it; left out where this process has one catalog.
+        name: Its name, or the name of a table that begins with it; may be omitted if this process has one catalog.
 
     Raises:
-        InvalidConfigurationError: There is none of that name; where the service runs elsewhere,
+        InvalidConfigurationError: There is no catalog of that name; if the service runs elsewhere,
             ``catalog_ext.connect(index=…)`` opens one.
     """
     return _active(name).catalog
@@ -240,7 +241,7 @@ def _serve(settings: Settings) -> _Running:
 
 
 def _written(token: str) -> Path:
-    """Return a file that its owner alone can read: the JVM's command line shows what Spark's builder is given."""
+    """Write the token to a file that only its owner can read: the JVM's command line shows the builder's settings."""
     handle, name = tempfile.mkstemp(prefix="catalog-ext-", suffix=".token")
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(token)
@@ -272,7 +273,7 @@ def _stop_all() -> None:
 
 
 def _end_writes(services: Sequence[Service], deadline: float) -> None:
-    """Cancel what an interrupt has left running in the JVM, and wait until its writes are undone, not half done.
+    """Cancel the jobs that an interrupt left running in the JVM, and wait until their writes are undone.
 
     Spark's jobs end some time after they were cancelled, and a write that was about to begin a job begins it then.
     """
@@ -289,13 +290,13 @@ def _end_writes(services: Sequence[Service], deadline: float) -> None:
 
 
 def _cancel_jobs() -> bool:
-    """Cancel the JVM's jobs, and return whether it is there to end what they have begun."""
+    """Cancel the JVM's jobs, and return whether the JVM is alive to undo their writes."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None:
-        # Spark was stopped: what it has cancelled by that may not be undone yet.
+        # Spark was stopped: writes that this cancelled may not be undone yet.
         process = getattr(SparkContext._gateway, "proc", None)
         return process is not None and process.poll() is None
     try:
@@ -316,7 +317,7 @@ def _appended(existing: str | None, addition: str) -> str:
 
 
 def _local_jars(jars: str | None) -> Iterator[Path]:
-    """Yield those of Spark's list of jars that are files of this machine; Spark says what is wrong with others.
+    """Yield the jars of Spark's list that are files of this machine; Spark reports errors in the others.
 
     ``local:`` is a file that every machine has, this one too.
     """
@@ -362,7 +363,7 @@ def _active_session_has(catalog: str) -> bool:
 
 
 def _refuse_others(catalog: str, options: Mapping[str, str], **arguments: object) -> None:
-    """Return if what is given is what the running catalog has; what is left out is not compared."""
+    """Check that the given arguments equal those of the running catalog; omitted arguments are not compared."""
     running = _active(catalog).catalog.settings
     asked = Settings.resolve(name=catalog, spark=options, **arguments)  # type: ignore[arg-type]
     for name, of in _COMPARED.items():

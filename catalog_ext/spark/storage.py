@@ -1,4 +1,4 @@
-"""One configuration of S3 for both sides: what is set for S3A is used by Python, and the other way round."""
+"""One configuration of S3 for both sides: Python uses the settings of S3A, and Spark uses those of Python."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def s3a_packages() -> dict[str, str]:
 
 
 def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """Return what a session's builder needs for S3: S3A's jars where S3 is used, and the settings of ``storage``.
+    """Return the S3 settings for a session's builder: S3A's jars if S3 is used, and the settings of ``storage``.
 
-    ``options`` is what the builder has already; its own ``spark.jars.packages`` are kept.
+    ``options`` are the builder's present settings; its own ``spark.jars.packages`` are kept.
     """
     given = {f"spark.hadoop.{key}": value for key, value in StorageOptions.parse(settings.storage).to_hadoop().items()}
     wanted = settings.warehouse.startswith("s3a:") or bool(settings.storage) or any("fs.s3a." in key for key in options)
@@ -77,7 +77,7 @@ def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, st
 
 
 def spark_storage(settings: Settings) -> Callable[[], Storage]:
-    """Make the storage on its first use, when the session runs whose Hadoop configuration it takes over."""
+    """Return a function that opens the storage at its first use, when the session's Hadoop configuration exists."""
     return lambda: settings.open_storage({**active_hadoop_settings(), **settings.storage})
 
 

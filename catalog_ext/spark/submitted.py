@@ -1,7 +1,7 @@
-"""The settings of a session that others have begun: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
+"""Session settings from outside of the builder: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
 
-What a builder sets takes the place of what these say. Of a list that would lose another library's jar, or its
-extension: such lists are gone on with. The same settings say whether Spark's own catalog sees the index's metastore.
+A builder's setting replaces these. For lists, that would lose another library's jar or extension, so such lists are
+extended instead. The same settings decide whether Spark's own catalog sees the index's metastore.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _URIS = "spark.hadoop.hive.metastore.uris"
 
 
 def submitted_lists() -> dict[str, str]:
-    """Return the lists that a session has whose builder says nothing of them, by key."""
+    """Return the list settings that a session gets from outside of its builder, by key."""
     return submitted(_LISTS)
 
 
 def submitted(keys: Sequence[str]) -> dict[str, str]:
-    """Return those of the settings that a session has whose builder says nothing of them."""
+    """Return the settings that a session gets from outside of its builder."""
     if jvm_runs():
         found = _of_running_jvm(keys)
     else:
@@ -91,7 +91,7 @@ def _arguments() -> list[str]:
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the options that are known here, with their values and the places of those."""
+    """Yield the known options, with their values and the positions of the values."""
     for at, argument in enumerate(arguments):
         option, separator, value = argument.partition("=")
         if option in (*_OPTIONS, *_CONF, _FILE):
@@ -102,7 +102,7 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the settings of options, those last that win."""
+    """Yield the settings of options; the winning ones come last."""
     found = [option for _, option in _options(arguments)]
     yield from (tuple(value.split("=", 1)) for option, value in found if option in _CONF and "=" in value)  # type: ignore[misc]
     yield from ((_OPTIONS.get(option, option), value) for option, value in found if option not in _CONF)
@@ -113,7 +113,7 @@ def _of_file(named: str | None) -> dict[str, str]:
     try:
         text = Path(named or folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        # Spark says what is wrong with one that was named.
+        # If the file was named by the user, Spark reports that it is missing.
         return {}
     # As Java reads properties: a line ends with no backslash, and the key at =, : or a blank.
     lines = (line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines())
@@ -129,11 +129,10 @@ def jvm_runs() -> bool:
 
 
 def add_to_running_jvm(jar: Path) -> None:
-    """Let the driver's JVM load the connector, if it has been started already.
+    """Make a running driver JVM load the connector.
 
-    ``spark-submit`` starts the JVM before the script, and a session that was stopped leaves its own. Jars of a new
-    session's settings reach the executors of such a JVM, but not the class loader that catalogs and extensions
-    come from.
+    ``spark-submit`` starts the JVM before the script, and a stopped session leaves its JVM running. Jars of a new
+    session's settings reach the executors of such a JVM, but not the class loader of catalogs and extensions.
 
     Raises:
         EnvironmentSetupError: The JVM does not take the jar.
@@ -158,10 +157,10 @@ def add_to_running_jvm(jar: Path) -> None:
 
 
 def warn_of_own_catalog(settings: Settings, options: Mapping[str, str]) -> None:
-    """Warn where Spark's own catalog does not see the metastore of the index.
+    """Warn if Spark's own catalog does not use the metastore of the index.
 
-    Spark's databases, views, functions and tables that are not in the index then are not those of the metastore.
-    ``options`` is what the builder of the session sets.
+    Then Spark's databases, views, functions and tables outside of the index are not those of the metastore.
+    ``options`` are the settings of the session's builder.
     """
     if settings.metastore is None:
         return

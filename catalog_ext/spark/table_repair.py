@@ -1,4 +1,4 @@
-"""Repairs a table of a session's catalog, and makes Spark read it anew."""
+"""Repairs a table of a session's catalog, and makes Spark forget its cached state of the table."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def repair_partitions(
 ) -> RepairReport:  # fmt: skip
     """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
 
-    What the active session says of Hive's locks holds for it, as for MSCK REPAIR TABLE.
+    The active session's settings for Hive locks apply, as for MSCK REPAIR TABLE.
 
     Args:
-        table: ``catalog.namespace.table``, or ``namespace.table`` where this process has one catalog.
+        table: ``catalog.namespace.table``, or ``namespace.table`` if this process has one catalog.
         mode: ``add``, ``drop`` or ``sync``.
         where: A condition, or a partition spec, that limits the repair.
         dry_run: Preview only.
         strict: Change nothing if a path would be skipped.
-        verify: Skip new and changed files that Spark cannot read; ``all`` names registered ones too.
-        allow_mass_drop: Drop however much has gone.
-        progress: Is called while it runs.
+        verify: Skip new and changed files that Spark cannot read; ``all`` reports registered ones too.
+        allow_mass_drop: Drop any number of missing partitions.
+        progress: Called while it runs.
 
     Raises:
         InvalidConfigurationError: No catalog of this process has that name.
@@ -49,7 +49,7 @@ def repair_partitions(
 
 
 def _refresh(identifier: str) -> None:
-    """Make Spark forget what it has cached of the table, for all sessions."""
+    """Make Spark forget its cached state of the table, for all sessions."""
     from pyspark.sql import SparkSession
 
     # Of another thread than the session's there is no active one.
@@ -59,7 +59,7 @@ def _refresh(identifier: str) -> None:
 
 
 def _locks_of_session(catalog: str) -> dict[str, str]:
-    """Return what the active session gives of Hive's locks to the statements of a catalog, by key."""
+    """Return the active session's settings for Hive locks of a catalog's statements, by key."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()

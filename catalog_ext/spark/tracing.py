@@ -18,9 +18,10 @@ PROPERTY = "catalog-ext.traceparent"
 
 @contextmanager
 def traced(spark: SparkSession) -> Iterator[None]:
-    """Have what the context's queries ask of the service belong to the span that this thread is in.
+    """Put the service requests of the context's queries into this thread's current span.
 
-    The property is of this thread, as Spark's job groups are. Without a span, or without OpenTelemetry, nothing is set.
+    The property is set for this thread, as Spark's job groups are. Without a span, or without OpenTelemetry, nothing is
+    set.
 
     Args:
         spark: A session of PySpark's classic API: a client of Spark Connect has no local properties.

@@ -49,19 +49,20 @@ class TableAlterations:
 
         Args:
             table: Its name.
-            changes: What happens to its columns, one after another.
+            changes: The column changes, applied in order.
             set_: Properties to set; ``comment`` is the table's own.
             remove: Properties to remove.
-            location: Where partitions that are yet to come lie; those that are there stay at their locations. An
-                unpartitioned table has the files that lie there from now on.
+            location: The location of future partitions; existing partitions stay at their locations. An unpartitioned
+                table
+                has the files of the new location from now on.
 
         Raises:
             TableNotFoundError: There is no table of that name.
             InvalidInputError, NotFoundError, AlreadyExistsError: A change is not possible
                 (``catalog_ext.metastore.model.alterations``).
-            InvalidConfigurationError: A property's value is not one that its key may have.
-            LocationNotFoundError, StorageError: The location is no directory that can be read.
-            ConflictError: The location is to change, and another process is writing to the table.
+            InvalidConfigurationError: A property has an invalid value.
+            LocationNotFoundError, StorageError: The location is not a readable directory.
+            ConflictError: The location would change, and another process is writing to the table.
         """
         there = self._context.load_table(table)
         checked = self.checked(there, set_ or {}, remove)
@@ -85,22 +86,23 @@ class TableAlterations:
         return result
 
     def set_serde(self, table: str, serde: str | None, properties: Mapping[str, str]) -> Table:
-        """Read a table's files by another class of Hive's, or with other settings of it.
+        """Set the SerDe class with which a table's files are read, or its settings.
 
         Args:
             table: Its name.
-            serde: The class; None for that which it has.
-            properties: The class's settings, by Hive's names; those that are not named stay.
+            serde: The class; None keeps the present one.
+            properties: The class's settings, by Hive's names; settings that are not named stay.
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            UnsupportedFormatError, InvalidAlterationError: The files that are there could not be read so.
+            UnsupportedFormatError, InvalidAlterationError: The existing files could not be read with it.
             InvalidConfigurationError: A setting is a secret.
         """
         there = self._context.load_table(table)
 
         def change(definition: TableDefinition) -> TableDefinition:
-            # Of what others have made of the table since, and of its options, nothing is lost.
+            # Take the current definition: other processes may have changed the table and its options since it was
+            # loaded.
             return with_serde(replace(there, definition=definition), serde, properties)
 
         def check(now: Table) -> None:

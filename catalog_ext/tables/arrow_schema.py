@@ -74,7 +74,7 @@ def data_schema(definition: TableDefinition, file_format: str) -> pa.Schema:
 
 
 def key_schema(definition: TableDefinition) -> pa.Schema:
-    """Return the partition columns that no data column of the same name hides."""
+    """Return the partition columns, except those with the name of a data column, which hides them."""
     hidden = {column.name.lower() for column in definition.columns}
     keys = [key for key in definition.partition_columns if key.name.lower() not in hidden]
     return pa.schema([pa.field(key.name, arrow_type(key.data_type, definition.format, is_key=True)) for key in keys])
@@ -93,10 +93,10 @@ def _field(definition: TableDefinition, column: Column, file_format: str) -> pa.
 
 
 def existing_default(column: Column, table: str) -> pa.Scalar | None:
-    """Return what files without the column read as; None for NULL.
+    """Return the value of a column in files that lack it; None for NULL.
 
     Raises:
-        OperationNotSupportedError: The default is of a type whose literals are not read here.
+        OperationNotSupportedError: Literals of the default's type cannot be parsed here.
     """
     text = column.existing_default
     if text is None or text.upper() == "NULL":
@@ -167,7 +167,7 @@ class ColumnSpellings:
 
 
 def _paths(schema: pa.Schema) -> Iterator[tuple[Path, str]]:
-    """Yield each column and each field within one: its path in lower case, and its name as it is."""
+    """Yield each column and each nested field: its path in lower case, and its name in the file's spelling."""
     for field in schema:
         yield (field.name.lower(),), field.name
         yield from _inner(field.type, (field.name.lower(),))

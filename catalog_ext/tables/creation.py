@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class TableCreation:
-    """Makes tables: of what lies at a location, or by a definition."""
+    """Creates tables: from files at a location, or from a definition."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -43,12 +43,12 @@ class TableCreation:
         schema: str | None = None, options: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False,
     ) -> Table:  # fmt: skip
-        """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
+        """Register the files at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
         Args:
             table: Its name.
             location: The directory above the ``key=value`` directories; or a pattern with ``*``, ``?``, ``**``,
-                ``{a,b}`` or ``{1..9}``: its keys are those in the matching paths, and its table is read only.
+                ``{a,b}`` or ``{1..9}``: its keys come from the matching paths, and its table is read only.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
             partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
                 paths, as STRING.
@@ -57,16 +57,16 @@ class TableCreation:
             schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.
             options: Spark's reader options of the format.
             properties: Settings of the table.
-            comment: For people.
-            if_not_exists: Return the table that is registered at this very location already, as it is, whatever the
-                other arguments say.
+            comment: A comment for users.
+            if_not_exists: Return a table that is already registered at this location, unchanged, whatever the
+                other arguments are.
 
         Raises:
             TableAlreadyExistsError: The name is taken, here or in the metastore by a table at another location.
-            NamespaceNotFoundError: Its namespace is not there.
-            LocationNotFoundError: The location is not there or is a file; or a pattern names what is not there.
+            NamespaceNotFoundError: Its namespace does not exist.
+            LocationNotFoundError: The location does not exist or is a file; or a pattern names a missing path.
             StorageError: The location cannot be read.
-            TableLayoutError: Its directories are not what the partition columns promise, or disagree on the keys.
+            TableLayoutError: Its directories do not match the partition columns, or disagree on the keys.
             InvalidInputError: Another argument is wrong.
         """
         identifier = self._context.identify(table)
@@ -109,14 +109,14 @@ class TableCreation:
         return self._create(whole)
 
     def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
-        """Return the checked definition of a table that is to be created, with its location and its defaults.
+        """Return the checked definition of a table to be created, with its location and defaults.
 
         The arguments are those of ``create_table``.
 
         Raises:
-            NamespaceNotFoundError: Its namespace is not there.
+            NamespaceNotFoundError: Its namespace does not exist.
             InvalidInputError: The definition is not valid.
-            OperationNotSupportedError: It is to have buckets.
+            OperationNotSupportedError: It has buckets.
         """
         identifier = definition.identifier
         file_format = check_format(definition.format, str(identifier))
@@ -193,8 +193,9 @@ class TableCreation:
     def _default_location(self, identifier: TableIdentifier) -> str:
         namespace = self._context.index.namespaces.load(identifier.namespace)
         base = Location.parse(namespace.location or f"{self._context.settings.warehouse}/{namespace.name}.db")
-        # A table that was renamed still lies at the place of its first name.
-        # The directory of one that was dropped is its own until it is deleted.
+        # A renamed table still lies at the place of its first name. The directory of a dropped table stays reserved
+        # until it is
+        # deleted.
         names = (identifier.name if n == 1 else f"{identifier.name}__{n}" for n in count(1))
         return next(place for place in (str(base.join(name)) for name in names) if not self._taken(place, identifier))
 
@@ -220,7 +221,7 @@ class TableCreation:
             self._context.storage.create_directory(definition.location)
 
     def _contents(self, definition: TableDefinition) -> list[str]:
-        """List a table's location, but for what a write that would have created the table has staged there."""
+        """List a table's location, without the staging directory of a write that would have created the table."""
         staging = write_keys.STAGING_DIR.read(definition.properties, self._context.settings.conf)
         names = (entry.location.name for entry in self._context.storage.list_directory(definition.location))
         return [name for name in names if name != staging]

@@ -59,9 +59,10 @@ class Datasets:
         """Return a table of Parquet or ORC files as a ``pyarrow.dataset.Dataset``.
 
         It has the table's columns, then its partition columns, with the table's types. Its files are those of the
-        table's newest version in the partitions that ``where`` leaves; later commits do not change it, but an overwrite
+        table's newest version in the partitions that satisfy ``where``; later commits do not change it, but an
+        overwrite
         deletes the files that it replaces. Every file's footer is read once, several at a time. A column that a file
-        lacks is NULL, or has the column's default. Where the files spell a column in another case than the table, the
+        lacks is NULL, or has the column's default. If the files spell a column in another case than the table, the
         dataset has their spelling.
 
         Args:
@@ -75,7 +76,7 @@ class Datasets:
             OperationNotSupportedError: The table is a view or has CSV, JSON or text files, or Arrow lacks a type.
             SchemaConflictError: Files spell a column in different cases.
             InvalidInputError: A file is not of the table's format.
-            LocationNotFoundError: A file is not there.
+            LocationNotFoundError: A file does not exist.
             StorageError: The store refuses or does not answer.
         """
         target = self._context.load_table(table)
@@ -156,10 +157,10 @@ class _Reading:
                 )
 
     def _open(self, file: _File) -> pads.Fragment | None:
-        """Return the file with its footer read; None for one that is not there and may be left out."""
+        """Return the file with its footer read; None for a missing file that may be left out."""
         try:
             fragment = self._fragment(file, self._guarantees(file.values))
-            # pyarrow keeps what this reads.
+            # pyarrow caches the schema that this reads.
             _ = fragment.physical_schema
         except OSError as error:
             failure = self._storage.translate(error, file.location, "read")
@@ -205,7 +206,7 @@ class _Reading:
     def _guarantees(
         self, values: Sequence[Value], constants: Mapping[str, pa.Scalar] | None = None
     ) -> pads.Expression | None:
-        """Return what holds for each row of a file: pyarrow skips files by it, and fills in columns from it."""
+        """Return an expression that is true for each row of a file; pyarrow skips files and fills columns by it."""
         import pyarrow.compute as pc
 
         by_name = {key.name: value for key, value in zip(self._table.definition.keys, values, strict=True)}

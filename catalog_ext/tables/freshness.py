@@ -1,6 +1,6 @@
-"""Sees to it that what a query selects was compared with the store within ``max-staleness``.
+"""Compares the partitions that a query selects with the store, if the last comparison is older than ``max-staleness``.
 
-``docs/design/6-freshness.md`` has the rules: which partitions are listed, and as of which version they are read.
+``docs/design/6-freshness.md`` has the rules: which partitions are listed, and at which version they are read.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MANY = 100
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """What a read says of how fresh the partitions have to be that it selects.
+    """The freshness that a read requires of the partitions that it selects.
 
     Attributes:
-        max_ms: How long ago they may have been compared with the store, in milliseconds.
-        statement: Names the statement that reads: within one a partition is compared once. None: the read stands alone.
+        max_ms: The greatest age of the last comparison with the store, in milliseconds.
+        statement: The id of the reading statement: within it a partition is compared once. None: the read stands alone.
     """
 
     max_ms: int
@@ -75,15 +75,17 @@ class Freshness:
     def bring_in_step(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None, staleness: Staleness
     ) -> Mapping[str, int]:
-        """Return the partitions that are to be read at a later version than the table's, with that version.
+        """Compare stale partitions with the store; return those to read at a later version than the table's.
 
-        At it the partition is as at the table's version, but for what has come to light by comparing with the store.
-        The table is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select
-        its partitions; None selects all.
+        At that version the partition has the state of the table's version, plus the files that the comparison found.
+        The table
+        is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select its
+        partitions;
+        None selects all.
 
         Raises:
             StorageError: The store cannot be listed.
-            MassDropError: More is gone than a repair may drop.
+            MassDropError: More partitions are gone than a repair may drop.
         """
         statement = self._statement(table, staleness)
         with statement.lock:
@@ -139,14 +141,14 @@ class Freshness:
             statement.compared.update(names)
 
     def _compare_all(self, table: Table, statement: _Statement) -> None:
-        """Compare the whole table, whose tree is listed in fewer requests than its partitions one by one."""
+        """Compare the whole table: listing its tree takes fewer requests than listing the partitions one by one."""
         self._look_at(table, None, None)
         found, decided = self._context.index.verifications.first_repairs_after(table, None), statement.compared or ()
         statement.moved |= {name: version for name, version in found.items() if name not in decided}
         statement.compared = None
 
     def _selected(self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None) -> list[str]:
-        """Return the names of the partitions that are selected, and of those that would be if they were there."""
+        """Return the names of the selected partitions, and of unregistered ones that would be selected."""
         names: dict[str, None] = {}
         among = None if ids is None else frozenset(ids)
         for batch in self._context.index.partitions.all(table, predicate):
@@ -197,7 +199,7 @@ def _named(table: Table, predicate: Predicate | None) -> Iterator[str]:
         try:
             yield format_partition_name(columns, texts)
         except InvalidPartitionNameError:
-            # Nothing can be written under such a name.
+            # No partition can have such a name.
             continue
 
 

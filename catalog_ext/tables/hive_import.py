@@ -104,7 +104,7 @@ class HiveImport:
     def check_table(
         self, identifier: TableIdentifier, properties: Mapping[str, str] | None = None, *, is_free: bool = False
     ) -> tuple[HiveTable, TableDefinition]:
-        """Return the metastore's table, and as what it would be imported, if it can be; its partitions are not read.
+        """Return the metastore's table, and the definition that an import would give it; its partitions are not read.
 
         Args:
             identifier: The table's name.
@@ -123,10 +123,10 @@ class HiveImport:
         return found, self._definition(from_hive(found), checked)
 
     def _allowed(self, partitions: Iterable[_Found]) -> Iterator[_Found]:
-        """Yield partitions whose locations may be served.
+        """Yield partitions whose locations are allowed.
 
         Raises:
-            LocationNotAllowedError: A partition lies elsewhere.
+            LocationNotAllowedError: A partition's location is not allowed.
         """
         require = self._context.allowed.for_many()
         for name, location, descriptor in partitions:
@@ -135,7 +135,7 @@ class HiveImport:
             yield name, location, descriptor
 
     def _definition(self, found: TableDefinition, properties: Mapping[str, str]) -> TableDefinition:
-        """Return the definition as it is registered, if something can lie at its location."""
+        """Return the definition to register, if its location can hold a table."""
         definition = replace(
             found,
             location=canonical_location(found.location),
@@ -217,10 +217,10 @@ class HiveImport:
             progress(RepairProgress("applying", done, 0))
 
     def _commit(self, table: Table, changes: Sequence[Change], listed_ms: int) -> None:
-        """Register partitions whose files are all there; an import is repeated whole.
+        """Register partitions whose files all exist; after a conflict the whole import is repeated.
 
         Raises:
-            ConflictError: A statement of another table is deleting files of them, or has since they were listed.
+            ConflictError: A statement on another table is deleting some of the files, or has since they were listed.
         """
         index = self._context.index
         while True:
@@ -237,7 +237,7 @@ class HiveImport:
 
 
 def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that may be kept here: what is secret stays in the metastore alone."""
+    """Return the settings without secrets: these stay in the metastore only."""
     kept = drop_secrets(settings)
     if len(kept) < len(settings):
         names = ", ".join(sorted(settings.keys() - kept.keys()))
@@ -250,7 +250,7 @@ def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dic
 
 
 def _warn_of_skipped(table: Table, scratch: Scratch) -> None:
-    """Log what lies below the table's location and is no part of it, such as the HIVE_UNION_SUBDIR_1 of a UNION ALL."""
+    """Log directories below the table's location that are no partitions, such as a UNION ALL's HIVE_UNION_SUBDIR_1."""
     count = scratch.count("SELECT count(*) FROM skipped")
     if count:
         first = scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT ?", (_SHOWN,))

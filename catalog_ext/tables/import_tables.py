@@ -31,15 +31,15 @@ JOBS = 4
 
 @dataclass(frozen=True, slots=True)
 class ImportEntry:
-    """What became of one table.
+    """The outcome for one table.
 
     Attributes:
         table: ``namespace.table``.
         action: ``taken``, ``there already`` (with its files at the same location) or ``refused``.
-        partitions: How many it has here.
-        files: Their files.
-        code: The error's code; None where there was none.
-        reason: Why it was refused, or what is to be known of it.
+        partitions: The number of its partitions in the index.
+        files: The number of their files.
+        code: The error's code; None without an error.
+        reason: The reason of a refusal, or a remark.
     """
 
     table: str
@@ -60,20 +60,20 @@ class ImportTables:
     def import_tables(
         self, pattern: str, properties: Mapping[str, str] | None = None, *, jobs: int = JOBS
     ) -> Iterator[ImportEntry]:
-        """Take the metastore's tables of a pattern into the index; yield what became of each, in the order of names.
+        """Import the metastore's tables that match a pattern; yield the outcome of each, in the order of names.
 
         A table that fails stops no other. Nothing changes in the metastore.
 
         Args:
             pattern: A database (``sales``), or one and its tables with ``*`` and ``?`` (``sales.fact_*``, ``*.*``).
-            properties: Of each imported table.
-            jobs: Tables at a time.
+            properties: Properties for each imported table.
+            jobs: The number of tables imported in parallel.
 
         Raises:
-            InvalidInputError: The pattern or the number is none.
+            InvalidInputError: The pattern or the number is not valid.
             NamespaceNotFoundError: The metastore has no such database.
-            TableNotFoundError: It has no table that the pattern names.
-            MetastoreUnavailableError: It does not answer; what was taken before stays.
+            TableNotFoundError: The metastore has no table that matches the pattern.
+            MetastoreUnavailableError: It does not answer; tables imported before stay.
         """
         if jobs < 1:
             raise InvalidInputError(f"{jobs} tables cannot be imported at a time. Give a number from 1 on.")
@@ -94,7 +94,7 @@ class ImportTables:
             for name in sorted(client.list_tables(database))
             if pattern.has_table(name)
         ]
-        # A database may be empty; who names tables of one has meant some.
+        # A database may be empty, but a pattern of table names must match a table.
         if not found and pattern.tables != "*":
             raise no_table_matches(text, "The metastore has no table")
         return found
@@ -109,7 +109,7 @@ class ImportTables:
                     ended(entry.table)
                     yield entry
         finally:
-            # Of a metastore that is gone, or a caller who has seen enough, nothing more is begun.
+            # If the metastore is gone, or the caller stops reading, no further import begins.
             pool.shutdown(cancel_futures=True)
 
     def _one(self, identifier: TableIdentifier, properties: Mapping[str, str]) -> ImportEntry:

@@ -41,12 +41,12 @@ _MAX_KINDS = 100
 
 @dataclass
 class LocationContents:
-    """What the scan of a location has found.
+    """The result of scanning a location.
 
     Attributes:
-        partition_columns: Those given, or the keys found in the paths, as STRING.
-        sample: Locations and sizes of some files, spread over what was seen.
-        files: How many files were seen; at least one when there is one.
+        partition_columns: The given ones, or the keys found in the paths, as STRING.
+        sample: Locations and sizes of some files, spread over the scanned tree.
+        files: The number of files seen; at least one if the location has any.
         nonconforming: Some paths that do not conform, with reasons.
     """
 
@@ -62,15 +62,15 @@ class LocationScan:
     def __init__(self, storage: Storage, sample_files: int | None) -> None:
         self._storage = storage
         self._sample_files = sample_files
-        # A fixed seed: the same tree gives the same sample, so that the same schema is read from it.
+        # A fixed seed: the same tree gives the same sample, and so the same inferred schema.
         self._random = random.Random(20250101)
 
     def with_keys(self, definition: TableDefinition, *, sample: bool) -> LocationContents:
         """Scan a table whose keys are known; without ``sample`` it ends at the first file that fits.
 
         Raises:
-            TableLayoutError: The location holds files, and none of them lies where the partition columns say.
-            StorageError: Nothing that fits was found, and a part of the tree cannot be listed.
+            TableLayoutError: The location has files, and none of them lies below directories of the partition columns.
+            StorageError: No fitting file was found, and a part of the tree cannot be listed.
         """
         layout = Layout(definition)
         found = LocationContents(definition.partition_columns)
@@ -109,11 +109,11 @@ class LocationScan:
     def find_keys(self, definition: TableDefinition) -> LocationContents:
         """Find the partition columns of a location in its paths; this lists the whole tree.
 
-        A file above the others whose name is of another format than the table's does not count, such as README.txt.
+        A file above the others, with a name of another format than the table's, such as README.txt, is ignored.
 
         Raises:
             TableLayoutError: The paths disagree on the keys; the message lists some of each kind.
-            StorageError: A part of the tree cannot be listed, so that its keys are not known.
+            StorageError: A part of the tree cannot be listed, so its keys are unknown.
         """
         found, other = LocationContents(()), LocationContents(())
         location, table = definition.location, str(definition.identifier)
@@ -151,7 +151,7 @@ class LocationScan:
     def _listed(
         self, definition: TableDefinition, descend: Callable[[str], bool], depth: int
     ) -> Generator[ListedFile | ListingFailure, None, None]:
-        """Yield the files below the location, and what cannot be listed; warn of other formats' logs at the end."""
+        """Yield the files below the location, and listing failures; finally warn of other formats' log directories."""
         logs = set[str]()
 
         def look_into(directory: str) -> bool:
@@ -175,7 +175,7 @@ class LocationScan:
                 logger.warning("Table %s at %s: %s.", definition.identifier, definition.location, warning)
 
     def _sample(self, found: LocationContents, seen: int, root: Location, event: ListedFile) -> None:
-        # Reservoir sampling: every file has the same chance, however many there turn out to be.
+        # Reservoir sampling: every file has the same chance, for any number of files.
         size = self._sample_files
         place = len(found.sample) if size is None or len(found.sample) < size else self._random.randrange(seen)
         if size is not None and place >= size:
@@ -271,14 +271,14 @@ def _no_partitions(definition: TableDefinition, found: LocationContents) -> Tabl
 def scan_pattern(
     storage: Storage, definition: TableDefinition, pattern: LocationPattern, sample_files: int | None, *, keys: bool
 ) -> LocationContents:
-    """Return what the files that a table's location matches have in common.
+    """Return the common layout of the files that match a table's location pattern.
 
     With ``keys`` the definition has the partition columns; otherwise they are the keys of the matched paths. The sample
     has at most ``sample_files`` files; None for all.
 
     Raises:
-        PathNotFoundError: Nothing lies at some of the paths that it names, or there is no file; the message lists them.
-        TableLayoutError: The files disagree on the keys, or none has those that are given.
+        PathNotFoundError: Some alternatives of the pattern match nothing, or no file matches; the message lists them.
+        TableLayoutError: The files disagree on the keys, or none has the given keys.
         StorageError: The store refuses or does not answer.
     """
     matches = Walk(storage, list(pattern.alternatives), Pruner(None)).run()

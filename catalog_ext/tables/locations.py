@@ -38,7 +38,7 @@ def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> No
     try:
         storage.check_directory(location)
     except LocationNotFoundError:
-        # On S3 a prefix without keys is no different from one that is not there: fine where an empty table is.
+        # On S3 a prefix without objects looks like a missing one. That is fine where an empty table is allowed.
         if not may_be_empty or storage.store_has_directories(location) or storage.stat(location) is not None:
             raise
 
@@ -68,12 +68,13 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
 
 
 def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
-    """Return if a table of the caller's own catalog lies where one of its name is to be registered: both are one.
+    """Check that the session's own catalog has no table of this name at another location: it would be hidden.
 
-    ``location`` is where it is to be registered, ``there`` where the caller's own lies; None for no location.
+    ``location`` is where the table will be registered, ``there`` where the session's own table lies; None for no
+    location.
 
     Raises:
-        TableAlreadyExistsError: It lies elsewhere, and would be hidden.
+        TableAlreadyExistsError: The session's own table lies elsewhere.
     """
     if not locations_equal(location, there):
         raise TableAlreadyExistsError(
@@ -119,11 +120,12 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
 
 
 def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) -> None:
-    """Warn if a canonical location on HDFS has the path of a table by another name of a name node.
+    """Warn if a location on HDFS has the path of an existing table under another name of a name node.
 
-    Locations are compared as texts. Where both names are of one HDFS (``namenode:8020`` and the name service), no
-    statement sees that two tables share files. ``about`` names what is to lie there, ``others`` are the locations of
-    the tables that are there.
+    Locations are compared as texts. If both names mean one HDFS (``namenode:8020`` and the name service), no statement
+    notices that two tables share files. ``about`` names the new table or partition, ``others`` are the locations of
+    existing
+    tables.
     """
     if not location.startswith("hdfs:"):
         return

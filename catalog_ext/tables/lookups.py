@@ -1,4 +1,4 @@
-"""Looks up what a statement names: refuses partitions that match nothing, suggests names of tables that are missing."""
+"""Look-ups of a statement's names: refuses partition clauses without a match, and suggests similar table names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def in_words(predicate: Predicate) -> str:
 
 
 def near_tables(index: Index, asked: str, most: int = 1) -> str:
-    """Return the question which tables or views are meant; nothing if none is near."""
+    """Return a "Did you mean …?" question with similar tables or views; an empty text without one."""
     names = (
         f"{space}.{name}"
         for space in index.namespaces.all()
@@ -73,12 +73,12 @@ def near_tables(index: Index, asked: str, most: int = 1) -> str:
 
 
 def near_namespaces(index: Index, asked: str) -> str:
-    """Return the question which namespace is meant; nothing if none is near."""
+    """Return a "Did you mean …?" question with a similar namespace; an empty text without one."""
     return did_you_mean(asked, index.namespaces.all())
 
 
 def asked_again(index: Index, error: CatalogExtError) -> CatalogExtError:
-    """Return the error, which of a table or a namespace that is not there asks for the one that is near."""
+    """Return the error; for a missing table or namespace, with a suggestion of a similar name."""
     asked = next(iter(error.parameters.values()), "")
     if type(error) is TableNotFoundError:
         question = near_tables(index, asked)

@@ -46,17 +46,17 @@ class NamespaceManagement:
         self, name: str, *, location: str | None = None, comment: str | None = None,
         properties: Mapping[str, str] | None = None, if_not_exists: bool = False,
     ) -> Namespace:  # fmt: skip
-        """Make a namespace, here and in the metastore.
+        """Create a namespace, here and in the metastore.
 
         Args:
             name: Its name.
-            location: Where its managed tables go; by default a folder of the warehouse.
-            comment: What it is for.
+            location: The directory of its managed tables; by default a folder of the warehouse.
+            comment: Its purpose, for users.
             properties: Its properties.
-            if_not_exists: Return the namespace of that name as it is, if there is one.
+            if_not_exists: Return an existing namespace of that name unchanged.
 
         Raises:
-            NamespaceAlreadyExistsError: One of that name is there, and ``if_not_exists`` is false.
+            NamespaceAlreadyExistsError: It exists, and ``if_not_exists`` is false.
             InvalidInputError: The name or the location is not valid.
         """
         if location:
@@ -98,16 +98,16 @@ class NamespaceManagement:
 
         Args:
             name: Its name.
-            cascade: Whether its tables and views go with it.
-            session: What the caller's session gives of Hive's locks, as of ``drop_table``.
+            cascade: Whether its tables and views are dropped too.
+            session: The caller's session settings for Hive locks, as for ``drop_table``.
 
         Raises:
             NamespaceNotFoundError: There is no namespace of that name.
             NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
-            CatalogExtError: A view or table cannot be dropped; the message names what was dropped before.
+            CatalogExtError: A view or table cannot be dropped; the message lists those dropped before.
         """
         lower = validate_identifier(name, "namespace")
-        # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
+        # External tables first, whose files stay: a managed table cannot be dropped while they have partitions in it.
         named = self._context.index.tables.all(lower)
         tables = sorted(named, key=lambda name: cascade and self._is_managed(lower, name))
         if tables and not cascade:

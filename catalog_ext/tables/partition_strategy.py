@@ -1,7 +1,8 @@
-"""Checks ClickHouse's write options as table properties: ``partition_strategy`` and what belongs to it.
+"""Checks ClickHouse's write options as table properties: ``partition_strategy`` and its companions.
 
-They are checked when a table is created (``docs/spec/semantics.md``, "partition_strategy"). What they mean for the rows
-of a write, the connector checks where it names the directories.
+They are checked when a table is created (``docs/spec/semantics.md``, "partition_strategy"). The connector checks the
+rows
+of a write against them, when it names the directories.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Strategy:
         """Return the strategy that a table's properties ask for.
 
         Raises:
-            InvalidConfigurationError: It is none that there is.
+            InvalidConfigurationError: There is no such strategy.
         """
         lower = {key.lower(): value for key, value in properties.items()}
         name = lower.get(STRATEGY, AUTO)
@@ -72,14 +73,14 @@ class Strategy:
 
     @property
     def is_hive(self) -> bool:
-        """Whether ClickHouse's rules hold, beyond Hive's."""
+        """Whether ClickHouse's rules apply, beyond Hive's."""
         return self.name == HIVE
 
     def check(self, definition: TableDefinition) -> None:
-        """Return if the table's columns and properties are those that the strategy allows.
+        """Check that the strategy allows the table's columns and properties.
 
         Raises:
-            InvalidInputError: They are not.
+            InvalidInputError: It does not.
         """
         if not self.is_hive:
             self._refuse_companions()
@@ -119,7 +120,7 @@ class Strategy:
         """Return the directory that ``path`` or the table's LOCATION names, without ``filename``; None without either.
 
         Raises:
-            InvalidInputError: ``path`` is none that a store has, or is another place than LOCATION.
+            InvalidInputError: ``path`` is not valid for a store, or names another place than LOCATION.
         """
         there = None if location is None else Location.parse(location)
         if self.path is None:
@@ -168,12 +169,12 @@ class Strategy:
 def placed(
     definition: TableDefinition, location: str | None, default: Callable[[], str]
 ) -> tuple[TableDefinition, Location]:
-    """Return the definition as its strategy has it, and where the table lies.
+    """Return the definition adapted to its strategy, and the table's location.
 
-    ``location`` is its LOCATION, if the user gave one; ``default`` gives the place of a managed table without one.
+    ``location`` is the user's LOCATION, if any; ``default`` gives the place of a managed table without one.
 
     Raises:
-        InvalidInputError: The table's columns or properties are not what the strategy allows.
+        InvalidInputError: The strategy does not allow the table's columns or properties.
     """
     strategy = Strategy.of(str(definition.identifier), definition.properties)
     strategy.check(definition)
@@ -185,10 +186,10 @@ def placed(
 
 
 def check_registered(definition: TableDefinition) -> TableDefinition:
-    """Return the definition of a table that exists already, with keys that writes may not leave NULL under ``hive``.
+    """Return the definition of an existing table; under ``hive``, with keys that writes may not leave NULL.
 
     Raises:
-        InvalidInputError: Its columns or properties are not what the strategy allows.
+        InvalidInputError: The strategy does not allow its columns or properties.
     """
     strategy = Strategy.of(str(definition.identifier), definition.properties)
     if not strategy.is_hive:
@@ -224,12 +225,12 @@ def check_alteration(definition: TableDefinition, set_: Mapping[str, str], remov
 def check_reachable(
     storage: Storage, definition: TableDefinition, location: str | Location, *, write: bool = False
 ) -> None:
-    """Ask the store for the table's place, so that what is wrong with a bucket is said before any row is written.
+    """Ask the store for the table's location, so that a wrong bucket is reported before any row is written.
 
-    Only a table on S3 under the strategy ``hive`` is looked at. ``write`` asks whether it may be written, too.
+    Only a table on S3 under the strategy ``hive`` is checked. With ``write``, write access is checked too.
 
     Raises:
-        StorageError, NotFoundError: The bucket is not there, or may not be read or written.
+        StorageError, NotFoundError: The bucket does not exist, or may not be read or written.
     """
     table = str(definition.identifier)
     place = Location.parse(location) if isinstance(location, str) else location

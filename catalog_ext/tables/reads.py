@@ -1,4 +1,4 @@
-"""Reads tables: their files and partitions, at their newest version or at the one that a query has seen."""
+"""Reads tables: their files and partitions, at their newest version or at a query's version."""
 
 from __future__ import annotations
 
@@ -117,19 +117,19 @@ class TableReads:
         bounds: Sequence[str] = (), staleness: Staleness | None = None, descriptor: int | None = None, *,
         unmeasured: bool = False,
     ) -> pa.RecordBatchReader:  # fmt: skip
-        """Return the files of a table at a version that an unbound predicate may be true for.
+        """Return the files of a table at a version that may match an unbound predicate.
 
         Args:
             table_id: The table's number.
             version: The version.
             condition: The predicate, None for all.
-            clauses: PARTITION clauses, one of which has to name the files' partition.
-            among: Where alone to look.
-            rows: How many rows are enough; None for all. Files with unknown row counts count as none.
-            bounds: Data columns of which to say what is known in each file.
-            staleness: How fresh the partitions have to be; None for no check. What lay on the store and was not in
-                the index is read with them.
-            descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
+            clauses: PARTITION clauses; a file's partition must match one of them.
+            among: Limits the search to some partitions.
+            rows: The number of rows that is enough; None for all. Files with unknown row counts count as none.
+            bounds: Data columns whose indexed bounds in each file are returned.
+            staleness: The required freshness of the partitions; None for no check. Files on the store that the index
+                lacked are returned too.
+            descriptor: The descriptor number that the partitions must have, 0 for their table's; None for any.
             unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
 
         Raises:
@@ -137,7 +137,7 @@ class TableReads:
             InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
             InvalidPartitionSpecError: A clause does not fit them.
             StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
-            ConflictError: Partitions were described anew while they were compared with the store.
+            ConflictError: Descriptors of partitions changed while they were compared with the store.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
@@ -175,27 +175,28 @@ class TableReads:
                 )
 
     def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:
-        """Return how those partitions are read that are not read as their table, by the numbers of ``plan_files``."""
+        """Return the descriptors of partitions that are not read like their table, by the numbers of ``plan_files``."""
         return self._context.index.descriptors.of_table(table)
 
     def groups(
         self, table_id: int, version: int, condition: Predicate | None = None, keys: Sequence[str] = (),
         wanted: WantedGroups = WantedGroups.VALUES, among: Among = EVERYWHERE, staleness: Staleness | None = None,
     ) -> pa.RecordBatchReader:  # fmt: skip
-        """Return the partitions that an unbound predicate is true for, together where some keys are equal.
+        """Return the partitions that match an unbound predicate, grouped by some keys.
 
         Args:
             table_id: The table's number.
             version: The version.
             condition: The predicate, None for all.
             keys: Partition columns.
-            wanted: What is asked of each group.
-            among: Values of keys that they must have.
-            staleness: As in ``plan_files``. Where some have moved each partition is a group.
+            wanted: The requested content of each group.
+            among: Values of keys that the partitions must have.
+            staleness: As in ``plan_files``. If partitions are read at later versions, each partition is a group.
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            InvalidPredicateError, InvalidValueError: The condition, or a key, is none of the table's partition columns.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
+                columns.
             StorageError, MassDropError: As in ``plan_files``.
         """
         table = self._at(table_id, version)
@@ -227,7 +228,7 @@ class TableReads:
     def partition(
         self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION
     ) -> pa.RecordBatchReader:
-        """Return the directories of the partition that a spec names by all its keys; of a view there is one at most.
+        """Return the directories of the partition that a spec names by all its keys; a view has one at most.
 
         Raises:
             TableNotFoundError: There is no table of that number.
@@ -276,10 +277,11 @@ def read_moved(
     moved: Mapping[str, int],
     read: Callable[[Table, Sequence[int] | None], pa.RecordBatchReader],
 ) -> pa.RecordBatchReader:
-    """Return what ``read`` gives of the table, and of the partitions that have moved what it gives at their versions.
+    """Return the rows that ``read`` gives for the table, with those of some partitions at later versions.
 
-    ``moved`` has these versions by the names of partitions. ``read`` reads the table at its version, maybe only the
-    partitions of some numbers; the rows have a column ``partition``, and those of one partition lie together.
+    ``moved`` has these versions by partition name. ``read`` reads the table at its version, optionally only the
+    partitions with
+    some numbers; the rows have a column ``partition``, and those of one partition are contiguous.
     """
     by_version: dict[int, list[str]] = {}
     for name, version in moved.items():

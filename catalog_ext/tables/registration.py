@@ -1,4 +1,4 @@
-"""Makes a table's definition of what a user says, what the store holds and what is read from the files."""
+"""Builds a table's definition from the user's arguments, the store's directories and the files' schemas."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Registration:
     comment: str | None = None
 
     def define(self, storage: Storage, sample_files: int | None) -> TableDefinition:
-        """Return the definition, after a look at the location.
+        """Return the definition, after listing the location.
 
         A schema is read from at most ``sample_files`` files; None for all.
 
         Raises:
             InvalidInputError: An argument is wrong.
-            LocationNotFoundError, StorageError: The location is not a directory that can be read.
-            TableLayoutError: The directories are not those that the partition columns promise.
+            LocationNotFoundError, StorageError: The location is not a readable directory.
+            TableLayoutError: The directories do not match the partition columns.
             SchemaConflictError: Types in the sampled files cannot be reconciled.
         """
         table = str(self.identifier)
@@ -100,10 +100,10 @@ class Registration:
 
 
 def checked_options(options: Mapping[str, str], file_format: str, table: str) -> dict[str, str]:
-    """Return the options that a user gives a table.
+    """Return the user's options for a table, checked.
 
     Raises:
-        InvalidConfigurationError: One is no text, a secret, or nearly called as one of the format's.
+        InvalidConfigurationError: An option is no text, is a secret, or looks like a misspelled option of the format.
         UnsupportedFormatError: The option ``serde`` names a class that neither readers nor writers have.
     """
     checked = checked_map(options, "options")

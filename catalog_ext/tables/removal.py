@@ -52,18 +52,19 @@ class TableRemoval:
 
         Args:
             table: Its name.
-            purge: Said with ``DROP TABLE … PURGE``; there is no trash, so that it changes nothing for a managed table.
-            session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
+            purge: ``DROP TABLE … PURGE``; there is no trash, so it changes nothing for a managed table.
+            session: The caller's session settings for Hive locks, by key; they win over the table's properties.
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            ConflictError: Files of the table are being moved, or a table is being created where it lies; nothing was
+            ConflictError: Files of the table are being moved, or a table is being created at its location; nothing was
                 done.
             TableLayoutError: Another table, or the index, lies in the directory that would be deleted; nothing was
                 done.
-            StorageError, IndexDatabaseError: The message says that the table is dropped: its files could not all be
+            StorageError, IndexDatabaseError: If the message says that the table is dropped, some of its files could not
+                be
                 deleted, and ``recover`` deletes the rest. Otherwise nothing was done.
-            HiveLockTimeoutError: Hive's locks are asked for, and others have them; nothing was done.
+            HiveLockTimeoutError: Hive locks are required, and other sessions hold them; nothing was done.
             MetastoreError: The metastore gives no locks, or does not answer; nothing was done.
         """
         there = self._context.load_table(table)

@@ -60,19 +60,20 @@ _TEXT: dict[str, Callable[[Iterator[Head], ReaderOptions], tuple[Field, ...]]] =
 def infer_columns(
     storage: Storage, files: Sequence[FileRef], format: str, options: Mapping[str, str]
 ) -> tuple[Column, ...]:
-    """Infer the columns of files: their union by name, whatever the case, in the spelling and order first met.
+    """Infer the columns of files: their union by name, ignoring case, in the spelling and order first met.
 
     Parquet and ORC are read from their footers. Of CSV and JSON the first part is read, about 16 MiB altogether and at
-    most 2 MiB of a file; their types are those that Spark would infer, where STRING holds what disagrees. Empty files
-    have no columns. A file that is damaged, of another format or gone is left out with a warning if another file of the
-    sample can be read: otherwise it would depend on the sample whether a table can be registered.
+    most 2 MiB of a file; their types are those that Spark would infer, with STRING for conflicting types. Empty files
+    have no columns. A file that is damaged, of another format or missing is left out with a warning if another file of
+    the
+    sample can be read: otherwise the sample would decide whether a table can be registered.
 
     Raises:
-        SchemaConflictError: A column has types in two files that no type holds together; both are named.
-        InvalidInputError: No file can be read, or no file holds a column.
+        SchemaConflictError: A column has types in two files that no common type holds; both are named.
+        InvalidInputError: No file can be read, or no file has a column.
         InvalidTypeError: A file has a column that Spark cannot read.
-        InvalidConfigurationError: An option's value is none that it may have.
-        LocationNotFoundError: None of the files is there.
+        InvalidConfigurationError: An option has an invalid value.
+        LocationNotFoundError: None of the files exists.
         StorageError: A file cannot be read.
     """
     if format == "text":
@@ -101,7 +102,7 @@ def without_keys(columns: Iterable[Column], keys: Iterable[Column]) -> tuple[Col
 
 
 def _readable(outcomes: Iterable[tuple[Location, T | CatalogExtError]], format: str) -> Iterator[tuple[Location, T]]:
-    """Yield what could be read of each file; log the files that could not, or raise the first error if all could not.
+    """Yield the result of each readable file; log the unreadable ones, or raise the first error if none can be read.
 
     Raises:
         InvalidInputError, LocationNotFoundError: No file can be read.
@@ -129,7 +130,7 @@ def _readable(outcomes: Iterable[tuple[Location, T | CatalogExtError]], format: 
 
 
 def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogExtError:
-    """Return what was read of a file, or the error of a file that is damaged or gone.
+    """Return the result of reading a file, or the error if it is damaged or missing.
 
     Raises:
         InvalidTypeError: Spark cannot read one of its columns.
@@ -146,7 +147,7 @@ def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogEx
 def _read_all(
     files: Sequence[FileRef], read: Callable[[Location], tuple[Field, ...]]
 ) -> Iterator[tuple[Location, tuple[Field, ...] | CatalogExtError]]:
-    """Yield the outcome of each file, in the order given, so that the union is always the same."""
+    """Yield the outcome of each file, in the given order, so that the union is always the same."""
     remaining = iter(files)
     with ThreadPoolExecutor(_THREADS, "schema") as pool:
         while chunk := [location for location, _ in islice(remaining, _CHUNK)]:
@@ -214,6 +215,6 @@ def _heads(
         return head
 
     with ThreadPoolExecutor(threads, "schema") as pool:
-        # As many at a time as there are threads: what waits to be looked at is memory.
+        # At most one file per thread at a time: results that wait to be merged take memory.
         while chunk := [location for location, _ in islice(remaining, threads)]:
             yield from zip(chunk, pool.map(partial(_outcome, read), chunk), strict=True)

@@ -32,12 +32,12 @@ _NO_CHANGE = frozenset({"serialization.format"})
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """What a statement says of its table's format, besides properties and options.
+    """A statement's clauses on its table's format, besides properties and options.
 
     Attributes:
-        using: What USING names; None without that clause.
+        using: The name after USING; None without that clause.
         clauses: Hive's clauses.
-        default: The format of a table of which nothing is said.
+        default: The format of a table without any clause.
     """
 
     using: str | None
@@ -75,14 +75,14 @@ class NamedFormat:
 
 
 def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> TableDefinition:
-    """Return the table's definition with another class for the same files, or other settings of it.
+    """Return the table's definition with another SerDe class for the same files, or other settings of it.
 
-    ``serde`` is the class that SET SERDE names, which has to read the files as they are; None without that clause. The
-    settings have Hive's names. Those that are not of the format itself become options of the reader, except for text.
+    ``serde`` is the class that SET SERDE names, which must be able to read the files; None without that clause. The
+    settings have Hive's names. Settings that are not of the format itself become reader options, except for text.
 
     Raises:
-        UnsupportedFormatError: The class, or a setting, is of no format that is supported.
-        InvalidAlterationError: The files that are there could not be read so.
+        UnsupportedFormatError: The class, or a setting, belongs to no supported format.
+        InvalidAlterationError: The existing files could not be read with it.
         InvalidConfigurationError: A setting is a secret.
     """
     definition, settings = table.definition, checked_map(given, "SERDEPROPERTIES of a table")
@@ -112,7 +112,7 @@ def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> Tab
 
 
 def metastore_settings(definition: TableDefinition, given: Mapping[str, str]) -> dict[str, str]:
-    """Return what the metastore's table gets of these settings: themselves, and what its class reads of the options."""
+    """Return the SerDe settings for the metastore's table: the given ones, and the options that its class reads."""
     if definition.format != "csv":
         return dict(given)
     wanted = storage_of(definition.format, definition.options, definition.location).serde_parameters

@@ -29,11 +29,11 @@ _DOUBLE = re.compile(
 def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
     """Infer the columns of CSV files: the union of their headers, else ``_c0`` …; STRING unless ``inferSchema``.
 
-    The connector reads each file by its own header (``CsvHeaders.scala``), so that files may have their columns in any
+    The connector reads each file by its own header (``CsvHeaders.scala``), so files may have their columns in any
     order, and lack some.
 
     Raises:
-        SchemaConflictError: The header of a file has no column of the others': it is a line of values.
+        SchemaConflictError: The header of a file shares no column with the others: it is a line of values.
     """
     dialect = Dialect.of(options)
     has_header, infer = options.flag("header"), options.flag("inferSchema")
@@ -104,7 +104,7 @@ class CsvTypes:
         self._first = {name: i for i, (name, _) in enumerate(self._steps)}
 
     def row(self, types: Sequence[DataType], values: Sequence[str]) -> list[DataType]:
-        """Return the columns' types after one more row; what a row has too much is ignored."""
+        """Return the columns' types after one more row; surplus values of a row are ignored."""
         widened = [self._value(t, v) for t, v in zip(types, values, strict=False)]
         return [*widened, *types[len(widened) :]]
 

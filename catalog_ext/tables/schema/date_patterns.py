@@ -24,7 +24,7 @@ def is_date(text: str) -> bool:
 
 
 def is_timestamp(text: str) -> bool:
-    """Return whether Spark casts the text to TIMESTAMP, which is how it infers timestamps without a pattern."""
+    """Return whether Spark casts the text to TIMESTAMP; Spark infers timestamps without a pattern like this."""
     if _CLOCK.fullmatch(text):
         return True
     try:

@@ -196,7 +196,7 @@ def _integer_type(value: int) -> DataType:
 
 
 def _canonical(data_type: DataType) -> DataType | None:
-    """Return what is left of an inferred type: no value is a STRING, an object without fields is nothing."""
+    """Return the final form of an inferred type: STRING if there was no value, None for an object without fields."""
     if data_type.name == "void":
         return STRING
     if data_type.name == "array":

@@ -32,10 +32,10 @@ class TypeConflictError(Exception):
 
 
 def widen(left: DataType, right: DataType, path: str = "") -> DataType:
-    """Return the narrowest type that holds every value of both exactly, and that Spark's columnar readers read both as.
+    """Return the narrowest type that holds every value of both exactly and as which Spark's columnar readers read both.
 
     Raises:
-        TypeConflictError: There is none.
+        TypeConflictError: There is no such type.
     """
     if left == right or right.name == "void":
         return left
