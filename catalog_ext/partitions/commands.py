@@ -53,8 +53,7 @@ class PartitionCommands:
     """The partition commands of a catalog; a *spec* maps key names to literals (None is NULL).
 
     Each method takes the table by name, or a loaded table, whose version is then the base of the comparison. Each
-    refuses a
-    table whose location has wildcards (OperationNotSupportedError).
+    refuses a table whose location has wildcards (OperationNotSupportedError).
     """
 
     def __init__(self, context: Context) -> None:
@@ -102,8 +101,7 @@ class PartitionCommands:
         """Drop partitions of the table; a managed table's data is deleted, an external one's stays.
 
         Unbound predicates and PARTITION clauses select them. With ``purge``, data of a managed table outside its
-        directory is
-        deleted too.
+        directory is deleted too.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
@@ -247,8 +245,7 @@ class PartitionCommands:
         """Warn if others have the same files; refuse it for a managed table, which deletes its data with a partition.
 
         ``own`` has the real locations of partitions with a location of their own. ``comes`` has the partitions that the
-        same
-        statement adds at their default locations. ``chosen``: the statement gives the location.
+        same statement adds at their default locations. ``chosen``: the statement gives the location.
         """
         index, root = self._context.index, _real(Location.parse(table.definition.location))
         real = _real(place)

@@ -106,8 +106,7 @@ def configure(
         index: SQLAlchemy URL of the index; by default a SQLite file beside the warehouse.
         metastore: ``thrift://host:9083``, ``embedded`` or None; by default the metastore of Spark's configuration
             (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background; the
-                metastore
-            (and the warehouse) recorded in an existing index wins over these defaults.
+            metastore (and the warehouse) recorded in an existing index wins over these defaults.
         storage: S3 settings for both Python and Spark, by Hadoop's keys or short names.
 
     Raises:

@@ -53,8 +53,7 @@ class TableAlterations:
             set_: Properties to set; ``comment`` is the table's own.
             remove: Properties to remove.
             location: The location of future partitions; existing partitions stay at their locations. An unpartitioned
-                table
-                has the files of the new location from now on.
+                table has the files of the new location from now on.
 
         Raises:
             TableNotFoundError: There is no table of that name.

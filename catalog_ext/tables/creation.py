@@ -194,8 +194,7 @@ class TableCreation:
         namespace = self._context.index.namespaces.load(identifier.namespace)
         base = Location.parse(namespace.location or f"{self._context.settings.warehouse}/{namespace.name}.db")
         # A renamed table still lies at the place of its first name. The directory of a dropped table stays reserved
-        # until it is
-        # deleted.
+        # until it is deleted.
         names = (identifier.name if n == 1 else f"{identifier.name}__{n}" for n in count(1))
         return next(place for place in (str(base.join(name)) for name in names) if not self._taken(place, identifier))
 

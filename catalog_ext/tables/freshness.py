@@ -78,10 +78,8 @@ class Freshness:
         """Compare stale partitions with the store; return those to read at a later version than the table's.
 
         At that version the partition has the state of the table's version, plus the files that the comparison found.
-        The table
-        is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select its
-        partitions;
-        None selects all.
+        The table is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select
+        its partitions; None selects all.
 
         Raises:
             StorageError: The store cannot be listed.

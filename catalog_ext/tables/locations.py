@@ -124,8 +124,7 @@ def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) ->
 
     Locations are compared as texts. If both names mean one HDFS (``namenode:8020`` and the name service), no statement
     notices that two tables share files. ``about`` names the new table or partition, ``others`` are the locations of
-    existing
-    tables.
+    existing tables.
     """
     if not location.startswith("hdfs:"):
         return

@@ -1,8 +1,7 @@
 """Checks ClickHouse's write options as table properties: ``partition_strategy`` and its companions.
 
 They are checked when a table is created (``docs/spec/semantics.md``, "partition_strategy"). The connector checks the
-rows
-of a write against them, when it names the directories.
+rows of a write against them, when it names the directories.
 """
 
 from __future__ import annotations

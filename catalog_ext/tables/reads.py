@@ -280,8 +280,7 @@ def read_moved(
     """Return the rows that ``read`` gives for the table, with those of some partitions at later versions.
 
     ``moved`` has these versions by partition name. ``read`` reads the table at its version, optionally only the
-    partitions with
-    some numbers; the rows have a column ``partition``, and those of one partition are contiguous.
+    partitions with some numbers; the rows have a column ``partition``, and those of one partition are contiguous.
     """
     by_version: dict[int, list[str]] = {}
     for name, version in moved.items():

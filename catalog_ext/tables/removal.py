@@ -62,8 +62,7 @@ class TableRemoval:
             TableLayoutError: Another table, or the index, lies in the directory that would be deleted; nothing was
                 done.
             StorageError, IndexDatabaseError: If the message says that the table is dropped, some of its files could not
-                be
-                deleted, and ``recover`` deletes the rest. Otherwise nothing was done.
+                be deleted, and ``recover`` deletes the rest. Otherwise nothing was done.
             HiveLockTimeoutError: Hive locks are required, and other sessions hold them; nothing was done.
             MetastoreError: The metastore gives no locks, or does not answer; nothing was done.
         """

@@ -65,8 +65,7 @@ def infer_columns(
     Parquet and ORC are read from their footers. Of CSV and JSON the first part is read, about 16 MiB altogether and at
     most 2 MiB of a file; their types are those that Spark would infer, with STRING for conflicting types. Empty files
     have no columns. A file that is damaged, of another format or missing is left out with a warning if another file of
-    the
-    sample can be read: otherwise the sample would decide whether a table can be registered.
+    the sample can be read: otherwise the sample would decide whether a table can be registered.
 
     Raises:
         SchemaConflictError: A column has types in two files that no common type holds; both are named.

@@ -104,8 +104,7 @@ class Index:
         Args:
             url: A SQLAlchemy URL, or the path of a SQLite file.
             migrate: Whether to migrate the database to this release's schema; None does so on SQLite only, and creates
-                a
-                missing file.
+                a missing file.
 
         Raises:
             InvalidConfigurationError: The URL is not one of a supported database.

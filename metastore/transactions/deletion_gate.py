@@ -159,10 +159,8 @@ def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
 
     Repair must not register these files as new when their partition is gone. A path that a later version has again
     (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is left out, whatever happened to it afterwards. A file that
-    differs
-    from the recorded one is another file under the same name. A name that carries a transaction's id comes without
-    size,
-    time and ETag, because the overwrite also replaced a rewritten file of that name.
+    differs from the recorded one is another file under the same name. A name that carries a transaction's id comes
+    without size, time and ETag, because the overwrite also replaced a rewritten file of that name.
     """
     for page in index.ended_files.pages(table, table.version):
         for file in page:

@@ -99,8 +99,7 @@ class NewFiles:
         """Return the files that relocations left in the directories of partitions that are recreated, by partition.
 
         Engines that list directories would read the overwritten rows again. A write that creates the partition deletes
-        these
-        files (``unneeded``); ADD PARTITION gives the partition another directory.
+        these files (``unneeded``); ADD PARTITION gives the partition another directory.
         """
         names = {str(directory): name for name, directory in directories.items()}
         found: dict[str, list[Removal]] = {}
@@ -197,8 +196,7 @@ class NewFiles:
         """Return the files directly in each directory, hidden files too; a missing directory has none.
 
         With the table given, directories inside the table's are listed as a tree if that takes fewer requests (on S3,
-        one
-        request lists a thousand files).
+        one request lists a thousand files).
         """
         found = {} if table is None else self._together(directories, table)
         single = sorted(directories.keys() - found.keys())

@@ -95,8 +95,7 @@ class PartitionMoves:
         """Check that no partition has a file that a reserved load moves, and no reserved command will register one.
 
         The files may lie outside of every table, so no table lock orders the command before or after ``reserve`` of the
-        load.
-        A command that reserves after the load finds the load in its own commit.
+        load. A command that reserves after the load finds the load in its own commit.
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"

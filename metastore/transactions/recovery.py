@@ -52,8 +52,7 @@ class Recovery:
         """Recover a table before a new write; without a number, the transactions that were creating the table.
 
         A reserved batch of the same application is finished, and one that is being undone is undone, without waiting
-        for its
-        lease: a restarted streaming query must not wait for the lease of its dead process.
+        for its lease: a restarted streaming query must not wait for the lease of its dead process.
         """
         in_flight, now = self._in_flight()
         failures: PolicyFailures = {}

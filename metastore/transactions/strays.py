@@ -1,8 +1,7 @@
 """Finds files on the store that no version names: leftovers of writes, pending uploads, and relocated files.
 
 Every file of a write carries the id of its transaction in its name, and the index says the transaction's state. Files
-of
-a transaction that can still commit stay, and so do files without an id. Other indexes may have tables at the same
+of a transaction that can still commit stay, and so do files without an id. Other indexes may have tables at the same
 location: files with an id that this index does not know stay too. Copies of LOAD DATA LOCAL carry no id: they lie in a
 directory of their own, and their age decides.
 """
@@ -160,8 +159,7 @@ class Strays:
         try:
             others = self._other_tables(root)
             # An aborted write may have left a file there, in a partition that is also a table. Then the index keeps the
-            # ids of
-            # aborted writes, by which repair recognizes such files.
+            # ids of aborted writes, by which repair recognizes such files.
             self.unseen = self.unseen or bool(others)
             for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):

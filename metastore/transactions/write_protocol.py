@@ -178,14 +178,12 @@ class Transactions:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
             recorded: The number of files that ``stage`` recorded before: if the index lost some, as after a crash of
-                its
-                database, the write fails. None if the writer did not count.
+                its database, the write fails. None if the writer did not count.
             static_partition: The fully static partition, which is registered also without rows.
             watermark_ms: The watermark of a streaming write, in milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
             is_retry: Whether an earlier call got no answer: if this call fails, the effects of the earlier one are
-                undone
-                too, also if the index lost them.
+                undone too, also if the index lost them.
 
         Raises:
             ConflictError: Another writer was first. Nothing of the write was ever visible; it is undone.
@@ -310,8 +308,7 @@ class Transactions:
         """Remove the files that no version younger than ``retention_s`` seconds needs, and forget older versions.
 
         Transactions of dead writers are recovered first. Files that cannot be removed are reported, and do not stop the
-        rest.
-        The arguments are those of ``Vacuum``.
+        rest. The arguments are those of ``Vacuum``.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.

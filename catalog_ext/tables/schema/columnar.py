@@ -109,8 +109,7 @@ def _loose(data_type: DataType) -> DataType:
 
 def _of_parquet_schema(metadata: pq.FileMetaData) -> tuple[Field, ...]:
     # Arrow knows the nesting of columns, in old and new encodings. The types come from Parquet, because Arrow's are
-    # those of
-    # the writer's Arrow library (a large_string, a dictionary, a duration).
+    # those of the writer's Arrow library (a large_string, a dictionary, a duration).
     leaves = iter([metadata.schema.column(i) for i in range(metadata.num_columns)])
     return tuple(
         Field(f.name, _convert(f, lambda _: _parquet_leaf(next(leaves)))) for f in metadata.schema.to_arrow_schema()

@@ -67,8 +67,7 @@ def stream(
         step: Applied to each batch.
         at_end: Called when every batch has been read; may raise.
         spills: Whether SQLite may spill many rows: only for a SELECT without an order and without CTEs, with exactly
-            the
-            columns of the schema.
+            the columns of the schema.
         enough: Returns, for the first rows before ``step``, whether the caller needs no more: then nothing is spilled.
 
     Raises:

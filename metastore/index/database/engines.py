@@ -67,8 +67,7 @@ def _ping_idle_connections(engine: sa.Engine) -> None:
     """Ping a pooled connection before use if it was idle for long, or if its server sent something unasked.
 
     SQLAlchemy's ``pool_pre_ping`` pings every time: a commit of twenty short transactions would send twenty more
-    statements.
-    A server that closes a connection sends a message, which is there without a ping.
+    statements. A server that closes a connection sends a message, which is there without a ping.
     """
 
     def on_checkin(_: object, record: ConnectionPoolEntry) -> None:

@@ -128,8 +128,7 @@ def together(connection: sa.Connection) -> Iterator[None]:
     """Within the block, send statements without waiting for each answer, if the database's protocol can do that.
 
     PostgreSQL's pipeline can: the holder of a lock then waits for the server once. The statements run in order, and
-    none runs
-    after one that was refused. Only this module's statements may be sent in the block.
+    none runs after one that was refused. Only this module's statements may be sent in the block.
 
     Raises:
         DBAPIError: A statement was refused, or the database is gone.

@@ -1,8 +1,7 @@
 """Migrations that can be repeated on databases that commit each statement by itself.
 
 MySQL and MariaDB commit at every DDL statement, so an interrupted migration (a kill, a lost connection, a power
-failure)
-leaves a revision half done and not recorded. A repeated migration skips each statement that is done already.
+failure) leaves a revision half done and not recorded. A repeated migration skips each statement that is done already.
 """
 
 from __future__ import annotations

@@ -65,10 +65,8 @@ def users_within(
     """Return the files that the current version of some table has, each with one of its partitions.
 
     A partition has the files of its directory: its own location, or the table's location and its name. All tables of
-    the
-    index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder, also
-    by a
-    symbolic link or a mount.
+    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder,
+    also by a symbolic link or a mount.
 
     The partitions with the numbers ``besides``, and those of the table ``besides_table``, are ignored.
     """
@@ -184,16 +182,12 @@ class EndedFiles(IndexPart):
         """Yield, in pages, the files that relocating overwrites up to ``before_version`` replaced.
 
         The latest entry for a path decides. A file that SET LOCATION, ADD PARTITION or a repair registered again
-        belongs to that
-        partition, and later changes of the partition (DROP PARTITION, an expiry, a repair) decide whether the file
-        stays. Files that
-        an in-place overwrite replaced are left out: its clean-up deleted them, and a file at such a path was brought
-        back on
-        purpose.
+        belongs to that partition, and later changes of the partition (DROP PARTITION, an expiry, a repair) decide
+        whether the file stays. Files that an in-place overwrite replaced are left out: its clean-up deleted them, and a
+        file at such a path was brought back on purpose.
 
         ``before_version`` is the oldest version that is kept. With ``named_again``, replaced files that a kept version
-        has are
-        yielded too, with a mark.
+        has are yielded too, with a mark.
         """
         versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:

@@ -2,8 +2,7 @@
 
 Each query also selects one *mark*: a row from ``tables``, with the partition id -1. If it is missing, the table was
 dropped after the statement loaded it, and an answer without rows must not pass for an empty table. The mark also has
-the
-oldest version that is still complete.
+the oldest version that is still complete.
 """
 
 from __future__ import annotations

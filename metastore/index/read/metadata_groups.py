@@ -89,12 +89,10 @@ class MetadataGroups(IndexPart):
         """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
 
         A group may come in several rows: the caller adds up their counts and sums, and takes the least and greatest of
-        their
-        least and greatest values. Without keys there is one row also for no partitions.
+        their least and greatest values. Without keys there is one row also for no partitions.
 
         ``name`` is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
-        (None: no
-        limit). ``keys`` are the partition columns to group by; None makes each partition a group.
+        (None: no limit). ``keys`` are the partition columns to group by; None makes each partition a group.
 
         Raises:
             TableNotFoundError: The table has been dropped.

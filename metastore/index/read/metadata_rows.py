@@ -161,8 +161,7 @@ class MetadataRows(IndexPart):
     """The rows of the metadata tables ``partitions`` and ``files``, at a table's version and in bounded memory.
 
     A bound ``predicate`` over the partition columns limits the partitions, ``numbers`` limits the rows, and ``columns``
-    are
-    the names of the wanted columns; None means no limit, for each.
+    are the names of the wanted columns; None means no limit, for each.
 
     Raises:
         TableNotFoundError: The table has been dropped.

@@ -45,10 +45,8 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
     """Return the query of sums over the partitions that satisfy a predicate, grouped by some keys.
 
     Its columns are ``name`` (of one partition of the group), ``n_partitions``, ``n_files``, ``n_bytes``, ``n_rows`` (of
-    the
-    partitions with a known row count), and ``n_uncounted`` (the number of partitions without one). Without keys it has
-    one
-    row, also for no partitions.
+    the partitions with a known row count), and ``n_uncounted`` (the number of partitions without one). Without keys it
+    has one row, also for no partitions.
 
     The index must distinguish the values of ``keys``. The answer is None if the index has no such sums.
     """
@@ -97,10 +95,9 @@ class WantedGroups(StrEnum):
     """The requested content of each group.
 
     ``EACH``: every partition is a group, whatever the keys; ``VALUES``: no content; ``ROWS``: the sums; ``PRESENCE``:
-    ``rows``
-    is 0 if the group has none, and more than 0 if it has some; ``LEAST`` and ``GREATEST``: as ``PRESENCE``, and only
-    the group
-    with the least or greatest non-NULL value of the single key, among the groups that have rows or may have some.
+    ``rows`` is 0 if the group has none, and more than 0 if it has some; ``LEAST`` and ``GREATEST``: as ``PRESENCE``,
+    and only the group with the least or greatest non-NULL value of the single key, among the groups that have rows or
+    may have some.
     """
 
     EACH = "each"
@@ -123,8 +120,7 @@ class PartitionGroups(IndexPart):
         """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
 
         Several groups may have equal values, down to one group per partition, if the index cannot distinguish the
-        values;
-        ``LEAST`` and ``GREATEST`` then return every group, as ``PRESENCE``.
+        values; ``LEAST`` and ``GREATEST`` then return every group, as ``PRESENCE``.
 
         Raises:
             TableNotFoundError: The table has been dropped.

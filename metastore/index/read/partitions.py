@@ -209,8 +209,7 @@ def partitions_statement(
     )  # fmt: skip
     long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
     # The mark comes first, because only its keys are NULL. Ordering the union itself, not a query of it, lets SQLite
-    # read
-    # its halves in the order of the index, in constant memory.
+    # read its halves in the order of the index, in constant memory.
     mark = marked(table, PARTITION_SCHEMA, files=long_keys, **dict.fromkeys(names, sa.null()))
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     order = [union.selected_columns[name] for name in (*names, "partition")]

@@ -186,8 +186,7 @@ class Alterations(IndexPart):
         """Change a table's definition and return the table. Its version stays, so earlier loads of it stay readable.
 
         Alterations of one table are serialized: ``change`` gets the definition that the previous alteration left. If
-        the
-        location changes, the partitions stay where they are.
+        the location changes, the partitions stay where they are.
 
         Args:
             identifier: The table.
@@ -271,8 +270,7 @@ def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinitio
     """Return the definition with a mark on each column whose name belonged to another column before.
 
     Statistics are stored by column name, and those of existing files, perhaps millions, are not rewritten. The mark is
-    the
-    version after which a file's statistics of that name describe this column.
+    the version after which a file's statistics of that name describe this column.
     """
     known = {column.name.lower(): column for column in table.definition.columns}
     columns, foreign = [], set()

@@ -214,8 +214,7 @@ class FollowedMetastore(IndexPart):
         """Record the reason of a failed run, unless another process follows now.
 
         ``unread`` is the event after which the log could not be read, and the number of consecutive failures; None for
-        another
-        kind of failure.
+        another kind of failure.
         """
         mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
         text = ascii_safe(error)[:_ERROR_LENGTH]
@@ -268,10 +267,8 @@ class FollowedMetastore(IndexPart):
         """Return the files, bytes and time in seconds that were published for partitions, at each of their changes.
 
         ``names`` are the partitions, in any spelling; the answer is keyed by their values, without expired versions.
-        Versions
-        that were taken over from the metastore are left out: they were not delivered, and an event of Hive in the same
-        second may
-        carry the statistics from before it, as that of a LOAD DATA of Hive 4 does.
+        Versions that were taken over from the metastore are left out: they were not delivered, and an event of Hive in
+        the same second may carry the statistics from before it, as that of a LOAD DATA of Hive 4 does.
         """
         v = table_versions.c
         dates: dict[int, int] = {}

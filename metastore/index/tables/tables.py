@@ -115,8 +115,7 @@ class Tables(IndexPart):
         """Drop the table and return its last state; its name is free, and its rows are removed.
 
         The name is freed at once; the rows are removed in batches, so that no lock is held for long. With ``deletes``,
-        the
-        directory stays reserved until ``DroppedTables.note_deleted``.
+        the directory stays reserved until ``DroppedTables.note_deleted``.
 
         Raises:
             TableNotFoundError: There is no table of this name.

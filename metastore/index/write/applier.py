@@ -238,8 +238,7 @@ class Applier:
         """End the fixed files of partitions that changed since ``reserve``; later files stay, and new files are added.
 
         With ``anew``, the rows of all these partitions are replaced, also without any change: a deferred delete ends
-        all rows that
-        began before this version.
+        all rows that began before this version.
         """
         self.carried.extend(late_one.partition.name for late_one, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):

@@ -225,8 +225,7 @@ class Applying:
         """Collect the files of a replaced table; of an external table only if the new table lies at the same place.
 
         Files outside of the table's location stay, as in a DROP TABLE; so do files of other engines that were
-        registered after the
-        check, which did not see them.
+        registered after the check, which did not see them.
         """
         if rules.keeps_files(old, self._plan):
             return

@@ -1,8 +1,7 @@
 """The steps of a commit that change the index, each in one database transaction.
 
 A commit updates the table's row first, so the database serializes the committers of a table; everything read after that
-is
-the state left by the previous committer.
+is the state left by the previous committer.
 """
 
 from __future__ import annotations

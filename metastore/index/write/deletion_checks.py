@@ -5,9 +5,8 @@ takes a shared lock of that row first. So one of the two sees the other's change
 
 Vacuum records the files that it is about to delete: a deletion claim is a transaction in state ``committed`` whose
 removals are the files, which ``registration_checks`` refuses to register. The vacuum finishes its claim
-(``IndexedTransactions.finish``) when the files are deleted; after a crash ``recover`` deletes them and finishes it.
-A finished claim records when files near the table were deleted, for repairs that listed them before. It is forgotten
-with
+(``IndexedTransactions.finish``) when the files are deleted; after a crash ``recover`` deletes them and finishes it. A
+finished claim records when files near the table were deleted, for repairs that listed them before. It is forgotten with
 the versions of the table.
 """
 

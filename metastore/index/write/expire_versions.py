@@ -52,16 +52,14 @@ class Versions:
         """Forget the versions below ``before_version``, in short transactions; return the number of removed rows.
 
         Readers are refused these versions before the first row is removed. The work depends on the number of ended
-        rows, not on
-        the size of the table.
+        rows, not on the size of the table.
 
         Args:
             table_id: The table's number.
             before_version: The oldest version that stays; one above the newest changes nothing.
             max_rows: The approximate limit on removed rows, the history last; None for all.
             aborted: Whether aborted transactions are removed too. Their rows let repair recognize files that a late
-                task
-                left; without the row it would register them. So remove them only after a search for such files.
+                task left; without the row it would register them. So remove them only after a search for such files.
         """
         limit, left = self._limit(table_id, before_version)
         if not (left or aborted):

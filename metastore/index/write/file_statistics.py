@@ -57,10 +57,8 @@ class FileStatistics:
         Args:
             table: The table.
             found: The files as they were when their rows were counted, by partition name. Statistics replace the known
-                ones: a
-                column that is left out is unknown, and an empty map records that the file was measured. With None the
-                    columns
-                were not measured.
+                ones: a column that is left out is unknown, and an empty map records that the file was measured. With
+                None the columns were not measured.
             deliver: Whether to enqueue the changed counts for the metastore.
         """
         return self._database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))

@@ -1,13 +1,10 @@
 """The rows that a commit may end: its transaction's fixed set.
 
 ``reserve`` refuses a replacing or deleting statement if anything that it claims changed after its base version. From
-then
-on its claims stop every other transaction, but not a repair, the follower, an event or ``max-staleness``: these
-register
-files that a Hive engine has written meanwhile, and that the statement has never seen. The commit carries such files
-over
-as living rows of the new version. ``docs/spec/commit-protocol.md``, The fixed set, lists the outcome for each
-statement.
+then on its claims stop every other transaction, but not a repair, the follower, an event or ``max-staleness``: these
+register files that a Hive engine has written meanwhile, and that the statement has never seen. The commit carries such
+files over as living rows of the new version. ``docs/spec/commit-protocol.md``, The fixed set, lists the outcome for
+each statement.
 """
 
 from __future__ import annotations

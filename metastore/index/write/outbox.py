@@ -153,8 +153,7 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
     With ``upto``, messages with a higher number stay too.
 
     A message that the metastore refuses for good would otherwise block the table's drop for ever. Renames stay: the
-    metastore
-    must find the table under the name by which it is dropped.
+    metastore must find the table under the name by which it is dropped.
     """
     statement = sa.delete(outbox).where(
         outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _IS_FREE

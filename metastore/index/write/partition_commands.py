@@ -63,8 +63,7 @@ class PartitionCommand:
     Args:
         commit: The commit, with the store's data about moved files.
         applier: The table's applier, in a transaction that holds the locks of the table's row and, for an exchange, of
-            the
-            source table's row.
+            the source table's row.
         source_row: The row of an exchange's source table; None for other commands.
         removals: Collects the files to be deleted.
     """

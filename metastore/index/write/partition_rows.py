@@ -364,8 +364,7 @@ def successors(
     """Return the living partition that the metastore should have for each of the names' values, if it can have one.
 
     This is the partition that it has already. Otherwise, as when that one has ended, it is the one in Hive's own
-    spelling, or
-    else the first by name.
+    spelling, or else the first by name.
     """
     wanted = {partition_values(name) for name in names if name}
     columns = [key.name for key in table.definition.keys]

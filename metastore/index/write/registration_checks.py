@@ -89,10 +89,8 @@ def _deleting() -> sa.Select[Any]:
     """Return the query of transactions that delete or move files, or did so since the registration listed its files.
 
     A finished transaction has forgotten its removals, so a command that listed the directory before it would register
-    files
-    that are gone. An undone one has moved files back from the listed places. The lease ends after both: the condition
-    on it
-    lets the database use its index.
+    files that are gone. An undone one has moved files back from the listed places. The lease ends after both: the
+    condition on it lets the database use its index.
     """
     ended = (_T.expires_at_ms >= _SINCE, _ENDED_SINCE)
     deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))

@@ -128,8 +128,7 @@ class Verifications:
         """Return the partitions that a repair changed first after the table's version, with the version it made.
 
         At that version such a partition has the state of the table's version plus the repair's findings: no commit to
-        it is in
-        between.
+        it is in between.
         """
         p = partitions.c
         later = sa.or_(p.begin_version > table.version, sa.and_(p.end_version > table.version, p.end_version < ALIVE))
@@ -255,8 +254,7 @@ class Repairs:
         Args:
             record: The record of the repair.
             skipped: The paths that it skipped: the first ``MOST_SKIPPED`` replace those of the previous repair. None
-                keeps
-                the previous ones.
+                keeps the previous ones.
         """
 
         def write(connection: sa.Connection) -> None:

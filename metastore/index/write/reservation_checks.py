@@ -67,10 +67,8 @@ def check_name(
     """Return the number of the table that a creation replaces; None without one.
 
     ``connection`` holds the lock of the namespace. If the transaction, given by its row, is ``reserved``, the table was
-    compared
-    with the base version already. Since then its claim on the table stops other statements, and files that a repair
-    registers
-    stay for the new table.
+    compared with the base version already. Since then its claim on the table stops other statements, and files that a
+    repair registers stay for the new table.
 
     Raises:
         TableAlreadyExistsError: The name is taken, and the table must not be replaced.

@@ -135,14 +135,12 @@ class IndexedTransactions:
         """Insert the row of a new transaction and return it; for a replacement, with the replaced table's number.
 
         It and its lease begin now, by the database's clock. If the id exists, the existing transaction is returned: the
-        writer
-        repeats the call because it got no answer.
+        writer repeats the call because it got no answer.
 
         Args:
             transaction: The transaction; its times are ignored.
             replaced: The number of the table that a creation found under its name, and that its plan refers to; None if
-                it
-                found none.
+                it found none.
             planned: The format of the write's files, if it brings any.
             looks: Whether to begin only if no writer's lease is over; not for a creation.
 
@@ -150,8 +148,7 @@ class IndexedTransactions:
             DeadWritersError: A writer's lease is over. Nothing was done.
             InvalidInputError: The transaction with this id writes another table.
             ConflictError: The table's location has changed since it was loaded, its format differs from the write's
-                files, or
-                another table has its name.
+                files, or another table has its name.
         """
         # A writer rarely asks again. If it does, the database says that the id is taken.
         try:
@@ -311,8 +308,7 @@ class IndexedTransactions:
         """Record a transaction that was reserved and then lost by the index as ``aborting`` with the reason; return it.
 
         From then on it is recovered like any other, and no repair registers its files. If it is committed after all, it
-        stays
-        unchanged.
+        stays unchanged.
         """
         plan = transaction.plan
         asked = rows.to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
@@ -341,12 +337,10 @@ class IndexedTransactions:
         """Return the transactions whose files the version does not show in whole (or, while files wait, in part).
 
         They include transactions of all tables that can be undone or were, and those that create a table: other tables
-        may be at
-        the same location or around it, and a replacement belongs to no table before its commit.
+        may be at the same location or around it, and a replacement belongs to no table before its commit.
 
         A transaction that was never reserved has no visible files: if a store shows some, the index was restored to a
-        time before
-        the reservation, and cannot know that it was not committed.
+        time before the reservation, and cannot know that it was not committed.
         """
         with self._database.reading() as connection:
             found = connection.execute(rows.UNCOMMITTED, {"table_id": table_id, "version": version}).all()

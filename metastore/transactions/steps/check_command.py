@@ -192,8 +192,7 @@ class CommandCheck:
         """Check that no committed write still has files to delete where this command moves files from or to.
 
         The move could bring files to names that are about to be deleted, or take such files along. Other places do not
-        matter:
-        there a store may refuse for ever to delete replaced files.
+        matter: there a store may refuse for ever to delete replaced files.
 
         Args:
             places: As in ``_places``.
@@ -265,8 +264,7 @@ class CommandCheck:
         """Yield the files of partitions, with the names of the partitions that they are moved to.
 
         Other files in the directories, such as success files, are moved too: otherwise the next repair would find the
-        old
-        partitions again.
+        old partitions again.
         """
         taken: set[tuple[str, str]] = set()
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):

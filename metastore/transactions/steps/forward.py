@@ -151,8 +151,7 @@ def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
         # Its owner may have acknowledged it before.
         raise forgotten
     # Written files are deleted wherever they are; moved files go back. LOAD DATA sends all its files with the call, so
-    # its
-    # list survives an index that lost it.
+    # its list survives an index that lost it.
     files = commit.files if commit.plan.moves_user_files else ()
     if not undo_forgotten(resources, commit.transaction, forgotten.message, files, commit.promoted):
         return forward_again(resources, commit)

@@ -105,8 +105,7 @@ def _undo_moves(
     directories = made_directories(plan, locations)
     fault_point("undo.sources")
     # A LOAD DATA that was never reserved moved no files. Files at its target names belong to a load that a restored
-    # index
-    # lost.
+    # index lost.
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
         # A copy of the index that does not know of the undoing would carry the command out.
