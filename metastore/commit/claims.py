@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a transaction touches.
+    """The partitions and directories that a transaction claims.
 
     Attributes:
-        exclusive: Whether it replaces what is there; otherwise it only adds.
+        exclusive: Whether it replaces existing files; otherwise it only adds.
         names: Names of partitions by the hash of their typed values (``claim_hash``), and the URIs of directories
             outside of the table that a command gives to partitions.
-        covers: Whether the transaction's predicate is true for the partition of a name; None without a predicate.
+        covers: Returns whether the transaction's predicate is true for a partition name; None without a predicate.
     """
 
     exclusive: bool
@@ -69,15 +69,15 @@ class Claims:
 
 
 def replaces(plan: WritePlan) -> bool:
-    """Return whether the transaction ends what is there."""
+    """Return whether the transaction ends existing files."""
     return not isinstance(plan.asked, Append | AddPartitions)
 
 
 def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
     """Return the names of the table's partitions that the transaction claims.
 
-    What a predicate is true for is claimed by the predicate: all that a DROP takes, and what an exchange takes from its
-    source.
+    Partitions selected by a predicate are claimed by the predicate: those of a DROP, and an exchange's partitions of
+    the source.
     """
     match plan.change:
         case CheckedWrite() as write:
@@ -120,7 +120,7 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
 
 
 def claimed_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """Return ``bound_predicate``; ``TRUE`` of what replaces a table from which its rows come."""
+    """Return ``bound_predicate``; ``TRUE`` for a statement that replaces a table from which its rows come."""
     return TRUE if isinstance(plan.asked, Replace | CreateOrReplace) else bound_predicate(plan, table)
 
 
@@ -134,7 +134,7 @@ def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] |
 
 
 def replaced_by(plan: WritePlan, table: Table) -> Callable[[str], bool]:
-    """Return a test of partition names: whether the write replaces what the partition holds, or only adds to it."""
+    """Return a function that says whether the write replaces a partition's files, by name, or only adds to them."""
     if isinstance(plan.asked, Append):
         return lambda _: False
     return covers(bound_predicate(plan, table), table) or (lambda _: True)

@@ -1,6 +1,6 @@
 """A commit as a value: each of its six steps takes it, and returns it with the result of the step.
 
-``docs/spec/commit-protocol.md`` says what the steps are: check, reserve, promote, apply, publish, clean.
+``docs/spec/commit-protocol.md`` describes the steps: check, reserve, promote, apply, publish, clean.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class CommitOptions:
     """The options of a commit call, besides the files.
 
     Attributes:
-        static_partition: The fully static partition that is to be registered also without rows.
-        watermark_ms: Of a streaming write, milliseconds since the epoch.
+        static_partition: The fully static partition, which is registered also without rows.
+        watermark_ms: The watermark of a streaming write, milliseconds since the epoch.
         final: Whether the streaming query has ended by itself.
     """
 
@@ -35,25 +35,25 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit on its way.
+    """A running commit.
 
     Attributes:
         transaction: The transaction as the last step left it. From ``check`` on its plan is the checked one.
-        options: What the writer says with the commit.
+        options: The options of the commit call.
         files: The files that the call sends.
-        recorded: How many files were recorded before the call (``TransactionFiles.record``); None where unknown.
+        recorded: The number of files recorded before the call (``TransactionFiles.record``); None if unknown.
         all_files: All staged files of the transaction, if the call has sent them; None: they are read from the index.
             ``reserve`` records them. From then on none of them waits for its partition to be due.
         table: The transaction's table, loaded with it; None: load it again, if there is one.
         is_retry: Whether an earlier call had no answer. The index may have forgotten how far that call came.
-        by_owner: Whether the writer is at work; False of a recovery.
+        by_owner: Whether the writer runs it; False for a recovery.
         promoted: The partitions in which files of this commit may have their final names. ``promote`` adds to it before
-            it touches a file, so that the owner can undo what an index that was put back has forgotten.
-        stored: What the store says of each promoted file, by partition and name.
-        leftovers: Files to delete with what the commit replaces.
+            it touches a file, so that the owner can undo a commit that a restored index has forgotten.
+        stored: The store's data about each promoted file, by partition and name.
+        leftovers: Files to delete together with the replaced ones.
         is_staging_removed: Whether ``promote`` has removed the staging directory. ``apply`` then moves a commit
             without files to delete to ``finished``.
-        duplicate_version: The version that committed this batch before; None where none did.
+        duplicate_version: The version that committed this batch before; None without one.
     """
 
     transaction: Transaction

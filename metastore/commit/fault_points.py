@@ -110,7 +110,7 @@ _armed: dict[str, _Fault] = _of_environment(os.environ.get(ENVIRONMENT))
 
 
 def fault_point(point: str) -> None:
-    """Do what ``point`` is armed with; return at once where it is not armed."""
+    """Trigger the fault that a test has set for ``point``, if any."""
     if _armed and (fault := _armed.get(point)) is not None:
         fault.strike(point)
 

@@ -25,10 +25,10 @@ def indexed_file(path: str, file: DataFile) -> Removal:
 
 
 def is_same(recorded: Removal, size: int, modified_ms: int, etag: int | None) -> bool:
-    """Return whether what has the recorded file's path now, of this size, time and ETag, is that file.
+    """Return whether the file now at the recorded path, with this size, time and ETag, is the recorded file.
 
-    A name that carries a transaction's id is compared where its ETag is known: people rewrite such files in place and
-    bring them back. Without an ETag the index may have another time for the file than the store, so the name decides.
+    A name with a transaction's id is compared only if its ETag is known: users rewrite such files in place and bring
+    them back. Without an ETag the index may have another time for the file than the store, so the name decides.
     """
     if recorded.etag is None and _is_own(recorded.path):
         return True

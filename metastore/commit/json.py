@@ -1,7 +1,7 @@
-"""Staged files, outcomes and plans as JSON values, as ``docs/spec/service.md`` and ``docs/spec/index.md`` give them.
+"""Staged files, outcomes and plans as JSON values, specified in ``docs/spec/service.md`` and ``docs/spec/index.md``.
 
-A plan is one flat object, whatever its kind. Every field is written, those of other kinds empty, so that a process of
-another release on the same index reads it.
+A plan is one flat object, whatever its kind. Every field is written, with empty values for fields of other kinds, so
+that a process of another release on the same index can read it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
 
 
 def digest_of(files: Sequence[StagedFile], recorded: int | None) -> str:
-    """Return a digest of the files that a request sends, and of how many were recorded before them."""
+    """Return a digest of the files that a request sends, and of the number recorded before them."""
     listed = to_json([recorded, [staged_file_to_dict(file) for file in files]])
     return hashlib.sha256(listed.encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""Whether a transaction takes Hive's locks; ``docs/design/9-hive-writers.md`` says which."""
+"""Settings for Hive locks of a transaction; ``docs/design/9-hive-writers.md`` lists the locks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_WAIT_S = 300.0
 
 
 class LockMode(StrEnum):
-    """Whether Hive's locks are taken, and how an append takes them (Hive's ``hive.txn.strict.locking.mode``)."""
+    """The lock mode: whether Hive locks are taken, and how by an append (Hive's ``hive.txn.strict.locking.mode``)."""
 
     NONE = "none"
     SHARED = "shared"
@@ -21,10 +21,10 @@ class LockMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """Whether and how Hive's locks are taken.
+    """The settings for Hive locks.
 
     Attributes:
-        wait_s: How long they are waited for, in seconds.
+        wait_s: The time to wait for locks, in seconds.
     """
 
     mode: LockMode = LockMode.NONE

@@ -1,7 +1,7 @@
-"""Flink's partition commit: when the partitions of a streaming write become visible, and what is done for them then.
+"""Flink's partition commit: decides when partitions of a streaming write become visible, and runs policies for them.
 
-``docs/design/5-streaming.md`` says what waits, and when it is due. ``clean`` fails as a whole if one policy fails, and
-recovery runs all of them again: each runs at least once per commit.
+``docs/design/5-streaming.md`` says which files wait, and when they are due. ``clean`` fails as a whole if one policy
+fails, and recovery runs all of them again: each runs at least once per commit.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PolicyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of partitions at an epoch's commit.
+    """The effect of an epoch's commit on partitions.
 
     Attributes:
         waiting: Staged partitions whose files are kept back.
@@ -78,10 +78,10 @@ class PartitionCommit:
 
     Attributes:
         keys: The table's partition columns.
-        delay_ms: How far the watermark (or the clock) must be past a partition's time.
+        delay_ms: The delay by which the watermark (or the clock) must be past a partition's time.
         zone: The zone in which partition times are local.
         pattern: A text with ``$key`` in it whose value is the partition's time.
-        policies: In the order in which they were given.
+        policies: The policies, in the given order.
         policy_class: The importable callable of ``CUSTOM``.
         success_file: Name of the empty file of ``SUCCESS_FILE``.
     """
@@ -168,15 +168,15 @@ class PartitionCommit:
     def decide(
         self, staged: Iterable[str], waiting: Mapping[str, int], *, watermark_ms: int | None, final: bool, now_ms: int,
     ) -> Decision:  # fmt: skip
-        """Return which partitions become visible with this commit.
+        """Return the partitions that become visible with this commit.
 
         Args:
-            staged: Names of the partitions that this write has files for.
-            waiting: Those that earlier epochs of the same query left, with the time since when they wait.
-            watermark_ms: The query's watermark, milliseconds since the epoch (0 where it has none yet); None for a
-                write that is no stream's, whose partitions never wait.
-            final: Whether the query has ended by itself, which is the end of time.
-            now_ms: The time by the clock that ``waiting`` is dated by.
+            staged: Names of the partitions for which this write has files.
+            waiting: Partitions with waiting files of earlier epochs of the query, with the time since when they wait.
+            watermark_ms: The query's watermark, milliseconds since the epoch (0 if it has none yet); None for a
+                batch write, whose partitions never wait.
+            final: Whether the query has ended by itself, so that everything is due.
+            now_ms: The time, by the clock that dated ``waiting``.
 
         Raises:
             InvalidValueError: A partition's values give no time.
@@ -196,11 +196,11 @@ class PartitionCommit:
 
     @property
     def acts(self) -> bool:
-        """Whether a committed partition has policies besides the metastore, which follows anyhow."""
+        """Whether a committed partition has policies besides the metastore, which is always updated."""
         return any(policy is not PolicyKind.METASTORE for policy in self.policies)
 
     def custom_policy(self) -> Callable[[Mapping[str, str | None], str], object] | None:
-        """Return the callable of the policy ``custom``, imported; None where there is no such policy.
+        """Import and return the callable of the policy ``custom``; None if there is no such policy.
 
         Raises:
             InvalidConfigurationError: It cannot be imported, or is not callable.
@@ -230,10 +230,10 @@ def run_policies(
     partitions: Iterable[tuple[str, str]],
     write_success_file: Callable[[str], None],
 ) -> None:
-    """Do for every committed partition what the policies say, in their order; one that fails stops no other.
+    """Run the policies for every committed partition, in order; a failure stops no other.
 
-    Given are the name and the location (a URI) of each partition that received files. ``write_success_file`` puts an
-    empty file at a URI.
+    ``partitions`` are the names and locations (URIs) of the partitions that received files. ``write_success_file``
+    writes an empty file at a URI.
 
     Raises:
         PartitionPolicyError: At least one failed; all of them will run again.
@@ -278,7 +278,7 @@ def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
 
 
 def parse_trigger(text: str) -> Trigger:
-    """Return a trigger by its name; like every parser here it raises ``ValueError`` for what it does not take."""
+    """Return the trigger with a name; as every parser here, it raises ``ValueError`` for an invalid text."""
     if text.lower() not in tuple(Trigger):
         raise ValueError("give 'process-time' or 'partition-time'")
     return Trigger(text.lower())

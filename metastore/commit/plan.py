@@ -1,7 +1,7 @@
-"""The plan of a transaction: what is asked, one class a kind of change, and what was found when it was checked.
+"""The plan of a transaction: the requested change, with one class for each kind, and the findings of its check.
 
-A transaction begins with what is asked (``Asked``). ``check`` looks at the table and the store and puts what it has
-found beside it (``Checked``); from ``reserve`` on the plan holds all that a recoverer has to know.
+A transaction begins with the request (``Asked``). ``check`` looks at the table and the store and adds its findings
+(``Checked``); from ``reserve`` on the plan has everything that a recoverer needs.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A table takes the place of one that is there."""
+    """A table replaces an existing one."""
 
     kind: ClassVar = WriteKind.REPLACE
     definition: TableDefinition
@@ -112,7 +112,7 @@ class CreateOrReplace:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """A partition that is to be registered, with the URI of its directory (None: the default location)."""
+    """A partition to be registered, with the URI of its directory (None: the default location)."""
 
     name: str
     location: str | None = None
@@ -147,7 +147,7 @@ class RenamePartition:
 
 @dataclass(frozen=True, slots=True)
 class RelocatePartition:
-    """A partition's files become those of another directory, given by its URI."""
+    """A partition gets the files of another directory, given by its URI."""
 
     kind: ClassVar = WriteKind.RELOCATE_PARTITION
     name: str
@@ -185,15 +185,15 @@ class CheckedWrite:
     """A write whose staged files are complete.
 
     Attributes:
-        static_partition: Name of the fully static partition that stays (or becomes) registered also without rows.
+        static_partition: Name of the fully static partition, which is registered also without rows.
         waiting: Partitions whose staged files the commit does not add, but keeps back in ``waiting_files``.
         due: Partitions whose files in ``waiting_files``, from earlier epochs of the application, the commit adds.
-        published: Partitions that get files and have policies to run for them.
+        published: Partitions that get files and have policies to run.
         found: The visible files in the directories of partitions that an append creates, by partition; they are added.
-        unknown: Files to delete, by partition: those that the index does not know as they are, in directories that an
-            overwrite replaces, and those that relocations have left in the directories of new partitions.
-        digest: The digest of the files that came with the commit. A repeated commit has to have the same one.
-        replaced_version: The version of the replaced table before its directories were listed; None where no table is
+        unknown: Files to delete, by partition: files that the index does not know unchanged, in directories that an
+            overwrite replaces, and files that relocations left in the directories of new partitions.
+        digest: The digest of the files that came with the commit. A repeated commit must have the same digest.
+        replaced_version: The version of the replaced table before its directories were listed; None if no table is
             replaced.
     """
 
@@ -219,7 +219,7 @@ class CheckedAdd:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDrop:
-    """Files that the index does not know (as they are) and that go with the data that is deleted, by partition."""
+    """The files, by partition, that the index does not know unchanged and that are deleted together with the data."""
 
     asked: DropPartitions
     unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
@@ -227,12 +227,12 @@ class CheckedDrop:
 
 @dataclass(frozen=True, slots=True)
 class MovingPartition:
-    """A partition that a command has found: the commit takes it only as it was.
+    """A partition that a command has found: the commit takes it only if it is unchanged.
 
     Attributes:
         partition_id: Its number.
-        begin_version: The version that has made it what it is.
-        name: The name that it gets.
+        begin_version: The version that last changed it.
+        name: Its new name.
     """
 
     partition_id: int
@@ -242,7 +242,7 @@ class MovingPartition:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRename:
-    """The partitions of the old values, the one that keeps its number first, and whether their files move."""
+    """The partitions with the old values, first the one that keeps its number, and whether their files move."""
 
     asked: RenamePartition
     partitions: tuple[MovingPartition, ...]
@@ -278,27 +278,27 @@ _CREATIONS_BY_KIND = {creation.kind: creation for creation in CREATIONS}
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """The change that a transaction makes, and where. It is kept with the transaction, for recovery.
+    """The change that a transaction makes, and its places. It is kept with the transaction, for recovery.
 
     Attributes:
-        change: What is asked, or (from ``reserve`` on) what is asked and was found.
+        change: The request, or (from ``reserve`` on) the request and the findings of its check.
         location: The table's location, canonical.
         staging: Name of the staging directory (no slash).
-        base: Directory under which new partition directories lie: the table's, or that of a relocating overwrite.
+        base: Directory of new partition directories: the table's, or that of a relocating overwrite.
         promotion: By rename or by completing uploads.
         relocate: Whether an overwrite moves partitions to ``base``.
         locations: Directories outside ``base``, by partition: until ``reserve`` of all partitions that the write can
             touch, then of those that it touches.
-        lease_ms: How long the owner may give no sign of life.
+        lease_ms: The time for which the owner may send no heartbeat.
         created_location: Whether the table's directory was made for this transaction.
         hides_uploads: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those
             of a stream whose partitions may wait. Stores abort uploads that are pending for long.
-        asks_locations: Whether the write can touch more such partitions than a plan holds: until ``reserve``,
-            ``locations`` are then those that its tasks have asked for.
-        beside_located: Whether any partition of the table has a location of its own: it may be another one's directory.
-        partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
-        hive_locks: Whether Hive's locks are taken for it.
-        moves_user_files: Whether the write moves the user's own files from where they are (LOAD DATA).
+        asks_locations: Whether the write can touch more such partitions than a plan can hold: until ``reserve``,
+            ``locations`` then has those that its tasks have asked for.
+        beside_located: Whether any partition of the table has a location of its own, which may be another's directory.
+        partition_commit: The partition-commit options of this write (``partition_commit.chosen_options``).
+        hive_locks: Whether Hive locks are taken for it.
+        moves_user_files: Whether the write moves the user's own files (LOAD DATA).
     """
 
     change: Asked | Checked

@@ -10,14 +10,14 @@ from catalog_ext.metastore.model.etags import same_etag, same_time
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A file to delete, as it was when that was decided: other engines write the same names again.
+    """A file to delete, with its state when that was decided: other engines reuse names.
 
     Attributes:
-        path: Its name in the partition's directory (in plans), or its absolute URI; that of a directory, to be removed
+        path: Its name in the partition's directory (in plans), or its absolute URI; a directory, which is removed
             once it is empty, ends with a slash.
-        size: Bytes; None where it was not recorded (directories, files whose name decides).
-        modified_ms: Milliseconds since 1970; None where it was not recorded, as of a policy's success file.
-        etag: The hash of the object's ETag (``etag_hash``); None where it was not known, or the store has none.
+        size: Bytes; None if it was not recorded (directories, files identified by name).
+        modified_ms: Milliseconds since 1970; None if it was not recorded, as for a policy's success file.
+        etag: The hash of the object's ETag (``etag_hash``); None if it was not known, or the store has none.
     """
 
     path: str
@@ -32,13 +32,13 @@ class Removal:
 
     @property
     def is_marker(self) -> bool:
-        """Whether it is the empty file of a policy, of which a partition that is made again has one of its own."""
+        """Whether it is the empty file of a policy; a recreated partition gets a new one."""
         return (self.size, self.modified_ms, self.etag) == (0, None, None)
 
     def is_still(self, size: int, modified_ms: int | None, etag: int | None) -> bool:
-        """Return whether a file of this size, time and ETag is the one that was to be deleted.
+        """Return whether a file of this size, time and ETag is the file to delete.
 
-        What is not known of it, there or here, makes no difference.
+        Unknown attributes, on either side, count as equal.
         """
         known = self.size in (None, size) and same_time(self.modified_ms, modified_ms)
         return known and same_etag(self.etag, etag)

@@ -1,4 +1,4 @@
-"""The rules of the partition commands: what each does to which partitions, and what it is refused for.
+"""The rules of the partition commands: their effects on partitions, and the reasons for refusals.
 
 ``check`` and ``apply`` use the same rules: ``check`` on the rows and files before any file is touched, ``apply`` on the
 rows under the lock of the table's row.
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 def partitions_to_add(
     asked: AddPartitions, table: Table, wanted: Sequence[NewPartition], living: Iterable[Partition]
 ) -> tuple[NewPartition, ...]:
-    """Return those of the wanted partitions whose values no living one has.
+    """Return the wanted partitions whose values no living partition has.
 
     Raises:
-        PartitionAlreadyExistsError: One is there, and that is an error.
+        PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` is false.
     """
     there = by_name(table, [partition.name for partition in wanted], living)
     if there and not asked.if_not_exists:
@@ -68,11 +68,11 @@ def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partitio
 
 
 def exchanged_names(table: Table, source: Table, found: Iterable[Partition]) -> list[tuple[Partition, str]]:
-    """Return the partitions of an exchange's source, in the order of their names, with those that they get.
+    """Return the partitions of an exchange's source by name, each with its name in the target table.
 
     Raises:
-        PartitionNotFoundError: The source has none that the exchange names.
-        InvalidInputError: Several would get one name, and files of one of them stay where they are.
+        PartitionNotFoundError: The source has no partition that the exchange names.
+        InvalidInputError: Several would get one name, and files of one of them stay in place.
     """
     pairs = [(partition, respelled(partition.name, table)) for partition in sorted(found, key=lambda p: p.name)]
     if not pairs:
@@ -98,7 +98,7 @@ def _require_one_descriptor(table: Table, partitions: Sequence[Partition]) -> No
 
 
 def staying(living: Iterable[Partition], name: str) -> list[Partition]:
-    """Return partitions of the same values, first the one that SET LOCATION keeps: one that the metastore has."""
+    """Return partitions with equal values, first the one that SET LOCATION keeps: one that the metastore has."""
     return sorted(living, key=lambda p: (not p.in_metastore, p.name != name, p.name))
 
 
@@ -108,10 +108,10 @@ def as_checked(
     living: Iterable[Partition],
     moved: Callable[[Partition], bool],
 ) -> list[Partition]:
-    """Return the partitions that ``check`` has found, in its order, if they are what is there now.
+    """Return the partitions that ``check`` has found, in its order, if they are unchanged.
 
-    One whose files stay where they are (``moved`` is false) may have got files since, from a repair: they go with it.
-    ``living`` are those of the planned ones that are there.
+    A partition whose files stay in place (``moved`` is false) may have got files from a repair since: they belong to
+    it. ``living`` are the planned partitions that still exist.
 
     Raises:
         ConflictError: Another process has changed one of them.
@@ -129,7 +129,7 @@ def as_checked(
 
 
 def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> dict[str, list[Partition]]:
-    """Return those of the names whose typed values a living partition has, with the partitions that have them."""
+    """Return the names whose typed values a living partition has, with these partitions."""
     keys = table.definition.keys
     of_values: dict[str, list[Partition]] = {}
     for partition in living:
@@ -139,10 +139,10 @@ def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> 
 
 
 def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[Partition]:
-    """Return the partitions that have the values of a name, the one of that name first.
+    """Return the partitions with the values of a name, first the one with exactly that name.
 
     Raises:
-        PartitionNotFoundError: There is none.
+        PartitionNotFoundError: There is no such partition.
     """
     found = by_name(table, [name], living).get(name)
     if not found:

@@ -1,4 +1,4 @@
-"""Transactions as values; ``docs/spec/commit-protocol.md`` says what they mean."""
+"""Transactions as values; ``docs/spec/commit-protocol.md`` describes their meaning."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Transaction:
 
     Attributes:
         table_id: None until the commit that creates the table.
-        table: ``namespace.name``, for people and for creation.
-        operation: What the user did (``INSERT``, ``CTAS``, ``STREAMING`` …), for the history.
-        base_version: The version that the statement read; ``NOT_READ`` of what replaces a table without having read it.
+        table: ``namespace.name``, for messages and for creation.
+        operation: The user's statement (``INSERT``, ``CTAS``, ``STREAMING`` …), for the history.
+        base_version: The version that the statement read; ``NOT_READ`` for a replacement that did not read the table.
         version: The version that the commit made.
-        outcome: What the write did, from the commit on.
+        outcome: The result of the write, from the commit on.
         reserved: Whether it has passed ``reserve``: before that none of its files gets a final name.
     """
 
@@ -94,7 +94,7 @@ class PlannedFormat:
     options: Mapping[str, str]
 
     def changes(self, now: PlannedFormat) -> str:
-        """Return what is otherwise by now, for people; empty where nothing is. Values of options may be secrets."""
+        """Return a text on the differences to the present format; empty without one. Option values may be secrets."""
         found = [] if self.format == now.format else [f"the format, {self.format}, is {now.format}"]
         keys = sorted({*self.options, *now.options})
         names = [repr(key) for key in keys if self.options.get(key) != now.options.get(key)]
@@ -152,16 +152,16 @@ class BegunWrite:
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What a write did.
+    """The result of a write.
 
     Attributes:
-        version: The table's version that shows it; of a duplicate, the version that the first one made.
-        rows: Rows of the files that it wrote, or an earlier epoch of the same stream, and that are visible with it.
-            None where they are unknown: LOAD DATA moves files without reading them.
-        bytes: Their bytes.
+        version: The table's version that shows it; for a duplicate, the version of the first commit.
+        rows: Rows of the visible files that this write or an earlier epoch of the same stream wrote.
+            None if unknown: LOAD DATA moves files without reading them.
+        bytes: The bytes of these files.
         waiting: Partitions whose files are kept back until they are due (``sink.partition-commit.trigger``).
-        pending_deliveries: Messages that the metastore has not taken yet.
-        commit_ms: From the call of ``commit`` to its end, without the metastore.
+        pending_deliveries: Messages that the metastore has not accepted yet.
+        commit_ms: The duration of the call of ``commit``, without the metastore.
     """
 
     transaction_id: str

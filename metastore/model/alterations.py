@@ -1,7 +1,7 @@
-"""Alterations of a table's columns: what may change so that the files that are there are read rightly afterwards.
+"""Alterations of a table's columns: only changes after which existing files are still read correctly.
 
-Files are never rewritten. Those of Parquet, ORC and JSON are read by the columns' names, and so are CSV files with a
-header; those of other CSV and text by their positions (``docs/design/16-text-formats.md``).
+Files are never rewritten. Parquet, ORC and JSON files are read by column name, and so are CSV files with a
+header; other CSV and text files by position (``docs/design/16-text-formats.md``).
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def _in_type(data_type: DataType, path: Sequence[str], work: OnLevel, table: str
 
 
 def not_found(name: str, table: str, names: Iterable[str], *, shown: str | None = None) -> ColumnNotFoundError:
-    """Return the error of a column or field that is not there, which asks for the one that is near.
+    """Return the error for a missing column or field, with a suggestion of a similar name.
 
-    ``name`` is its own, or that of the first part of its path that is not there; ``names`` are there in its place, and
-    the message calls it ``shown``.
+    ``name`` is the first missing part of the path; ``names`` are the existing names at that place, and the message
+    shows the column as ``shown``.
     """
     question = did_you_mean(name, names).strip()
     message = f"Table {table} has no column or field {shown or name!r}."
@@ -114,7 +114,7 @@ class AddColumn:
     """A new column (or field of a struct); see ``catalog_ext.metastore.model.tables.Column``.
 
     Attributes:
-        path: Its name, behind those of the columns around it.
+        path: The names of its enclosing columns, then its own.
         position: None is the end.
     """
 
@@ -137,7 +137,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """The column goes; one that is not there is an error unless ``if_exists``."""
+    """Drops a column; a missing column is an error unless ``if_exists``."""
 
     path: tuple[str, ...]
     if_exists: bool = False
@@ -153,7 +153,7 @@ class ChangeType:
 
 @dataclass(frozen=True, slots=True)
 class ChangeNullability:
-    """Whether a write may leave the column NULL."""
+    """Sets whether a write may leave the column NULL."""
 
     path: tuple[str, ...]
     nullable: bool
@@ -169,7 +169,7 @@ class ChangeComment:
 
 @dataclass(frozen=True, slots=True)
 class ChangeDefault:
-    """Another default (``Column.default``), or None; files that are there keep what they read as."""
+    """Another default (``Column.default``), or None; existing files keep their value for the column."""
 
     path: tuple[str, ...]
     default: str | None

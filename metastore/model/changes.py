@@ -1,4 +1,4 @@
-"""Changes to a table's contents as values: what repair previews, the index applies and the metastore follows."""
+"""Changes to a table's contents as values: repair previews them, the index applies them, and the metastore follows."""
 
 from __future__ import annotations
 

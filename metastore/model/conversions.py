@@ -1,4 +1,4 @@
-"""Which types of columns are read as others: by Hive's converters, and by the readers of each file format."""
+"""Type conversions of columns: which types can be read as other types, by Hive's converters and by each file format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _NUMBERS = (*_DIGITS, "float", "double", "decimal")
 
 
 def conversion_problem(old: DataType, new: DataType) -> str | None:
-    """Return why values of the type ``old`` cannot be shown as ``new``; None where Hive and Spark show the same.
+    """Return why values of the type ``old`` cannot be shown as ``new``; None if Hive and Spark show equal values.
 
-    What Hive would cut, round, or write otherwise than Spark is a problem, and so is a text that is to be a number.
+    A value that Hive would cut or round, or format differently from Spark, is a problem, and so is a text read as a
+    number.
     """
     if old == new or _is_followed(old, new):
         return None
@@ -54,7 +55,7 @@ def _integer_is_followed(old: str, new: DataType) -> bool:
 
 
 def _digits(decimal: DataType) -> int:
-    """Return how many digits before the point a DECIMAL has."""
+    """Return the number of digits of a DECIMAL before the point."""
     return decimal.parameters[0] - decimal.parameters[1]
 
 

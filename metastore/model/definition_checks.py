@@ -1,4 +1,4 @@
-"""Checks what every table and view must be like, whatever it is made by: columns, partition columns, format."""
+"""Checks of every table and view definition: columns, partition columns, format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_format(text: str, table: str) -> str:
     """Return the format in lower case.
 
     Raises:
-        UnsupportedFormatError: It is none that catalog-ext reads.
+        UnsupportedFormatError: catalog-ext does not read this format.
     """
     if text.lower() not in FORMATS:
         raise UnsupportedFormatError(
@@ -48,11 +48,11 @@ def check_format(text: str, table: str) -> str:
 
 
 def check_storable(definition: TableDefinition) -> None:
-    """Return if the format of a table that is to be created can hold its columns.
+    """Check that the format of a new table can hold its columns.
 
     Raises:
-        InvalidInputError: It has none.
-        UnsupportedFormatError: It cannot.
+        InvalidInputError: The table has no columns.
+        UnsupportedFormatError: The format cannot hold them.
     """
     table = str(definition.identifier)
     if not definition.columns:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionDescriptor:
-    """The descriptor of a partition that is not its table's.
+    """A partition's own descriptor, which differs from its table's.
 
     Attributes:
         format: The format of its files (``catalog_ext.metastore.model.tables.FORMATS``).
         options: Spark's reader options of the format.
-        columns: What its files hold, in Spark's types. Those that the table has at the same places have its names.
-        hive: What the metastore has: ``serde``, ``input_format``, ``output_format``, ``serde_parameters`` and
+        columns: The columns of its files, in Spark's types. Columns at the table's positions have the table's names.
+        hive: The metastore's data: ``serde``, ``input_format``, ``output_format``, ``serde_parameters`` and
             ``columns`` (lists of a name, Hive's type and a comment).
     """
 
@@ -33,7 +33,7 @@ class PartitionDescriptor:
 
     @cached_property
     def text(self) -> str:
-        """It as JSON text, which is the same for equal ones."""
+        """The descriptor as JSON text, which is equal for equal descriptors."""
         return to_json(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def same_etag(one: int | None, other: int | None) -> bool:
 
 
 def same_time(one: int | None, other: int | None) -> bool:
-    """Return whether two answers about a file's modification (milliseconds since 1970) may be about the same one.
+    """Return whether two modification times of a file (milliseconds since 1970) may be equal.
 
     Some stores give times by the second in one answer and by the millisecond in another. None is an unknown time.
     """

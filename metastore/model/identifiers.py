@@ -18,7 +18,7 @@ _FURTHER = frozenset("- ")
 def validate_identifier(name: str, what: str) -> str:
     """Return the name in lower case, as the Hive Metastore keeps it.
 
-    ``what`` says in the message what it names (``table``, ``namespace``).
+    ``what`` is the kind of the named object in the message (``table``, ``namespace``).
 
     Raises:
         InvalidIdentifierError: It is empty, too long, or has a character other than letters, digits, ``_``, ``-`` and
@@ -35,7 +35,7 @@ def validate_identifier(name: str, what: str) -> str:
 
 
 def _is_valid(name: str) -> bool:
-    # The connector has the same rule (SessionNames), by the same categories of Unicode.
+    # The connector applies this rule too (SessionNames), by the same Unicode categories.
     return _is_letter(name[0]) and all(_is_letter(character) or character in _FURTHER for character in name)
 
 
@@ -44,7 +44,7 @@ def _is_letter(character: str) -> bool:
 
 
 def validate_column_name(name: str) -> str:
-    """Return the column name as it is.
+    """Return the column name unchanged.
 
     Raises:
         InvalidIdentifierError: It is empty, longer than the metastore's 767 characters, or has a control character, a
@@ -118,7 +118,7 @@ class TablePattern:
         """Return the pattern: ``sales`` (all of its tables), ``sales.fact_*``, with or without the catalog in front.
 
         Raises:
-            InvalidInputError: It is none.
+            InvalidInputError: The text is not such a pattern.
         """
         parts = text.strip().lower().split(".")
         if len(parts) == 3 and parts[0] == catalog.lower():
@@ -149,7 +149,7 @@ def is_pattern(text: str) -> bool:
 
 
 def no_table_matches(text: str, who: str) -> TableNotFoundError:
-    """Return the error of a pattern to which there is nothing, which may be misspelled.
+    """Return the error for a pattern without a match, which may be misspelled.
 
     ``who`` begins the sentence: ``The index has no table``.
     """

@@ -1,4 +1,4 @@
-"""Names that no part of a table has: hidden ones, markers of old S3 clients, and those of its property."""
+"""Names that belong to no part of a table: hidden ones, markers of old S3 clients, and the property's globs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class IgnoredNames:
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> IgnoredNames:
-        """Return those of a table with these properties.
+        """Return the ignored names of a table with these properties.
 
         Raises:
-            InvalidConfigurationError: The property, which an import may have brought, has no list of globs.
+            InvalidConfigurationError: The property, which an import may have brought, is not a list of globs.
         """
         text = property_value(properties, IGNORED_NAMES_PROPERTY) or ""
         try:
@@ -88,7 +88,7 @@ def parse_ignored_names(text: str) -> tuple[str, ...]:
 
 
 def _matches_all(glob: str) -> bool:
-    """Return whether a glob such as ``*`` or ``?*`` matches every name of some length: no partition would be left."""
+    """Return whether a glob such as ``*`` or ``?*`` matches every name of some length, and so every partition."""
     return "*" in glob and not glob.strip("*?")
 
 

@@ -18,7 +18,7 @@ JsonObject: TypeAlias = "Mapping[str, Any]"
 
 
 def to_json(value: object) -> str:
-    """Return compact JSON text, the same for equal values; in ASCII, so that every database keeps every text."""
+    """Return compact JSON text, equal for equal values; in ASCII, so that every database can store it."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
 
 
@@ -28,7 +28,7 @@ def columns_to_list(columns: Sequence[Column]) -> list[JsonObject]:
 
 
 def _column_to_dict(column: Column) -> JsonObject:
-    """Return the column as the service contract writes it; what it need not have is left out where there is none."""
+    """Return the column in the form of the service contract; optional fields without a value are left out."""
     more = {
         "default": column.default,
         "existing_default": column.existing_default,

@@ -105,7 +105,7 @@ def truncate_key(encoded: str) -> str:
 
 
 def decoded_text(encoded: str, data_type: DataType) -> str | None:
-    """Return the value of a key for people, as text; None for NULL, and of a truncated text what is left of it."""
+    """Return the value of a key as text for users; None for NULL, and the stored prefix of a truncated text."""
     if encoded == NULL_KEY:
         return None
     match data_type.name:
@@ -143,7 +143,7 @@ def is_truncated(encoded: str) -> bool:
 
 
 def next_prefix(prefix: str) -> str | None:
-    """Return the least text above every text that starts with the prefix, in UTF-8 order; None when there is none."""
+    """Return the least text above every text that starts with the prefix, in UTF-8 order; None if there is none."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1])
         if code < 0x10FFFF:

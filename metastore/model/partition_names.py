@@ -31,9 +31,9 @@ def escape_path_name(text: str) -> str:
 
 
 def unescape_path_name(text: str) -> str:
-    """Return the text with each ``%XX`` as the character it stands for.
+    """Return the text with each ``%XX`` replaced by its character.
 
-    A malformed escape stays as it is, ``+`` is a plus.
+    A malformed escape stays unchanged, ``+`` is a plus.
     """
     return _ESCAPE_SEQUENCE.sub(lambda m: chr(int(m.group(1), 16)), text) if "%" in text else text
 
@@ -86,12 +86,12 @@ class DeclaredNames:
 
     @property
     def pattern(self) -> str:
-        """A regular expression, also of RE2, for names of which all keys are spelled so."""
+        """A regular expression, also valid in RE2, for names with all keys in this spelling."""
         keys = "|".join(map(re.escape, self._declared.values()))
         return rf"\A(?:{keys})=[^/]*(?:/(?:{keys})=[^/]*)*\z"
 
     def of(self, name: str) -> str:
-        """Return the name so spelled; values, and what is no key of the table, stay as they are."""
+        """Return the name with its keys in this spelling; values, and unknown keys, stay unchanged."""
         return "/".join(map(self._component, name.split("/"))) if self._declared else name
 
     def _component(self, component: str) -> str:

@@ -35,7 +35,7 @@ def field_from_json(item: JsonObject) -> Field:
     """Return the field of a JSON object.
 
     Raises:
-        InvalidTypeError: Its type is none that tables can have.
+        InvalidTypeError: Tables cannot have its type.
         KeyError: The object is no field.
     """
     metadata = item.get("metadata") or {}
@@ -47,9 +47,9 @@ def field_from_json(item: JsonObject) -> Field:
 
 
 def _collations(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
-    """Return the collations of a field's type by path, without those of its structs, whose fields have their own."""
+    """Return the collations within a field's type by path; fields of structs keep their own."""
     if data_type.collation is not None:
-        # The provider is ICU for all collations but those whose names begin with UTF8_.
+        # The provider is ICU for all collations except those whose names begin with UTF8_.
         provider = "spark" if data_type.collation.startswith("UTF8_") else "icu"
         yield path, f"{provider}.{data_type.collation}"
     for step, child in zip(_STEPS.get(data_type.name, ()), data_type.children, strict=False):

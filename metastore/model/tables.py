@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TableType(StrEnum):
-    """Whether dropping the table deletes its files."""
+    """The table type: dropping a MANAGED table deletes its files, dropping an EXTERNAL one does not."""
 
     MANAGED = "MANAGED"
     EXTERNAL = "EXTERNAL"
@@ -26,7 +26,7 @@ class TableType(StrEnum):
 
 
 class PartitionMode(StrEnum):
-    """How partition columns appear: ``VIRTUAL`` ones are hidden from ``SELECT *`` (``docs/spec/semantics.md``)."""
+    """The visibility of partition columns: ``SELECT *`` hides ``VIRTUAL`` ones (``docs/spec/semantics.md``)."""
 
     VIRTUAL = "virtual"
     DECLARED = "declared"
@@ -61,11 +61,11 @@ class Column:
     """A column; ``type`` is a canonical type string (``str(catalog_ext.metastore.model.types.DataType)``).
 
     Attributes:
-        nullable: Whether a write may leave it NULL; a read finds whatever the files hold.
+        nullable: Whether a write may leave it NULL; a read returns whatever the files hold.
         default: Spark's SQL text of the value that an INSERT without the column writes.
-        existing_default: Spark's SQL text of the constant that files read as which are older than the column.
-        statistics_after: The version after which files' statistics under the column's name are its own: those of
-            older files may be of another column, of another type. None where all are. The index sets it.
+        existing_default: Spark's SQL text of the column's value in files that are older than the column.
+        statistics_after: The version after which files' statistics of the column's name describe this column: those of
+            older files may describe another column, of another type. None if all do. The index sets it.
     """
 
     name: str
@@ -94,13 +94,13 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a table is, apart from its contents.
+    """The definition of a table, without its contents.
 
     Attributes:
         location: Canonical absolute URI (``s3a://bucket/key`` or ``file:///path``), without a slash at its end.
         columns: The columns stored in files; partition columns are apart.
         options: Spark's reader options of the format.
-        properties: Settings of the table, among them what the metastore calls parameters.
+        properties: Settings of the table, including the metastore's parameters.
     """
 
     identifier: TableIdentifier
@@ -116,7 +116,7 @@ class TableDefinition:
 
     @property
     def partition_mode(self) -> PartitionMode:
-        """Whether the partition columns are virtual (the default) or declared."""
+        """The visibility of the partition columns: virtual (the default) or declared."""
         return stated_mode(self.properties) or PartitionMode.VIRTUAL
 
     @property
@@ -150,9 +150,9 @@ class Table:
     """A registered table at one version.
 
     Attributes:
-        floor: The version with which everything ended that had begun before it, whatever its rows in the index say of
-            their end; 0 where they say it all. It is of the table, and not of ``version`` alone.
-        has_descriptors: Whether it has, or had, partitions that are read otherwise than the table says.
+        floor: The version that ended everything begun before it, whatever the rows in the index say; 0 if the rows are
+            complete. It belongs to the table, and not only to ``version``.
+        has_descriptors: Whether it has, or had, partitions with descriptors that differ from the table's.
     """
 
     table_id: int
@@ -208,7 +208,7 @@ class ColumnStatistics:
 
 
 def consistent(statistics: Mapping[str, ColumnStatistics], rows: int | None) -> dict[str, ColumnStatistics]:
-    """Return the statistics of the columns that can be true of a file of so many rows; the others are unknown."""
+    """Return the column statistics that are possible for a file of this row count; the others are unknown."""
     return {name: column for name, column in statistics.items() if not column.contradicts(rows)}
 
 
@@ -217,13 +217,13 @@ class DataFile:
     """A file directly in a partition's directory.
 
     Attributes:
-        path: Its name, relative to the partition's directory, as it is on the store.
+        path: Its name, relative to the partition's directory, in the store's spelling.
         size: Bytes.
         modified_ms: Milliseconds since the epoch, UTC.
-        rows: The exact row count, or None where the rows were not counted.
-        statistics: Bounds and NULL counts by column, or None where they are unknown.
-        etag: The hash of the object's ETag (``etag_hash``); None where it is unknown, or the store has none.
-        file_id: The file's number in its partition; None before the file is registered. Two files are equal without it.
+        rows: The exact row count, or None if the rows were not counted.
+        statistics: Bounds and NULL counts by column, or None if they are unknown.
+        etag: The hash of the object's ETag (``etag_hash``); None if it is unknown, or the store has none.
+        file_id: The file's number in its partition; None before the file is registered. Equality ignores it.
     """
 
     path: str
@@ -236,22 +236,22 @@ class DataFile:
 
 
 class Partition(NamedTuple):
-    """A partition as the index has it since one version.
+    """A partition in its state since one version.
 
     A named tuple, because a statement may make a million of them and a frozen dataclass costs five times as much.
 
     Attributes:
         name: The directory string, relative to the table; ``''`` for an unpartitioned table.
-        location: Absolute URI where it differs from ``<table location>/<name>``, else None.
-        begin_version: The version that has made it what it is.
+        location: Absolute URI if it differs from ``<table location>/<name>``, else None.
+        begin_version: The version that last changed it.
         end_version: The version that changed or dropped it; the index's ``ALIVE`` for a living partition.
         in_metastore: Whether the metastore has it, if it has the table.
-        files: How many it has.
-        bytes: Their sum.
-        rows: Their sum; None unless every file's row count is known.
-        descriptor: The number of its descriptor among its table's, where it is not read as its table; else None.
-        created_at_ms: When a commit added it, in milliseconds since the epoch, UTC.
-        keys: Its values as the index orders by them (``encode_key``), padded with None to the index's columns.
+        files: The number of files.
+        bytes: The bytes of all files.
+        rows: The rows of all files; None unless every file's row count is known.
+        descriptor: The number of its own descriptor within the table; None if it is read like the table.
+        created_at_ms: The time of the commit that added it, in milliseconds since the epoch, UTC.
+        keys: Its values encoded for ordering in the index (``encode_key``), padded with None to the index's columns.
     """
 
     partition_id: int

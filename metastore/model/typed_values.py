@@ -25,7 +25,7 @@ def typed_values(name: str, keys: Sequence[Key]) -> tuple[Value, ...]:
 
 
 def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, ...]:
-    """Return the values of a partition that is to be registered.
+    """Return the typed values of a partition to be registered.
 
     Raises:
         InvalidPartitionNameError: Its keys are not the table's partition columns in their order.
@@ -50,11 +50,11 @@ def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, .
 
 
 def sort_key(values: Sequence[Value], keys: Sequence[Key]) -> tuple[str, ...]:
-    """Return what partitions are ordered by: whole encodings, NULL first."""
+    """Return the sort key of a partition: whole encodings, NULL first."""
     return tuple("" if v is None else encode_scalar(v, key.type) for v, key in zip(values, keys, strict=True))
 
 
 def claim_hash(values: Sequence[Value], keys: Sequence[Key]) -> str:
-    """32 hexadecimal digits that partitions have in common whose typed values are equal, whatever their names."""
+    """Return 32 hexadecimal digits that are equal for partitions with equal typed values, whatever their names."""
     # No encoding has a NUL.
     return hashlib.blake2b("\x00".join(sort_key(values, keys)).encode("utf-8"), digest_size=16).hexdigest()

@@ -64,7 +64,7 @@ def cast_text(text: str, data_type: DataType) -> Value:
         return _cast_string(text, data_type)
     if text == "":
         return None
-    # The bytes of a BINARY key are the UTF-8 form of the directory's text, of which Spark trims nothing.
+    # The bytes of a BINARY key are the UTF-8 form of the directory's text; Spark trims nothing of it.
     trimmed = text if data_type.name == "binary" else text.strip(_TRIMMED)
     value = _CASTS[data_type.name](trimmed, data_type)
     if value is None:
@@ -122,7 +122,7 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
 
 
 def decimal_number(text: str) -> Decimal | None:
-    """Return the number that a text is to Spark, exactly; None where it is none."""
+    """Return the exact number that Spark reads from a text; None if it is no number."""
     if not _DECIMAL.fullmatch(text.strip(_TRIMMED)):
         return None
     return Decimal(text.strip(_TRIMMED))
@@ -159,7 +159,7 @@ def _microseconds(fraction: str | None) -> int:
 
 def _cast_timestamp(text: str, data_type: DataType) -> datetime | None:
     if data_type.name == "timestamp_ntz":
-        # Spark drops the zone. A TIMESTAMP with one is an instant, whose local time depends on the session: it does
+        # Spark drops the zone. A TIMESTAMP with a zone is an instant, whose local time depends on the session: it does
         # not fit.
         text = _ZONE.sub(r"\g<clock>", text)
     match = _TIMESTAMP.fullmatch(text)
@@ -228,7 +228,7 @@ def _float_text(value: float, *, single: bool) -> str:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     number = Decimal(shortest).normalize()
     if len(number.as_tuple().digits) == 1:
-        # Java writes two digits at least, and takes the nearest such number: 4.9E-324 and not 5.0E-324.
+        # Java writes at least two digits, and takes the nearest such number: 4.9E-324 and not 5.0E-324.
         number = Decimal(f"{value:.1e}").normalize()
     text = "".join(map(str, number.as_tuple().digits))
     point = number.adjusted() + 1
@@ -260,14 +260,14 @@ def _with_fraction(clock: str, microsecond: int, day: str) -> str:
 
 
 def local_text(text: str, data_type: DataType, zone: str, target_zone: str | None = None) -> str:
-    """Return the literal, an instant as the local time of a zone where the type is TIMESTAMP: ``…T10:00:00Z``.
+    """Return the literal; for the type TIMESTAMP, an instant such as ``…T10:00:00Z`` becomes the local time of a zone.
 
     Args:
         text: A literal.
         data_type: The type that it is cast to.
-        zone: The name or the offset of the session's zone, as Spark has it.
-        target_zone: The zone whose local time is wanted, if that is another: then a literal that names no zone is an
-            instant too, as the session has it.
+        zone: The name or the offset of the session's zone, in Spark's form.
+        target_zone: The zone of the wanted local time, if it is another: then a literal without a zone is an
+            instant in the session's zone too.
     """
     trimmed = text.strip(_TRIMMED)
     if data_type.name != "timestamp":

@@ -1,4 +1,4 @@
-"""Views: a named query. Its partitions are declared, or follow those of the tables that it reads."""
+"""Views: named queries. A view's partitions are declared, or follow those of the tables that it reads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ViewQuery:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view; its partition columns are the last of its columns, and apart from the others in its definition."""
+    """A view; its partition columns are the last of its columns, and separate in its definition."""
 
     table: Table
     query: ViewQuery
@@ -80,12 +80,12 @@ def is_automatic(properties: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A relation that a view's partition was made of.
+    """A relation from which a view's partition was computed.
 
     Attributes:
         relation: Its name, with the catalog in front.
-        partitions: The names of those of its partitions that were read; empty where the relation has none, or is not
-            one of this catalog.
+        partitions: The names of its partitions that were read; empty if the relation has none, or belongs to another
+            catalog.
     """
 
     relation: str

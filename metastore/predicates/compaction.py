@@ -19,7 +19,7 @@ _OPPOSITE = {Operator.EQ: Operator.NE, Operator.NE: Operator.EQ}
 
 
 def compacted(predicate: Predicate) -> Predicate:
-    """Return a predicate of the same outcome, NULL included, for every partition.
+    """Return an equivalent, shorter predicate, with the same outcome for every partition, NULL included.
 
     >>> compacted(Or((Comparison(Operator.EQ, "k", 1), Comparison(Operator.EQ, "k", 2))))
     In(column='k', values=(1, 2))
@@ -70,7 +70,7 @@ def _flat(args: Iterable[Predicate], kind: type[And | Or]) -> Iterator[Predicate
 
 
 def _merged(args: Iterable[Predicate], *, negated: bool) -> list[Predicate]:
-    """Return the arguments with those that list values of one column joined, each at the place of the first."""
+    """Return the arguments, with those that list values of one column joined at the place of the first."""
     kept: list[Predicate] = []
     places: dict[str, int] = {}
     first: dict[str, set[Value]] = {}

@@ -80,7 +80,7 @@ class PartitionClauses:
         return all_of(predicate, any_of(*conditions))
 
     def bound(self, table: Table, predicate: Predicate | None) -> Predicate | None:
-        """Return what ``narrow`` does, bound to the table's partition columns.
+        """Return the result of ``narrow``, bound to the table's partition columns.
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
@@ -105,11 +105,11 @@ class Values:
     partitions: tuple[str, ...]
 
     def bound(self, table: Table) -> Predicate:
-        """Return the bound predicate that asks for one of the values.
+        """Return the bound predicate for one of the values.
 
         Raises:
             InvalidPredicateError: The key is no partition column of the table.
-            InvalidPartitionNameError, InvalidValueError: A name is none of its partitions.
+            InvalidPartitionNameError, InvalidValueError: A name is not one of its partitions'.
         """
         key, keys = key_named(table, self.key), table.definition.keys
         values = {typed_values(name, keys)[key.position] for name in self.partitions}
@@ -142,10 +142,10 @@ EVERYWHERE = Among()
 
 
 def key_named(table: Table, name: str) -> Key:
-    """Return the partition column of that name, whatever its case.
+    """Return the partition column of that name, ignoring case.
 
     Raises:
-        InvalidPredicateError: There is none.
+        InvalidPredicateError: There is no such column.
     """
     found = next((key for key in table.definition.keys if key.name.lower() == name.lower()), None)
     if found is None:

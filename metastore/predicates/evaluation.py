@@ -40,7 +40,7 @@ UNKNOWN: Final = Unknown.UNKNOWN
 
 
 class Outcome(IntFlag):
-    """What a predicate can come to; several when a key is unknown."""
+    """The possible outcomes of a predicate; several if a key is unknown."""
 
     TRUE = 1
     FALSE = 2
@@ -161,7 +161,7 @@ _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
 
 
 def order_key(value: Scalar) -> Any:  # noqa: ANN401 -- comparable with its like, which no type says
-    """Return what values of one type are compared by: NaN equals itself and is above every number, as in Spark."""
+    """Return the sort key of a value within its type: NaN equals itself and is above every number, as in Spark."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value

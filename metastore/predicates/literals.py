@@ -1,8 +1,8 @@
-"""Literals of predicates, bound to a partition column: also those that are no value of its type.
+"""Literals of predicates, bound to a partition column; they need not be values of its type.
 
-A directory's text has to fit the column's type; what it is compared with need not. Spark compares by the wider of the
-two types: ``k < 3000000000`` holds for every INT, no VARCHAR(3) equals a longer text, and no DATE that we keep is on or
-after year 10000. Such a literal lies between two values of the type, or beyond all of them.
+A directory's text must fit the column's type; a literal need not. Spark compares by the wider of the two types: ``k <
+3000000000`` holds for every INT, no VARCHAR(3) equals a longer text, and no stored DATE is on or after year 10000. Such
+a literal lies between two values of the type, or beyond all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Literal:
 
 
 def literal_of(value: Scalar, data_type: DataType) -> Literal:
-    """Return where a literal lies among the values of a type.
+    """Return the position of a literal among the values of a type.
 
     The value is a text, or a number of SQL text.
 
@@ -49,7 +49,7 @@ def literal_of(value: Scalar, data_type: DataType) -> Literal:
     """
     text = value if isinstance(value, str) else value_text(value)
     if data_type.is_string:
-        # Of a CHAR, blanks at the end do not count, nor do they in what is kept of it.
+        # Trailing blanks of a CHAR do not count, neither in a literal nor in a stored value.
         return Literal(text.rstrip(" ") if data_type.name == "char" else text)
     if data_type.is_integer or data_type.name == "decimal":
         return _number(text, data_type, is_text=isinstance(value, str))
@@ -79,7 +79,7 @@ def _number(text: str, data_type: DataType, *, is_text: bool) -> Literal:
 
 
 def _beyond(text: str, data_type: DataType) -> Literal | None:
-    """Return where a date lies whose year we do not keep; None where it is none."""
+    """Return the position of a date with a year out of range; None if the text is no date."""
     found = _YEAR.match(text)
     if found is None or data_type.name not in ("date", "timestamp", "timestamp_ntz"):
         return None

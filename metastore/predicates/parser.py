@@ -52,9 +52,9 @@ _MATCHES: dict[type[exp.Expression], Match] = {
 
 
 def parse_predicate(text: str) -> Predicate:
-    """Return the unbound predicate that a SQL condition over partition columns states; numbers in it are ``Decimal``.
+    """Parse a SQL condition over partition columns into an unbound predicate; its numbers are ``Decimal``.
 
-    Accepted are comparisons of a column with a literal (either way round), ``[NOT] IN``, ``BETWEEN``, ``LIKE``,
+    Accepted are comparisons of a column with a literal (in either order), ``[NOT] IN``, ``BETWEEN``, ``LIKE``,
     ``IS [NOT] NULL``, ``startswith``, ``endswith``, ``contains``, ``AND``, ``OR``, ``NOT``, TRUE and FALSE.
     Literals are strings, numbers, booleans, NULL, ``DATE '…'`` and ``TIMESTAMP '…'``.
 
@@ -163,7 +163,7 @@ class _Converter:
         if isinstance(node, exp.Neg) and isinstance(number := self._literal(node.this), Decimal):
             return -number
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
-            # DATE '…', and numbers with a suffix such as 10L, arrive as casts.
+            # DATE '…', and numbers with a suffix such as 10L, are casts in the parsed tree.
             return self._literal(node.this)
         raise self._unsupported(node, "a literal")
 

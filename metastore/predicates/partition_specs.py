@@ -102,7 +102,7 @@ def checked_spec(table: Table, spec: Mapping[str, str | None], session: Session 
 
 
 def full_spec(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> dict[str, str | None]:
-    """Return the same of a spec that names every key.
+    """Return ``checked_spec`` of a spec that names every key.
 
     Raises:
         InvalidPartitionSpecError: As ``checked_spec``, or a key is missing.
@@ -153,11 +153,11 @@ def spec_condition(table: Table, spec: Mapping[str, str | None], session: Sessio
 
 
 def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Session = ANY_SESSION) -> Predicate:
-    """Return the unbound predicate of a clause with comparisons, as DROP PARTITION and ANALYZE take them.
+    """Return the unbound predicate of a clause with comparisons, as in DROP PARTITION and ANALYZE.
 
     Raises:
         InvalidPartitionSpecError: A key is unknown or equal to two values, a value is empty, or there are no keys.
-        InvalidValueError: A value does not fit its column's type, or NULL is to be less or greater.
+        InvalidValueError: A value does not fit its column's type, or NULL is compared by less or greater.
     """
     require_partitioned(table)
     equal: set[str] = set()

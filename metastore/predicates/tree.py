@@ -56,7 +56,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of its arguments; TRUE when it has none."""
+    """Conjunction of its arguments; TRUE without any."""
 
     args: tuple[Predicate, ...]
 
@@ -86,7 +86,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column's value is among those given."""
+    """A column's value is one of the given values."""
 
     column: str
     values: tuple[Value, ...]
@@ -118,13 +118,13 @@ FALSE = Constant(value=False)
 
 
 def all_of(*args: Predicate | None) -> Predicate:
-    """Return the conjunction of those given; ``TRUE`` for none."""
+    """Return the conjunction of the arguments that are not None; ``TRUE`` for none."""
     given = tuple(a for a in args if a is not None)
     return given[0] if len(given) == 1 else And(given) if given else TRUE
 
 
 def any_of(*args: Predicate) -> Predicate:
-    """Return the disjunction of those given; ``FALSE`` for none."""
+    """Return the disjunction of the arguments; ``FALSE`` for none."""
     return args[0] if len(args) == 1 else Or(args) if args else FALSE
 
 
@@ -143,7 +143,7 @@ def columns_of(predicate: Predicate) -> Iterator[str]:
 
 
 def constant_of(predicate: Predicate | None) -> bool | None:
-    """Return what the predicate is for every partition, if its form says so; None where it depends on the partition.
+    """Return the constant outcome of a predicate, if its form shows one; None if it depends on the partition.
 
     >>> constant_of(Or((IsNull("k"), Not(IsNull("k")))))
     True
@@ -173,9 +173,9 @@ def _together(args: tuple[Predicate, ...], *, decisive: bool) -> bool | None:
 
 
 def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
-    """Return the same predicate with columns in the table's spelling and values of the columns' types.
+    """Return the predicate with columns in the table's spelling and values of the columns' types.
 
-    Its values are texts, ``Decimal`` (a number in SQL text) or None.
+    The given values are texts, ``Decimal`` (a number in SQL text) or None.
 
     Raises:
         InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on
@@ -186,7 +186,7 @@ def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
 
 
 def unbound(predicate: Predicate, keys: Sequence[Key]) -> Predicate:
-    """Return what ``bind`` has bound to these partition columns with the canonical texts of its values."""
+    """Return the inverse of ``bind``, with the canonical texts of the values."""
     types = {key.name: key.type for key in keys}
 
     def text(column: str, value: Value) -> str | None:
@@ -211,17 +211,17 @@ def unbound(predicate: Predicate, keys: Sequence[Key]) -> Predicate:
 
 
 def _for_no_value(key: Key) -> Predicate:
-    """Return what is false for every value, and NULL for NULL."""
+    """Return a predicate that is false for every value, and NULL for NULL."""
     return Comparison(Operator.LT, key.name, least_value(key.type))
 
 
 def _for_each_value(key: Key) -> Predicate:
-    """Return what is true for every value, and NULL for NULL."""
+    """Return a predicate that is true for every value, and NULL for NULL."""
     return Comparison(Operator.GE, key.name, least_value(key.type))
 
 
 def no_such_key(column: str, keys: Iterable[Key], table: str) -> InvalidPredicateError:
-    """Return the error that a table has no partition column of that name, which asks for the one that is near."""
+    """Return the error that a table has no partition column of that name, with a suggestion of a similar name."""
     names = [key.name for key in keys]
     return InvalidPredicateError(
         f"{column[:120]!r} is not a partition column of table {table}. "
@@ -274,7 +274,7 @@ class _Binder:
         return key
 
     def _comparison(self, key: Key, op: Operator, value: Value) -> Predicate:
-        """Return the comparison, or with a literal that is no value of the type one of the same outcome for each."""
+        """Return the comparison; for a literal that is no value of the type, an equivalent predicate."""
         if value is None:
             return Comparison(op, key.name, None)
         literal = self._literal(value, key)

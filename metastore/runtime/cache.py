@@ -1,4 +1,4 @@
-"""The folder of what is compiled and fetched, in the user's cache."""
+"""The cache folder for compiled and downloaded files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cache_folder() -> Path:
     """Return the folder in the user's cache, or the one that ``CATALOG_EXT_CACHE`` names; it may not exist yet.
 
     Raises:
-        EnvironmentSetupError: The user has no home folder, as in a container with a user of a number alone.
+        EnvironmentSetupError: The user has no home folder, as in a container with only a user number.
     """
     chosen = os.environ.get(CACHE_VARIABLE)
     try:
@@ -39,21 +39,21 @@ def cache_folder() -> Path:
 def kept(
     target: Path, make: Callable[[Path], Path], timeout_s: float, is_whole: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return a file or folder that is made now unless it is there.
+    """Return a file or folder, making it first if it is missing.
 
     If several processes ask at once, one of them makes it, and none sees a part of it.
 
     Args:
-        target: Where it is.
-        make: Gets an empty folder, and returns what in it becomes the target.
-        timeout_s: How long, in seconds, one waits for another process that makes it.
-        is_whole: Whether the target is there and can be used; a file that cannot is made again in its place.
+        target: Its place.
+        make: Gets an empty folder, and returns the path in it that becomes the target.
+        timeout_s: The time in seconds to wait for another process that makes it.
+        is_whole: Returns whether the target exists and is usable; an unusable file is made again.
 
     Raises:
-        filelock.Timeout: Another process has made it for longer than that.
+        filelock.Timeout: Another process has been making it for longer than that.
         OSError: It cannot be written there.
     """
-    # Not at the top: who only asks where things are makes none.
+    # Imported here: callers that only need the path do not need the lock.
     import filelock
 
     if not is_whole(target):
@@ -67,5 +67,5 @@ def kept(
 
 
 def lock_of(target: Path) -> Path:
-    """Return the lock of those who make a file or folder."""
+    """Return the lock for making a file or folder."""
     return target.with_name(f"{target.name}.lock")

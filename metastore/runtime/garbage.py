@@ -20,7 +20,7 @@ _before = _ours = gc.get_threshold()
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Look for cycles less often, in the whole process, while some block is in this.
+    """Let the garbage collector look for cycles less often, in the whole process, within the block.
 
     Objects without cycles, such as rows and names, are freed as always. Each search also walks over everything that the
     process has imported, which took a third of a repair's time.
@@ -31,7 +31,7 @@ def collecting_rarely() -> Iterator[None]:
             _before = gc.get_threshold()
             if gc.isenabled() and _before[0] < _RARELY[0]:
                 gc.set_threshold(*_RARELY)
-            # Python 3.14 has no oldest ones that are looked through apart, and keeps no number for them.
+            # Python 3.14 has no separate oldest generation, and no threshold for it.
             _ours = gc.get_threshold()
         _blocks += 1
     try:

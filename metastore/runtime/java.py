@@ -1,4 +1,4 @@
-"""The Java runtime and PySpark's jars: where they are, and what to do when they are not.
+"""Finds the Java runtime and PySpark's jars, and says what to install if they are missing.
 
 Only the standard library is used, so that ``make`` can run ``python -m catalog_ext.metastore.runtime.java`` before
 anything is installed.
@@ -31,7 +31,7 @@ def find_java() -> Path:
     """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
 
     Raises:
-        EnvironmentSetupError: there is none, it does not run, or it is too old.
+        EnvironmentSetupError: There is no Java, it does not run, or it is too old.
     """
     java = java_program()
     check_age(java, _java_version(java))
@@ -80,7 +80,7 @@ def jar_version(name: str) -> str:
     Raises:
         EnvironmentSetupError: PySpark has no such jar.
     """
-    # Vendors put a name of theirs behind the number, such as 3.4.1-amzn-2.
+    # Vendors append their own suffix to the number, such as 3.4.1-amzn-2.
     pattern = re.compile(re.escape(name) + r"-(\d[\w.+-]*)\.jar")
     for jar in jar_folder().iterdir():
         if match := pattern.fullmatch(jar.name):
@@ -114,9 +114,9 @@ def java_program() -> Path:
 
 
 def told_version(java: Path) -> int | None:
-    """Return the version of a ``java`` program's runtime, from its file ``release``: no JVM is started.
+    """Return the version of a ``java`` program's runtime, from its file ``release``, without starting a JVM.
 
-    None where it has no such file, as a program has that only starts another one.
+    None if it has no such file, as a program that only starts another one.
     """
     try:
         release = (java.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
@@ -143,7 +143,7 @@ def _java_version(java: Path) -> int:
 
 
 def main() -> int:
-    """0 when a fitting Java is there; otherwise 1, with what is wrong on standard error."""
+    """Return 0 if a suitable Java is installed; otherwise 1, with the problem on standard error."""
     try:
         find_java()
     except EnvironmentSetupError as error:

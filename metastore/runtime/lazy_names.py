@@ -1,4 +1,4 @@
-"""Names of a package that are resolved at their first use: who wants one of its modules does not load them all."""
+"""Names of a package that are resolved at their first use, so that importing one does not load all modules."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _STATX_BYTES, _BTIME_AT = 256, 80
 
 
 def real_location(location: str) -> str:
-    """Return a canonical location with its symbolic links followed; one that is on no local disk as it is."""
+    """Return a canonical location with its symbolic links followed; a location on another store unchanged."""
     if not location.startswith(_LOCAL):
         return location
     return f"{_LOCAL}{os.path.realpath(location.removeprefix(_LOCAL))}"
@@ -34,11 +34,10 @@ def both_spellings(location: str) -> tuple[str, ...]:
 
 
 def directory_identity(location: str) -> str | None:
-    """Return what distinguishes a local directory from another one that gets its name; None elsewhere, or without one.
+    """Return an identity of a local directory that differs from a later directory's of that name; None elsewhere.
 
-    It is the inode, and the nanosecond in which it was made where the file system knows it: ext4 gives the number of a
-    directory that is removed to the one that is made next. The number of the device may change when the machine starts
-    again.
+    It is the inode, and the creation time in nanoseconds if the file system knows it: ext4 gives the inode number of a
+    removed directory to the next one. The device number is not used: it may change when the machine restarts.
     """
     if not location.startswith(_LOCAL):
         return None
@@ -77,10 +76,10 @@ def _statx() -> Any:  # noqa: ANN401 -- a function of the C library
 
 
 class PhysicalPaths:
-    """Resolves local paths to where they physically are: the same for all names of a directory.
+    """Resolves local paths to their physical paths, which are equal for all names of a directory.
 
     Symbolic links are followed, bind mounts and second mounts of a file system replaced by its device, and names are in
-    lower case where the file system does not distinguish case. What does not exist keeps its name. Answers are cached:
+    lower case if the file system ignores case. A path that does not exist keeps its name. Answers are cached:
     use an instance for a short time only.
     """
 

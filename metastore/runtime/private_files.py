@@ -23,10 +23,10 @@ _OTHERS, _GROUP = stat.S_IRWXO, stat.S_IRWXG
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above that are missing.
+    """Make a folder and its missing ancestors.
 
     The state folder and all below it get mode 0700. A state folder that exists is closed to other users, see
-    ``close_to_others``. Other folders keep the mode that the user's umask or a person gave them.
+    ``close_to_others``. Other folders keep the mode of the user's umask, or the mode that they have.
 
     Raises:
         OSError: A folder cannot be made, or a file is in its place.
@@ -46,9 +46,9 @@ def make_folders(folder: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder for its owner alone, with mode 0700, and those above it as ``make_folders`` does.
+    """Make a folder with mode 0700, and its ancestors as ``make_folders`` does.
 
-    One that exists is closed to other users, see ``close_to_others``.
+    An existing folder is closed to other users, see ``close_to_others``.
 
     Raises:
         OSError: It cannot be made, or a file is in its place.

@@ -1,4 +1,4 @@
-"""Processes of this host: whether they run, with what share of the processor, and what a forked child forgets."""
+"""Processes of this host: whether they run, their share of the processor, and state that a forked child must reset."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _HEX = 8
 
 
 def this_host() -> str:
-    """Return what distinguishes the processes that this one can see from all others: ``name#machine``.
+    """Return an id of the group of processes that this process can see: ``name#machine``.
 
-    Containers may have one name; ``machine`` is made of the kernel's boot and the namespace of process numbers, and is
-    left out where the system says neither.
+    Containers may share a host name; ``machine`` is made of the kernel's boot id and the PID namespace, and is
+    left out if the system reports neither.
     """
     name = socket.gethostname()
     try:
@@ -56,13 +56,13 @@ def runs(pid: int) -> bool:
 
 
 def share_processor(pid: int, niceness: int) -> None:
-    """Set what share of the processor a process's session has, where Linux divides it among sessions.
+    """Set the share of the processor of a process's session, where Linux divides it among sessions.
 
-    There (``sched_autogroup_enabled``) the niceness of a process counts only among those of its own session.
+    There (``sched_autogroup_enabled``) the niceness of a process counts only within its own session.
 
     Args:
         pid: The process.
-        niceness: As of a process: 0 is the usual share.
+        niceness: As for a process: 0 is the usual share.
     """
     autogroup = Path(f"/proc/{pid}/autogroup")
     if not autogroup.exists():  # not Linux, or one whose sessions do not matter

@@ -1,4 +1,4 @@
-"""Attempts at what may succeed a little later, and the waits between them."""
+"""Retries with waits in between."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Backoff:
     def attempt(
         self, call: Callable[[], T], is_busy: Callable[[Exception], bool], *, stop: threading.Event | None = None
     ) -> T:
-        """Return what ``call`` returns; while that is busy it is called again, and the last error is raised as it is.
+        """Return the result of ``call``; repeat it while it fails with a busy error; raise the last error unchanged.
 
         Args:
             call: Asks a store or a database.
-            is_busy: Says of what ``call`` raised whether the same call may succeed a little later.
+            is_busy: Returns whether an error means that the call may succeed a little later.
             stop: Ends the waiting between two attempts when it is set.
         """
         delays_s = self.delays_s()

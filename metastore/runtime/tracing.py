@@ -20,7 +20,7 @@ TRACEPARENT = "traceparent"
 
 @contextmanager
 def span(name: str, **attributes: str | int) -> Iterator[None]:
-    """Measure what is done in the context as a span; an exception that leaves it marks the span as failed."""
+    """Measure the block as a span; an exception that leaves it marks the span as failed."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         yield
@@ -52,7 +52,7 @@ def annotate(**attributes: str | int) -> None:
 
 
 def current_traceparent() -> str | None:
-    """Return the header that names the span that this thread is in; None where there is none."""
+    """Return the header that names this thread's current span; None without one."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -1,4 +1,4 @@
-"""Who works: the user that a request names, or the one whose process this is."""
+"""The current user: the one that a request names, or the owner of this process."""
 
 from __future__ import annotations
 

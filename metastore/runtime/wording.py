@@ -34,12 +34,12 @@ def format_bytes(size: int) -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
-    """Return the question which of the names was meant, with a blank at its end; nothing if none is near.
+    """Return a "Did you mean …?" question about similar names, with a blank at its end; empty if none is similar.
 
     Args:
         word: The word as it was written.
-        names: What there is.
-        most: How many are asked about.
+        names: The existing names.
+        most: The greatest number of names in the question.
 
     >>> did_you_mean("SALSE", ["sales", "logs"])
     'Did you mean sales? '
@@ -57,5 +57,5 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
 
 
 def bare(name: str) -> str:
-    """Return a name without what people write differently: case and what is between its words."""
+    """Return a name in lower case without the separators between its words."""
     return "".join(c for c in name.lower() if c not in "-_.")

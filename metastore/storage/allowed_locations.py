@@ -1,7 +1,8 @@
-"""The locations that a statement may name: what the service reads, registers and moves for its callers.
+"""The locations that a caller of the service may name, for reading, registering and moving.
 
-A caller of the service has a token, and maybe no account on the service's host. Each command that takes a location from
-a caller, or from the metastore, asks here before it looks at the location, so that an error does not say what is there.
+A caller of the service has a token, and perhaps no account on the service's host. Each command that takes a location
+from
+a caller, or from the metastore, checks it here before touching the location, so that an error reveals nothing about it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a setting allows: every location, or those below some roots."""
+    """The locations that a setting allows: all, or those below some roots."""
 
     everything: bool
     roots: tuple[Location, ...] = ()

@@ -1,4 +1,4 @@
-"""What lies at a location, and what the listing of a tree yields."""
+"""Entries of a directory, and the events of a tree listing."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Entry:
 
 def child_location(parent: Location, name: str) -> Location:
     """Return the location of a name in a directory."""
-    # Names on the store are taken as they are: ``join`` would refuse or drop what a hostile key holds.
+    # Use the store's name unchanged: ``join`` would refuse or alter components of a hostile key.
     return Location(parent.scheme, parent.bucket, f"{parent.key}/{name}" if parent.key else name)
 
 
 def entry_of(info: pafs.FileInfo, location: Location) -> Entry | None:
-    """Return what pyarrow says of a location; None where nothing lies there."""
+    """Return the entry for pyarrow's information about a location; None if nothing is there."""
     if info.type == pafs.FileType.File:
         return Entry(location, EntryKind.FILE, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
     if info.type == pafs.FileType.Directory:

@@ -1,8 +1,8 @@
-"""Translation of what a store answers into this project's errors.
+"""Translates errors of stores into this project's errors.
 
-pyarrow gives S3's answers as an ``OSError`` with text alone (``AWS Error NO_SUCH_BUCKET during ...``), local ones
-and HDFS's with an ``errno``; boto3 has an error's code as the store wrote it (``NoSuchBucket``). Everything that reads
-them is in this module.
+pyarrow raises S3's errors as an ``OSError`` with only a text (``AWS Error NO_SUCH_BUCKET during ...``), local ones and
+HDFS's with an ``errno``; boto3 has the store's error code (``NoSuchBucket``). All code that reads them is in this
+module.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def no_credentials(location: Location, action: str, endpoint: str | None) -> Sto
 
 
 def unexpected_answer(error: Exception, location: Location, action: str, *, endpoint: str | None) -> StorageError:
-    """Return the error for an answer that is not one to what S3 was asked."""
+    """Return the error for an answer that does not belong to the S3 request."""
     store = endpoint or "Amazon S3"
     failure = StorageError(
         f"Cannot {action} {shown(str(location))} at {store}: the answer is not that of an S3 store to this request "
@@ -112,17 +112,17 @@ def is_missing_bucket(error: LocationNotFoundError) -> bool:
 
 
 def is_throttled(error: Exception) -> bool:
-    """Return whether the store said that it is too busy, so that the same call may succeed a little later."""
+    """Return whether the store was too busy, so that the same call may succeed a little later."""
     return isinstance(error, OSError) and _is_busy(_arrow_answer(error))
 
 
 def boto_code(error: BaseException | None) -> str:
-    """Return the code of what boto3 raised, as pyarrow writes it: ``NO_SUCH_UPLOAD``; empty where there is none."""
+    """Return the code of boto3's error in pyarrow's spelling, such as ``NO_SUCH_UPLOAD``; empty without a code."""
     return _boto_answer(error).code if error is not None else ""
 
 
 def is_boto_throttled(error: Exception) -> bool:
-    """Return whether the store answered boto3 that it is too busy, so that the same call may succeed a little later."""
+    """Return whether boto3's error says that the store was too busy, so that the same call may succeed later."""
     return _is_busy(_boto_answer(error))
 
 
@@ -134,7 +134,7 @@ def translate_boto(
 
 
 def _counted(error: CatalogExtError) -> CatalogExtError:
-    """Return the error, counted as one of the store; a missing location is none."""
+    """Return the error, counted as a store error; a missing location is not counted."""
     return failed(Subject.STORAGE, error) if isinstance(error, StorageError) else error
 
 

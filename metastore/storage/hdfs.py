@@ -1,7 +1,7 @@
 """HDFS through ``hdfs-native``, a client without a JVM, as a pyarrow file system.
 
-The client raises Python's own errors for what is missing or exists, and otherwise a ``RuntimeError`` with the name of
-the server's exception class in its text; here every one becomes an ``OSError`` with its ``errno``.
+The client raises Python's own errors for missing and existing paths, and otherwise a ``RuntimeError`` with the name of
+the server's exception class in its text; this module turns each into an ``OSError`` with its ``errno``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
         return hash(self.url)
 
     def status(self, path: str) -> FileStatus | None:
-        """Return what lies at ``path``; None where nothing does."""
+        """Return the status of ``path``; None if it does not exist."""
         with os_errors():
             try:
                 return self._client.get_file_info(path)
@@ -81,7 +81,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
                 return None
 
     def entries(self, path: str) -> list[FileStatus]:
-        """Return what lies directly in a directory."""
+        """Return the entries directly in a directory."""
         with os_errors():
             found = list(self._client.list_status(path))
         if len(found) == 1 and found[0].path == path and not found[0].isdir:
@@ -128,11 +128,11 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return what lies at each path."""
+        """Return the information about each path."""
         return [_info(path, self.status(path)) for path in paths]
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
-        """Return what lies in a directory, or below it."""
+        """Return the information about the entries in a directory, or below it."""
         try:
             found = self.entries(selector.base_dir)
         except FileNotFoundError:
@@ -194,7 +194,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
 
 @contextmanager
 def os_errors() -> Iterator[None]:
-    """Raise what the client raises as an ``OSError`` that says what is wrong."""
+    """Turn errors of the client into an ``OSError`` with ``errno`` and text."""
     try:
         yield
     except RuntimeError as error:

@@ -24,21 +24,20 @@ def list_tree(
 ) -> Generator[Listed, None, None]:  # fmt: skip
     """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
-    A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. One that
-    vanishes while the listing runs is not there and no failure. What lies there and is neither a file nor a directory
-    that a reader could open is yielded as `ListedOther`. Close the generator to stop early: its threads end
-    with the requests that they are waiting for.
+    A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. A
+    directory that vanishes during the listing is no failure. An entry that is neither a file nor a readable directory
+    is yielded as `ListedOther`. Close the generator to stop early: its threads end with their running requests.
 
     Args:
         storage: The store.
         root: The location to list.
-        descend: Says, for a directory relative to the root, whether to look into it. A directory that it turns down
-            is not listed and nothing below it is yielded. It is asked from several threads, seldom twice for one
-            directory, and has to answer the same to the same question.
-        depth_hint: Levels of directories between the root and the files, 1 or more. A wrong hint costs requests,
-            never results.
-        selective: Whether ``descend`` is likely to turn down many directories of the deepest level. On S3 that level
-            is then listed by itself, so that a directory turned down there costs no request either.
+        descend: Returns, for a directory relative to the root, whether to list it. A rejected directory is not listed,
+            and nothing below it is yielded. It is called from several threads, seldom twice for one directory, and must
+            be deterministic.
+        depth_hint: Levels of directories between the root and the files, 1 or more. A wrong hint costs requests, never
+            results.
+        selective: Whether ``descend`` is likely to reject many directories of the deepest level. On S3 that level is
+            then listed by itself, so that a rejected directory costs no request either.
 
     Raises:
         LocationNotFoundError: The root does not exist (on S3: its bucket; a prefix without keys yields nothing).

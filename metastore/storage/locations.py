@@ -1,4 +1,4 @@
-"""Locations: where a table or a partition lies, written in one canonical way.
+"""Locations of tables and partitions, in one canonical form.
 
 ``s3``, ``s3n`` and ``s3a`` name the same store and are written ``s3a://bucket/key``; local paths are written
 ``file:///path``, those on HDFS ``hdfs://namenode:port/path``. Nothing is percent-decoded or encoded, because Hadoop's
@@ -148,7 +148,7 @@ class Location:
         return self.contains(other) or other.contains(self)
 
     def relative_to(self, parent: Location) -> str:
-        """Return the path from ``parent`` to this location; empty where they are the same.
+        """Return the path from ``parent`` to this location; empty if they are equal.
 
         Raises:
             InvalidInputError: This location does not lie below ``parent``.
@@ -216,7 +216,7 @@ def _local_path(text: str, rest: str) -> str:
 
 
 def _components(text: str, path: str) -> str:
-    """Return ``path`` without empty and ``.`` components; ``text`` is what the message shows."""
+    """Return ``path`` without empty and ``.`` components; an error message shows ``text``."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise InvalidInputError(

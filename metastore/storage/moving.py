@@ -62,7 +62,7 @@ class Displaced:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A file that this mover has taken, where it is now, and where it goes if it is not wanted any more."""
+    """A file that this mover has taken, its present place, and its place if it is given back."""
 
     file: StagedLocation
     place: Location
@@ -70,17 +70,17 @@ class _Taken:
 
 
 class Mover:
-    """Moves the files of one transaction forth, or back; movers of other processes may be at the same ones.
+    """Moves the files of one transaction forth or back; movers of other processes may work on the same files.
 
-    Every method raises ``StorageError`` where the store refuses or does not answer.
+    Every method raises ``StorageError`` if the store refuses or does not answer.
 
     Args:
         storage: The stores.
         between: The transaction's own hidden directory, on the store of the files.
         root: The directory up to which ``between`` is removed when it is empty.
-        wanted: Says whether the transaction wants the files moved in this direction, asked of the index each time.
-        exile: Says where a file goes for which there is no place any more where it was.
-        threads: Files that are moved at the same time.
+        wanted: Returns whether the transaction still moves files in this direction; it asks the index each time.
+        exile: Returns the place for a file that cannot go back to its old place.
+        threads: The number of files that are moved in parallel.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class Mover:
         self._displaced: list[Displaced] = []
 
     def promote(self, files: Sequence[StagedLocation]) -> None:
-        """Move files from their sources to their targets; one that is there is done.
+        """Move files from their sources to their targets; a file at its target is done.
 
         Raises:
-            OvertakenError: The transaction is not to be promoted any more.
+            OvertakenError: The transaction must not be promoted any more.
             StagedFileMissingError: A file is gone for good.
             StorageError: The store refuses or does not answer, or another file is at a source or a target.
         """
@@ -111,12 +111,12 @@ class Mover:
         self._in_turns(files, _FORTH, self._take_forth, self._put_forth)
 
     def restore(self, files: Sequence[StagedLocation]) -> list[Displaced]:
-        """Bring files that were moved, or were to be, back to their sources; return those that have another place.
+        """Move files back to their sources, also those not yet moved; return those that got another place.
 
-        Files that another process has put at a source or a target stay. Files that were deleted are no error.
+        Files that another process has put at a source or a target stay. Deleted files are no error.
 
         Raises:
-            OvertakenError: Another process has brought them back.
+            OvertakenError: Another process has moved them back.
             StorageError: The store does not answer.
         """
         self._displaced.clear()
@@ -127,7 +127,7 @@ class Mover:
         return list(self._displaced)
 
     def return_strays(self, files: Sequence[StagedLocation]) -> None:
-        """Put what movers have left behind, that died when their transaction had ended, to where they had it from."""
+        """Move back the files held by movers that died after their transaction had ended."""
         held = self._held()
         for file in files:
             for place in held.get(_digest(file), ()):
@@ -151,7 +151,7 @@ class Mover:
         self, files: Sequence[StagedLocation], way: str, take: Callable[[Held, StagedLocation], _Taken | None],
         put: Callable[[_Taken], bool],
     ) -> None:  # fmt: skip
-        """Take all, ask, put all; again those that another mover of the transaction has taken out of our hands."""
+        """Take all files, ask the index, and put all; repeat for files that another mover of the transaction took."""
         left = list(files)
         for _ in range(_ATTEMPTS):
             if not left:
@@ -180,10 +180,10 @@ class Mover:
         )
 
     def _still_wanted(self) -> bool:
-        """Return whether the transaction still wants the files that were taken; until then their owner is unknown.
+        """Return whether the transaction still wants the taken files; until the answer, their owner is unknown.
 
         Raises:
-            IndexDatabaseError: The index does not answer; what was taken is back.
+            IndexDatabaseError: The index does not answer; the taken files are back.
         """
         try:
             return self._wanted()
@@ -243,7 +243,7 @@ class Mover:
         raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
 
     def _grab(self, way: str, file: StagedLocation, place: Location, origin: Location) -> _Taken | None:
-        """Return the file, renamed to this mover's own name for it; None where it is not there any more."""
+        """Rename the file to this mover's own name and return it; None if it is gone."""
         mine = self._own(way, file)
         if place == mine:
             return None if self._storage.stat(mine) is None else _Taken(file, mine, origin)

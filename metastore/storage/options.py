@@ -1,9 +1,9 @@
-"""Storage options: how S3 and HDFS are reached, given once for Spark and for Python.
+"""Connection options of S3 and HDFS, given once for Spark and for Python.
 
 They are read from Hadoop's own keys (``fs.s3a.endpoint``, ``fs.s3a.bucket.NAME.endpoint``, with or without
 ``spark.hadoop.`` before them) and from short names (``endpoint``, ``access_key``). A short name wins over a Hadoop key,
 a bucket's own key over the general one. Credentials that are not set come from AWS's usual chain (environment,
-profile, instance role). Of HDFS, Hadoop's ``dfs.*`` keys are taken, which describe a name service, for example.
+profile, instance role). For HDFS, Hadoop's ``dfs.*`` keys are taken, which describe a name service, for example.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SHORT_NAMES = tuple(sorted(_HADOOP_NAMES.values()))
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How one S3 bucket is reached; what is ``None`` is left to the store's own default.
+    """The connection options of one S3 bucket; ``None`` leaves an option to the store's default.
 
     Attributes:
         endpoint: Host, ``host:port`` or URL of the store; ``None`` is Amazon S3.
@@ -52,7 +52,7 @@ class S3Options:
         session_token: Token of temporary credentials.
         path_style: Whether the bucket is in the path (``True``) or in the host name (``False``).
         ssl: Whether an endpoint without a scheme is reached by https.
-        anonymous: Whether requests are not signed at all.
+        anonymous: Whether requests are unsigned.
     """
 
     endpoint: str | None = None
@@ -66,7 +66,7 @@ class S3Options:
 
     @property
     def scheme(self) -> str:
-        """``http`` or ``https``: the endpoint's own scheme, else what ``ssl`` says."""
+        """``http`` or ``https``: the endpoint's own scheme, else given by ``ssl``."""
         scheme, separator, _ = (self.endpoint or "").partition("://")
         if separator:
             return scheme.lower()
@@ -107,11 +107,11 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """The options of every bucket: the general ones, and those of buckets that have their own; and those of HDFS.
+    """The general options of S3, those of single buckets, and those of HDFS.
 
     Attributes:
-        default: Of a bucket that has none of its own.
-        buckets: By the bucket's name.
+        default: The options of a bucket without its own.
+        buckets: The options by bucket name.
         hdfs: Hadoop's ``dfs.*`` keys.
     """
 
@@ -121,11 +121,11 @@ class StorageOptions:
 
     @classmethod
     def parse(cls, settings: Mapping[str, object] | None) -> StorageOptions:
-        """Return the options that ``settings`` hold.
+        """Return the options in ``settings``.
 
         Args:
-            settings: Hadoop keys and short names. Hadoop keys that say nothing about how a bucket is reached are
-                passed over, so that a whole Hadoop or Spark configuration can be given.
+            settings: Hadoop keys and short names. Hadoop keys that do not concern the connection of a bucket are
+                ignored, so a whole Hadoop or Spark configuration can be given.
 
         Raises:
             InvalidConfigurationError: A short name is unknown, or a value does not fit.
@@ -161,11 +161,11 @@ class StorageOptions:
         return cls(default, MappingProxyType(own), MappingProxyType(dict(hdfs)))
 
     def for_bucket(self, bucket: str) -> S3Options:
-        """Return how ``bucket`` is reached."""
+        """Return the options of ``bucket``."""
         return self.buckets.get(bucket, self.default)
 
     def to_hadoop(self) -> dict[str, str]:
-        """Return the same options as Hadoop's keys (``fs.s3a.…``, ``dfs.…``), secrets included."""
+        """Return the options as Hadoop's keys (``fs.s3a.…``, ``dfs.…``), secrets included."""
         keys = _hadoop_keys(_PREFIX, self.default)
         for bucket, options in self.buckets.items():
             keys.update(_hadoop_keys(f"{_BUCKET_PREFIX}{bucket}.", options))
@@ -174,15 +174,15 @@ class StorageOptions:
 
 
 def check_names(settings: Iterable[str], *, whole: bool = True) -> None:
-    """Return if no key is unknown or misspelt; whether they fit together is known where they are used.
+    """Check that no key is unknown or misspelt; their combination is checked where they are used.
 
     Args:
         settings: The keys.
-        whole: Whether they may be a whole configuration, of which others read what is not known here.
+        whole: Whether they may be a whole configuration, with keys of other programs.
 
     Raises:
-        InvalidConfigurationError: A short name is unknown, one of Hadoop's is nearly called as one that is read, or,
-            unless they may be a whole configuration, it is neither.
+        InvalidConfigurationError: A short name is unknown, a Hadoop key looks like a misspelled known key, or,
+            unless they may be a whole configuration, a key is neither.
     """
     for key in settings:
         if "." not in key:
@@ -243,7 +243,7 @@ def _typed(name: str, key: str, value: object) -> str | bool | None:
         return _flag(name, key, value)
     if not isinstance(value, str):
         raise InvalidConfigurationError(f"The storage option {key!r} must be text, not {type(value).__name__}.")
-    # Hadoop reads an empty value as one that is not set.
+    # Hadoop treats an empty value as unset.
     return value.strip() or None
 
 
@@ -273,6 +273,6 @@ def _hadoop_keys(prefix: str, options: S3Options) -> dict[str, str]:
 
 
 def _path_style_text(options: S3Options) -> str | None:
-    # Python addresses an own endpoint by path by default; S3A has to do the same.
+    # Python addresses a custom endpoint by path by default; S3A has to do so too.
     style = options.path_style if options.path_style is not None else (True if options.host else None)
     return None if style is None else str(style).lower()

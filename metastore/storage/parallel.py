@@ -33,15 +33,15 @@ def _replace_pool() -> None:
     _pool = _new_pool()
 
 
-# A forked child has none of its threads, and its locks as they were: one that was held would never be released.
+# A forked child has no threads, but copies of the locks: a lock that was held would never be released.
 os.register_at_fork(after_in_child=_replace_pool)
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Return what ``work`` returns for each item, in their order; what it raises is raised when no thread works.
+    """Return the results of ``work`` for each item, in order; an error is raised after all threads have stopped.
 
-    After the first error no further item is begun. The calling thread works, too, so that calls within ``work`` get on
-    however many threads are busy.
+    After the first error no further item is begun. The calling thread works too, so nested calls make progress even if
+    all threads are busy.
     """
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
@@ -67,8 +67,8 @@ class _Run(Generic[T, R]):
     """The items that several threads work on.
 
     Attributes:
-        results: By the item's number.
-        errors: The same; -1 is what came to the calling thread from elsewhere, as Ctrl-C does.
+        results: The results by item number.
+        errors: The errors by item number; -1 is an error from outside, such as Ctrl-C in the calling thread.
     """
 
     def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:

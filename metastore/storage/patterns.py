@@ -1,8 +1,7 @@
-r"""Parsing of wildcard patterns, without a look at any store.
+r"""Parses wildcard patterns, without access to a store.
 
 ``*`` and ``?`` stay within a component, ``**`` crosses components, ``{a,b}`` is a list, ``{N..M}`` a range of integers
-whose zero padding is kept, and ``\`` takes the meaning from the character after it. Lists may be nested. ``[`` has no
-meaning of its own.
+whose zero padding is kept, and ``\`` escapes the character after it. Lists may be nested. ``[`` has no special meaning.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ class Component:
 
     @property
     def crosses(self) -> bool:
-        """Whether it holds ``**``."""
+        """Whether the pattern has ``**``."""
         return Wild.ACROSS in self.items
 
     @property
     def matches_hidden(self) -> bool:
-        """Whether it may match a hidden name: only one that begins with the ``_`` or ``.`` itself may."""
+        """Whether it can match a hidden name: only a pattern that itself begins with ``_`` or ``.`` can."""
         first = self.items[0] if self.items else ""
         return isinstance(first, str) and first.startswith(("_", "."))
 
@@ -69,7 +68,7 @@ class Alternative:
 
     @property
     def wild(self) -> bool:
-        """Whether it holds a wildcard."""
+        """Whether it has a wildcard."""
         return any(component.literal is None for component in self.components)
 
     @property
@@ -170,7 +169,7 @@ class _Parser:
         return self._sequence(frozenset())
 
     def _sequence(self, ends: frozenset[str]) -> list[Items]:
-        """Return what the text up to one of ``ends`` stands for."""
+        """Return the alternatives of the text up to one of ``ends``."""
         choices: list[list[Items]] = []
         count = 1
         while self._at < len(self._key) and self._key[self._at] not in ends:

@@ -36,7 +36,7 @@ _RENAME_ATTEMPTS = 20
 
 
 class OvertakenError(Exception):
-    """The transaction does not want its files moved that way any more; what was taken is back."""
+    """The transaction's files must not be moved in this direction any more; taken files are back at their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class StagedLocation:
 
 
 def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
-    """Return if every staged file that is to be renamed is there with its size; uploads are not looked at.
+    """Check that every staged file to be renamed exists with its size; uploads are not checked.
 
     Raises:
-        StagedFileMissingError: Some are gone or have another size; the message names how many and the first.
+        StagedFileMissingError: Some are gone or have another size; the message has their number and the first one.
         StorageError: The store refuses or does not answer.
     """
     renamed = [(file, file.source) for file in staged if file.source is not None]
@@ -134,23 +134,23 @@ def promote(
     threads: int = DEFAULT_THREADS,
     wanted: Callable[[], bool] = lambda: True,
 ) -> list[int | None]:
-    """Give every staged file its final name, in parallel; one that has it is done.
+    """Give every staged file its final name, in parallel; a file that has it is done.
 
-    After the first error no further file is begun; those that have their names keep them.
+    After the first error no further file is begun; files with final names keep them.
 
     Returns:
-        For each file the hash of its object's ETag, where the store has said it: not after a copy or a rename.
+        For each file the hash of its object's ETag, if the store reported it: not after a copy or a rename.
 
     Args:
         storage: The stores.
         staged: The files.
-        threads: Files that are promoted at the same time.
-        wanted: Says whether the transaction is still to be promoted, asked of the index before each copy: what is
-            copied may have been deleted again.
+        threads: The number of files that are promoted in parallel.
+        wanted: Returns whether the transaction may still be promoted; it asks the index before each copy, because
+            the source may have been deleted since.
 
     Raises:
-        OvertakenError: The transaction is not to be promoted any more.
-        StagedFileMissingError: A staged file, or its upload, is gone for good, and its target is not there.
+        OvertakenError: The transaction must not be promoted any more.
+        StagedFileMissingError: A staged file, or its upload, is gone for good, and its target does not exist.
         StorageError: The store refuses or does not answer, or another file has the name.
         LocationNotFoundError: The bucket does not exist.
     """
@@ -158,13 +158,13 @@ def promote(
 
 
 def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Remove every staged file and what was promoted of them; what is gone is fine.
+    """Remove every staged file and every promoted target; missing files are no error.
 
-    All sources go first: an owner that is only slow can then promote nothing more, and what it promoted before is a
-    target, which goes second. What fails does not stop the rest; the same call may be made again. Directories stay.
+    All sources are removed first: a slow owner can then promote nothing more, and its earlier promotions are targets,
+    which are removed second. A failure does not stop the rest; the call may be repeated. Directories stay.
 
     Raises:
-        StorageError: Something is still there; the message names how many, and the first with its reason.
+        StorageError: Some files are left; the message has their number, and the first with its reason.
         LocationNotFoundError: The bucket does not exist.
     """
     _collect(
@@ -174,9 +174,10 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
 
 
 def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Give files that are to wait again the hidden names that they had; one that has its own is done.
+    """Give files that must wait again their old hidden names; a file that has it is done.
 
-    An upload that was completed under its final name has no other: it stays, as do files of other processes there.
+    An upload that was completed under its final name has no hidden name: it stays, as do files of other processes
+    there.
 
     Raises:
         StorageError: The store refuses or does not answer, or another file has the hidden name.
@@ -198,7 +199,7 @@ def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int 
     """Remove staged files and uploads that will not be promoted; promoted files stay.
 
     Raises:
-        StorageError: Something is still there; the message names how many, and the first with its reason.
+        StorageError: Some files are left; the message has their number, and the first with its reason.
         LocationNotFoundError: The bucket does not exist.
     """
     _collect(
@@ -236,7 +237,7 @@ def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocat
 
 
 def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, hidden: Location) -> None:
-    """Copy what is under a hidden name to its final one; the former is left for the clean-up."""
+    """Copy an object from its hidden name to its final name; the clean-up removes the hidden one."""
     uploads = storage.uploads_to(file.target)
     try:
         storage.uploads_to(hidden).complete(hidden, upload, file.size)
@@ -290,7 +291,7 @@ def _rename(storage: Storage, file: StagedLocation, source: Location) -> None:
 
 
 def is_moved(file: StagedLocation, there: Entry | None) -> bool:
-    """Return whether what is at a place is the file that is moved: a rename keeps size and time."""
+    """Return whether the file at a place is the moved file: a rename keeps size and time."""
     return (
         there is not None
         and there.kind is EntryKind.FILE
@@ -300,11 +301,11 @@ def is_moved(file: StagedLocation, there: Entry | None) -> bool:
 
 
 def check_moved(file: StagedLocation, there: Entry | None) -> None:
-    """Return if what is at the target is the file that was to be moved to it.
+    """Check that the file at the target is the moved file.
 
     Raises:
-        StagedFileMissingError: Nothing is.
-        StorageError: Something else is.
+        StagedFileMissingError: There is no file.
+        StorageError: There is another file.
     """
     target = file.target
     if there is None:
@@ -318,7 +319,7 @@ def check_moved(file: StagedLocation, there: Entry | None) -> None:
 
 
 def vanished(target: Location) -> StagedFileMissingError:
-    """Return the error for a file that is neither where it was staged nor where it was promoted to."""
+    """Return the error for a file that is neither at its source nor at its target."""
     return StagedFileMissingError(
         f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
         "It was deleted. Write again.",
@@ -342,7 +343,7 @@ def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: 
 
 
 def _collect(*steps: Callable[[], None]) -> None:
-    """Take every step, then raise what the first failing one raised."""
+    """Run every step, then raise the first error."""
     failures: list[CatalogExtError] = []
     for step in steps:
         try:

@@ -101,11 +101,11 @@ class StoreReads:
         self, location: Location, action: str, call: Callable[[pafs.FileSystem], T], *,
         stop: threading.Event | None = None,
     ) -> T:  # fmt: skip
-        """Return what ``call`` returns on the location's file system; a busy store is asked again.
+        """Run ``call`` on the location's file system and return its result; repeat it while the store is busy.
 
         Args:
             location: The place, for the choice of the file system and for messages.
-            action: What is done, as it follows "cannot".
+            action: A verb phrase that follows "cannot" in messages.
             call: Takes the file system; called again if the store is busy.
             stop: Ends the waiting between two attempts when it is set.
 
@@ -124,7 +124,7 @@ class StoreReads:
             raise self.translate(error, location, action) from error
 
     def translate(self, error: OSError, location: Location, action: str) -> CatalogExtError:
-        """Return this project's error for what the store raised at ``location``."""
+        """Return this project's error for a store's error at ``location``."""
         endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
         failure = translate(error, location, action, endpoint=endpoint)
         if isinstance(failure, StorageAccessDeniedError) and self._has_no_credentials(location):
@@ -187,7 +187,7 @@ class StoreReads:
         return connect_boto(options, bucket, self._timeouts, max(16, self.listing_threads), read_s)
 
     def _connect(self, options: S3Options, bucket: str) -> pafs.FileSystem:
-        # Parallel listings are bound by pyarrow's pool of I/O threads, whose default is 8.
+        # pyarrow's pool of I/O threads limits parallel listings; its default is 8.
         if pa.io_thread_count() < self.listing_threads:
             pa.set_io_thread_count(self.listing_threads)
         return connect(options, bucket, self._timeouts)
@@ -197,7 +197,7 @@ class StoreReads:
         return as_location(location).scheme != "s3a"
 
     def stat(self, location: str | Location) -> Entry | None:
-        """Return what lies at ``location``; ``None`` where nothing does."""
+        """Return the entry at ``location``; ``None`` if there is nothing."""
         place = as_location(location)
         try:
             info = self.attempt(place, "look at", lambda filesystem: filesystem.get_file_info(place.path))
@@ -207,7 +207,7 @@ class StoreReads:
         return entry_of(info, place)
 
     def stat_many(self, locations: Sequence[Location]) -> list[Entry | None]:
-        """Return what lies at each location, asked for in parallel; ``None`` where nothing does."""
+        """Return the entry at each location, looked up in parallel; ``None`` if there is nothing."""
         by_store: dict[tuple[str, str], list[Location]] = {}
         for location in locations:
             by_store.setdefault((location.scheme, location.bucket), []).append(location)
@@ -217,9 +217,9 @@ class StoreReads:
         return [found[location] for location in locations]
 
     def identify_many(self, locations: Sequence[Location]) -> list[Entry | None]:
-        """Return what lies at each location as ``stat_many`` does, of objects on S3 with their ETags.
+        """Return the entries of ``stat_many``, with ETags for objects on S3.
 
-        S3 is asked by listings: eight requests for 1,000 files of one directory, a request a file at most.
+        On S3 it uses listings: eight requests for 1,000 files of one directory, and at most one request per file.
         """
         by_bucket: dict[str, list[Location]] = {}
         for location in locations:
@@ -253,7 +253,7 @@ class StoreReads:
             self._check_readable(place)
 
     def list_directory(self, location: str | Location) -> list[Entry]:
-        """Return what lies directly in ``location``, in no particular order.
+        """Return the entries directly in ``location``, in no particular order.
 
         Raises:
             LocationNotFoundError: It does not exist.
@@ -270,7 +270,7 @@ class StoreReads:
         return [entry for entry in entries if entry is not None]
 
     def open_input_file(self, location: str | Location) -> pa.NativeFile:
-        """Return the file at ``location``, open for reading at any position; close it.
+        """Open the file at ``location`` for random access; the caller closes it.
 
         Raises:
             LocationNotFoundError: There is no such file.
@@ -287,7 +287,7 @@ class StoreReads:
         try:
             infos = self.attempt(places[0], "look at", lambda filesystem: filesystem.get_file_info(paths))
         except LocationNotFoundError:
-            # One of them has a name that is too long for the store; the others may be there.
+            # One of the names is too long for the store; the other files may exist.
             return [self.stat(place) for place in places]
         return [entry_of(info, place) for info, place in zip(infos, places, strict=True)]
 

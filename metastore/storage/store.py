@@ -35,14 +35,14 @@ _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 class Storage(StoreReads):
     """Reads, lists and changes locations on every store; safe to use from several threads.
 
-    Every method raises ``StorageError`` where the store refuses or does not answer.
+    Every method raises ``StorageError`` if the store refuses or does not answer.
 
     Args:
-        options: How S3 and HDFS are reached, as `StorageOptions` or the settings they are parsed from.
-        listing_threads: Prefixes that one listing asks for at the same time.
-        target_prefixes: Prefixes that a listing looks for before it lists each of them recursively.
-        timeouts: How long a request to S3 may take.
-        backoff: How often and how long a throttled request waits; the S3 client's own retries come first.
+        options: The connection options of S3 and HDFS, as `StorageOptions` or the settings they are parsed from.
+        listing_threads: The number of prefixes that one listing requests in parallel.
+        target_prefixes: The number of prefixes that a listing finds before it lists each of them recursively.
+        timeouts: The time limits of a request to S3.
+        backoff: The number and length of waits of a throttled request; the S3 client's own retries come first.
         indexes: Absolute paths of SQLite indexes: their files are neither listed nor deleted.
 
     Raises:
@@ -50,7 +50,7 @@ class Storage(StoreReads):
     """
 
     def write_file(self, location: str | Location, data: bytes = b"") -> None:
-        """Put a small file at ``location``, over one that is there; its directory exists already.
+        """Write a small file at ``location``, replacing an existing one; its directory exists already.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.
@@ -65,7 +65,7 @@ class Storage(StoreReads):
         self.attempt(place, "write", write)
 
     def read_file(self, location: str | Location, limit: int) -> bytes | None:
-        """Return what a small file holds, at most ``limit`` bytes of it; None where there is none: one request, or two.
+        """Return the first ``limit`` bytes of a small file; None if it does not exist. Takes one or two requests.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -110,9 +110,9 @@ class Storage(StoreReads):
         return True
 
     def replace_file(self, location: str | Location, data: bytes) -> None:
-        """Put a small file at ``location``, in the place of one that is there; it appears whole. On S3 one request.
+        """Replace a small file at ``location`` atomically. On S3 it takes one request.
 
-        Where a rename replaces nothing (HDFS), there is none for a moment.
+        On HDFS, where a rename does not replace, the file is missing for a moment.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.
@@ -139,9 +139,9 @@ class Storage(StoreReads):
             self.attempt(place, "create", lambda filesystem: filesystem.create_dir(place.path, recursive=True))
 
     def sync(self, files: Sequence[Location], root: Location) -> None:
-        """Have a local disk keep files that were moved, their directories and those above, up to the root's own parent.
+        """Sync moved files on a local disk, with their directories and ancestors up to the root's own parent.
 
-        What S3 has answered for is kept; HDFS keeps what enough of its data nodes have in memory, and writes it out
+        S3 has stored everything that it acknowledged; HDFS has it in the memory of enough data nodes, and writes it out
         later (``docs/operations.md``).
 
         Raises:
@@ -153,7 +153,7 @@ class Storage(StoreReads):
         for file in files:
             place = file.parent
             if root.contains(place):
-                # Only then: a table whose partitions all lie elsewhere need not have a directory of its own.
+                # Only then: a table whose partitions all lie elsewhere may have no directory of its own.
                 directories |= {root, root.parent}
             while place not in directories and root.contains(place):
                 directories.add(place)
@@ -165,7 +165,7 @@ class Storage(StoreReads):
             raise self.translate(error, root, "write out") from error
 
     def sync_directories(self, directories: Iterable[Location]) -> None:
-        """Have a local disk keep what was removed from directories, which may be gone themselves; elsewhere nothing.
+        """Sync removals in directories on a local disk, also of directories that are gone; other stores need nothing.
 
         Raises:
             StorageError: The disk refuses.
@@ -221,10 +221,10 @@ class Storage(StoreReads):
         return True
 
     def delete_files(self, locations: Iterable[Location]) -> None:
-        """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
+        """Remove files in parallel; a missing file is no error, and a failure does not stop the others.
 
         Raises:
-            StorageError: Some are still there; the message names how many, and the first with its reason.
+            StorageError: Some files are left; the message has their number, and the first with its reason.
             LocationNotFoundError: A bucket does not exist.
         """
         together: dict[tuple[str, str], list[Location]] = {}
@@ -239,10 +239,10 @@ class Storage(StoreReads):
         raise_together(kept, "file could not be deleted", "files could not be deleted")
 
     def remove_empty_directories(self, directories: Iterable[Location], upto: Location) -> None:
-        """Remove directories that are empty, and then their parents that are, up to but not including ``upto``.
+        """Remove empty directories, and then their empty ancestors, up to but not including ``upto``.
 
-        Nothing happens on S3, which has none, and to what does not lie below ``upto``. A file that appears in between
-        keeps its directory.
+        It does nothing on S3, which has no directories, and outside of ``upto``. A file that appears meanwhile keeps
+        its directory.
         """
         if not self.store_has_directories(upto):
             return

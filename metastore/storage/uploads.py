@@ -37,7 +37,7 @@ _MARK = "catalog-ext-transaction"
 """The metadata of a copy that names the transaction that made it."""
 _KEPT_HEADERS = ("ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl")
 
-# The store has no such upload, or its parts are not those that were sent: it will never be completed.
+# The store has no such upload, or its parts differ from the sent ones: it can never be completed.
 _NO_SUCH_UPLOAD = "NO_SUCH_UPLOAD"
 _UNUSABLE = frozenset({_NO_SUCH_UPLOAD, "INVALID_PART", "INVALID_PART_ORDER", "ENTITY_TOO_SMALL"})
 
@@ -50,9 +50,9 @@ class PendingUpload:
     """An upload that was begun and neither completed nor aborted.
 
     Attributes:
-        location: Where the object will lie.
+        location: The location of the future object.
         upload_id: The store's id of the upload.
-        initiated_ms: When it was begun, in milliseconds since 1970, by the store's clock.
+        initiated_ms: The time when it was begun, in milliseconds since 1970, by the store's clock.
     """
 
     location: Location
@@ -63,12 +63,12 @@ class PendingUpload:
 class Uploads:
     """The multipart uploads and deletions of one S3 bucket; safe to use from several threads.
 
-    Every method raises ``LocationNotFoundError`` where the bucket does not exist, and ``StorageError`` where the store
+    Every method raises ``LocationNotFoundError`` if the bucket does not exist, and ``StorageError`` if the store
     refuses or does not answer.
 
     Args:
         client: boto3's client.
-        backoff: How often and how long a throttled request waits; the client's own retries come first.
+        backoff: The number and length of waits of a throttled request; the client's own retries come first.
         endpoint: The S3 endpoint, for messages.
     """
 
@@ -123,7 +123,7 @@ class Uploads:
         return True
 
     def put(self, location: Location, data: bytes) -> None:
-        """Write a small object, over one that is there."""
+        """Write a small object, replacing an existing one."""
         put = partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data)
         self._attempt(location, "write", put)
 
@@ -152,9 +152,9 @@ class Uploads:
                 raise
 
     def pending(self, prefix: Location) -> Iterator[PendingUpload]:
-        """Yield the uploads to keys below ``prefix`` (or to that very key) that are neither completed nor aborted.
+        """Yield the uploads to keys below ``prefix`` (or equal to it) that are neither completed nor aborted.
 
-        A request gives a thousand.
+        A request returns a thousand.
         """
         list_page = partial(self._client.list_multipart_uploads, Bucket=prefix.bucket, Prefix=prefix.key)
         after: Mapping[str, str] = {}
@@ -186,17 +186,17 @@ class Uploads:
         return [self._translate(error, location, "delete") for location, error in deletion.kept]
 
     def copy(self, source: Location, target: Location, size: int, mark: str, etag: int | None = None) -> None:
-        """Have the store copy an object, in parts if it is large; a target with the mark is one that was copied.
+        """Make the store copy an object, in parts if it is large; a target with the mark is an earlier copy.
 
         Args:
             source: The object.
-            target: Where it goes.
-            size: Its bytes.
+            target: The location of the copy.
+            size: The size in bytes.
             mark: The id of the transaction.
-            etag: The hash of its ETag; None where that is not known.
+            etag: The hash of its ETag; None if unknown.
 
         Raises:
-            StagedFileMissingError: The source is gone and the target is not there.
+            StagedFileMissingError: The source is gone and the target does not exist.
             StorageError: Another object is at the target, the source has another size or ETag, or the store refuses.
         """
         there = self._head(target)
@@ -212,7 +212,7 @@ class Uploads:
         return there is not None and _is_copy(there, size, mark)
 
     def restore(self, source: Location, target: Location, size: int, mark: str) -> None:
-        """Undo ``copy``, whether or not it was called: what has not the mark stays, and so does any source."""
+        """Undo ``copy``, whether or not it was called: objects without the mark stay, and so does every source."""
         there = self._head(target)
         if there is None or there.get("Metadata", {}).get(_MARK) != mark:
             return
@@ -256,7 +256,7 @@ class Uploads:
         self._attempt(source, "copy", lambda: self._client.copy(origin, target.bucket, target.key, ExtraArgs=arguments))
 
     def _settle(self, location: Location, size: int, refused: CatalogExtError) -> Mapping[str, Any]:
-        """Return what the store says of the object that an earlier call, or another process, has completed."""
+        """Return the head of the object that an earlier call, or another process, has completed."""
         found = self._head(location)
         if found is not None and found["ContentLength"] == size:
             return found
@@ -269,7 +269,7 @@ class Uploads:
         ) from refused
 
     def size(self, location: Location) -> int | None:
-        """Return the bytes of the object of that very key; None where there is none. One request."""
+        """Return the size of the object with this key; None if there is none. Takes one request."""
         found = self._head(location)
         return None if found is None else int(found["ContentLength"])
 
@@ -283,7 +283,7 @@ class Uploads:
         return found
 
     def _attempt(self, location: Location, action: str, call: Callable[[], T]) -> T:
-        """Return what ``call`` returns; a busy store is asked again."""
+        """Return the result of ``call``; repeat it while the store is busy."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -298,9 +298,9 @@ class Uploads:
 
 
 def _end_of(page: Mapping[str, Any]) -> dict[str, str]:
-    """Return the markers of the next page; empty where the store gives none.
+    """Return the markers of the next page; empty if the store gives none.
 
-    Not every store gives both, and the last upload of the page means the same.
+    Not every store gives both; the last upload of the page serves as the marker instead.
     """
     key, upload_id = page.get("NextKeyMarker"), page.get("NextUploadIdMarker")
     if key and upload_id:

@@ -174,7 +174,7 @@ class LocalFiles:
         _sync_whole(syncfs, os.path.dirname(files[0]))
 
     def sync_directories(self, directories: Iterable[str]) -> None:
-        """Have the disk keep what was removed from directories; of those that are gone, their parents."""
+        """Sync the removals in directories to the disk; for removed directories, sync their parents."""
         there = sorted({_nearest(directory) for directory in directories})
         syncfs = _syncfs()
         if len(there) <= _SYNCED_SINGLY or syncfs is None:

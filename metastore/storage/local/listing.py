@@ -97,7 +97,7 @@ class LocalListing:
                 self._processes.close()
 
     def _read(self, stack: list[_Open], height: int, first: Iterable[Listed] = ()) -> Iterator[Listed]:
-        """Yield ``first``, and then what lies in and below the open directories above the given height; close them."""
+        """Yield ``first``, and then all contents of the open directories above the given height; close them."""
         try:
             yield from first
             while len(stack) > height:
@@ -107,7 +107,7 @@ class LocalListing:
                 _close(level)
 
     def _next_step(self, stack: list[_Open]) -> Iterator[Listed]:
-        """Yield what the innermost open directory holds up to its next subdirectory, and open that one."""
+        """Yield the files of the innermost open directory up to its next subdirectory, and open that one."""
         level = stack[-1]
         try:
             for entry in level.entries:
@@ -177,7 +177,7 @@ class LocalListing:
             yield from self._read_all(wanted)
 
     def _listed(self, answer: Answer) -> Iterator[Listed]:
-        """Yield what another process has found; what it has left is read here."""
+        """Yield the listings of another process; read the directories that it skipped."""
         for wanted, files in answer:
             if files is None:
                 yield from self._read_all([wanted])
@@ -192,7 +192,7 @@ class LocalListing:
 
     def _read_all(self, directories: Iterable[WantedDirectories]) -> Iterator[Listed]:
         for wanted in directories:
-            # The directories above are closed by now; links that lead back to one of them make a loop all the same.
+            # The ancestors are closed by now, but a link that leads back to one of them is still a loop.
             path, stack = self._root.path, [_Open("", self._root.path, iter(()))]
             for name in wanted.directory.split("/")[:-1]:
                 path = os.path.join(path, name)
@@ -230,10 +230,10 @@ def _not_text(directory: str, name: str) -> ListedOther:
 
 
 def _other(entry: os.DirEntry[str], level: _Open) -> ListedOther | None:
-    """Return what an entry is that is neither a file nor a directory, None if it has gone; it is never opened.
+    """Return the kind of an entry that is neither a file nor a directory, None if it is gone; it is never opened.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: Its status cannot be read.
     """
     try:
         mode = entry.stat().st_mode
@@ -268,7 +268,7 @@ def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
 
 
 def list_local_directory(place: Location, own: OwnFiles) -> list[Entry]:
-    """Return the files and directories directly in a directory; what no reader can open is not there.
+    """Return the files and directories directly in a directory; entries that no reader can open are left out.
 
     Arrow's own listing ends at the first name that is not UTF-8.
 

@@ -43,7 +43,7 @@ Answer = list[tuple[WantedDirectories, "Files | None"]]
 
 
 def spare_cores() -> int:
-    """Return how many processes can read beside this one."""
+    """Return the number of processes that can read in parallel to this one."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(usable - 1, _MOST) if sys.executable else 0
 
@@ -66,7 +66,7 @@ class ScanProcesses:
 
     @property
     def are_any(self) -> bool:
-        """Whether one of them still answers."""
+        """Whether one of the processes still answers."""
         return any(process.lives for process in self._processes)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class _Process:
     """
 
     def __init__(self, own_names: frozenset[str]) -> None:
-        # Isolated and without site-packages it starts in 20 ms; names have to be decoded as they are here.
+        # Isolated and without site-packages it starts in 20 ms; it must decode names as this process does.
         command = [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", str(_SCRIPT)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         assert self._process.stdin is not None

@@ -1,10 +1,10 @@
-"""Checks that an answer of S3 is the answer to the request.
+"""Checks that an answer of S3 belongs to the request.
 
 A gateway or proxy that has lost its store answers 200 or 204 with an empty body, with a page of its own, or with the
 document of another operation. boto3 looks for the elements that it knows, finds none and returns an empty result: a
-listing without keys, a deletion without errors, an upload that was completed. Rows would be dropped for the first, and
-files deleted after the others. Each answer therefore needs the root element that S3 gives to its operation, and a
-listing the bucket and the prefix that were asked for.
+listing without keys, a deletion without errors, a completed upload. The first would drop rows, and the others would
+delete files. So each answer must have the root element of its S3 operation, and a listing the bucket and the prefix of
+the request.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _FIRST_ERROR = 301
 
 
 class UnexpectedAnswerError(Exception):
-    """The store answered something else than what it was asked for; the text says what."""
+    """The store's answer does not belong to the request; the text says why."""
 
 
 def check_answers(client: BaseClient) -> None:
-    """Have the client raise `UnexpectedAnswerError` for answers whose root element is not that of their operation."""
+    """Make the client raise `UnexpectedAnswerError` for answers whose root element is not that of their operation."""
     for operation in _ROOTS:
         client.meta.events.register(f"before-parse.s3.{operation}", _check_root)
 
@@ -90,13 +90,13 @@ def check_page(answer: Mapping[str, Any], asked: Mapping[str, Any], prefixes: Se
 
 
 def check_keys(keys: Iterable[str], prefix: str) -> None:
-    """Return if every key or common prefix of a listing begins with the prefix that was asked for.
+    """Check that every key or common prefix of a listing begins with the requested prefix.
 
-    Some gateways pass over the prefix and list the bucket. What follows the prefix's length in such a key would be
-    taken for a path of the table.
+    Some gateways ignore the prefix and list the bucket. The rest of such a key after the prefix's length would be taken
+    for a path of the table.
 
     Raises:
-        UnexpectedAnswerError: One does not.
+        UnexpectedAnswerError: A key does not.
     """
     other = next((key for key in keys if not key.startswith(prefix)), None)
     if other is not None:

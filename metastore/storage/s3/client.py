@@ -1,4 +1,4 @@
-"""The S3 clients, set up from the storage options: pyarrow's, and boto3's for what pyarrow does not offer."""
+"""The S3 clients, set up from the storage options: pyarrow's, and boto3's for operations that pyarrow lacks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def connect_boto(
         read_timeout=max(timeouts.request_s, read_s),
         max_pool_connections=connections,
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-        # Neither pyarrow nor S3A looks at the environment's proxies.
+        # Neither pyarrow nor S3A uses the environment's proxies.
         proxies={},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
@@ -111,7 +111,7 @@ def connect_boto(
 def chain_has_credentials() -> bool:
     """Return whether AWS's chain has credentials: the environment, a profile, or a role of the machine.
 
-    It may ask the machine's metadata service, which takes two seconds where there is none.
+    It may ask the machine's metadata service, which takes two seconds on a machine without one.
     """
     import boto3.session
 

@@ -1,4 +1,4 @@
-"""Deletes many objects of an S3 bucket by one request, on stores that differ in what they take and answer."""
+"""Deletes many objects of an S3 bucket by one request, on stores that differ in their requests and answers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def add_content_md5(params: dict[str, Any], **_: object) -> None:
 
 
 class Deletion:
-    """Deletes up to 1,000 objects of one bucket. One that is gone is deleted.
+    """Deletes up to 1,000 objects of one bucket. A missing object counts as deleted.
 
-    A key that XML cannot carry is deleted by a request of its own: for such a key S3 refuses the request of all
-    keys, or deletes an object of another name. On a store that deletes one object by a request only (Google Cloud
-    Storage), each key is.
+    A key that XML cannot carry is deleted by a request of its own: S3 would refuse the request of all keys, or delete
+    an object
+    of another name. A store that deletes only one object per request (Google Cloud Storage) gets one request per key.
     """
 
     def __init__(self, client: BaseClient, locations: Sequence[Location]) -> None:
@@ -56,10 +56,10 @@ class Deletion:
         return self._refused + self._busy
 
     def ask(self) -> None:
-        """Ask the store to delete what is left; call it again after an error of a store that is too busy.
+        """Delete the remaining objects; call it again after an error of a store that is too busy.
 
         Raises:
-            UnexpectedAnswerError: The answer is not one to this request.
+            UnexpectedAnswerError: The answer does not belong to this request.
             BotoCoreError, ClientError: The store refuses the request or does not answer, or is too busy for some keys,
                 which are in ``kept``.
         """
@@ -73,7 +73,7 @@ class Deletion:
             raise self._busy[0][1]
 
     def _delete_together(self) -> bool:
-        """Return whether the store takes such a request."""
+        """Return whether the store supports such a request."""
         from botocore.exceptions import ClientError
 
         bucket = self._together[0].bucket

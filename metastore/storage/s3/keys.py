@@ -1,7 +1,8 @@
-"""The keys of an S3 bucket, a page at a time, so that a listing holds what it is looking at and no more.
+"""The keys of an S3 bucket, a page at a time, so that a listing's memory is bounded.
 
 pyarrow has no call for a page: it answers when it has all keys below a prefix, about 750 bytes each. boto3 has one, and
-takes an answer apart at 100 µs a key; the four fields that a listing needs are read here from its text, at 4 µs.
+parses an answer at 100 µs a key; this module reads the four fields that a listing needs from the answer's text, at 4
+µs.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Keys:
     """The keys of one S3 bucket; safe to use from several threads.
 
     Args:
-        client: boto3's client, for this alone.
-        backoff: How often and how long a throttled request waits; the client's own retries come first.
+        client: A boto3 client that nothing else uses.
+        backoff: The number and length of waits of a throttled request; the client's own retries come first.
         endpoint: The S3 endpoint, for messages.
     """
 
@@ -85,19 +86,20 @@ class Keys:
         self, below: Location, *, whole: bool, begin: str | None = None, after: str | None = None,
         stop: threading.Event | None = None,
     ) -> KeyPage:  # fmt: skip
-        """Return a page of what lies below a directory.
+        """Return a page of the keys below a directory.
 
         Args:
             below: The directory.
-            whole: Whether keys at any depth are wanted, rather than those directly in it and the names of directories.
+            whole: True for keys at any depth; False for keys directly in it and the names of its directories.
             begin: ``next`` of the page before it.
             after: Keys up to this one are left out; not together with ``begin``.
             stop: Ends the waiting between two attempts when it is set.
 
         Raises:
             LocationNotFoundError: The bucket does not exist.
-            IncompleteListingError: The answer is none to this question: another document, bucket or prefix, or a 404.
-            StorageError: The store refuses or does not answer, or says that there is more and not where.
+            IncompleteListingError: The answer does not belong to the request: another document, bucket or prefix, or a
+                404.
+            StorageError: The store refuses or does not answer, or reports more keys without a continuation token.
         """
         prefix = f"{below.key}/" if below.key else ""
         asked: dict[str, Any] = {"Bucket": below.bucket, "Prefix": prefix, "MaxKeys": KEYS_PER_PAGE}
@@ -152,7 +154,7 @@ def _next(answer: Mapping[str, Any]) -> str | None:
 
 
 def _read_before(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
-    """Take keys out of an answer's text before boto3 reads it; one that is written in another way is left to boto3."""
+    """Read the keys from an answer's text before boto3 parses it; unusual documents are left to boto3."""
     body: bytes = response_dict["body"]
     if response_dict["status_code"] != 200 or b"<!" in body:
         return
@@ -202,7 +204,7 @@ def _milliseconds(moment: datetime) -> int:
 def _texts(encoded: Sequence[bytes], *, is_encoded: bool) -> list[str]:
     if not is_encoded:
         return [text.decode("utf-8", "surrogateescape") for text in encoded]
-    # A line break in a name is encoded, so that all are decoded at once, unless one has it.
+    # Decode all names at once, joined by line breaks. A name with an encoded line break makes this impossible.
     text = b"\n".join(encoded).decode("utf-8", "surrogateescape")
     for code, character in _USUAL:
         text = text.replace(code, character)

@@ -1,12 +1,12 @@
-"""Listing of a tree on S3: in parallel by prefix, few requests, bounded memory.
+"""Lists a tree on S3: in parallel by prefix, with few requests and bounded memory.
 
 The levels below the root are walked (LISTs with a delimiter for each prefix) until there are enough prefixes; then
-each prefix is a *unit*, listed recursively with 1,000 keys a LIST, several at a time. Where the first units turn out to
+each prefix is a *unit*, listed recursively with 1,000 keys a LIST, several at a time. If the first units turn out to
 be small, their parents are listed instead, so that a table of many small partitions does not cost a request for each.
 
-Pages are handed on as they come, and the next one of a unit is asked for meanwhile: at most a page for each thread is
-held, however many keys a prefix has, and the names of the directories to list. The files of a directory that goes on in
-the next page wait for it. A unit that fails in the middle is a `ListingFailure` after what was handed on of it.
+Pages are yielded as they come, while the next page of the unit is requested: at most one page per thread is in memory,
+whatever the number of keys below a prefix, and the names of the directories to list. The files of a directory that
+continues on the next page wait for it. A unit that fails in the middle yields a `ListingFailure` after its pages.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.s3.keys import KeyPage
     from catalog_ext.metastore.storage.store import Storage
 
-# Units listed before their size decides how the others are listed.
+# Units that are listed before their size decides how the others are listed.
 _SAMPLE = 4
-# Files of one directory that wait for its end; those of a larger one are handed on in parts.
+# Files of one directory that wait for its end; a larger directory is yielded in parts.
 _LARGEST_WAITING = 10_000
-# Directories whose verdict is remembered: the store gives the keys of one directory one after the other.
+# Directories whose verdict is cached: the store returns the keys of one directory one after the other.
 _REMEMBERED = 10_000
 
 
@@ -42,16 +42,17 @@ class _Unit:
 
     Attributes:
         directory: Its path relative to the root.
-        skip: What is known already: the directory itself (its own files) and directories below it (everything).
+        skip: Directories that are listed already: the directory itself (its own files) and directories below it
+            (everything).
         whole: Whether it is listed recursively.
-        keys: How many the store has given.
+        keys: The number of keys received.
         current: The directory of the last key.
         take: Whether its files are wanted.
-        waiting: Those that were given so far, as it may go on in the next page.
-        wanted: Of directories below it, whether their files are wanted; of those that were asked for lately.
-        children: Directories in it, where it is not listed recursively.
-        turned_down: How many ``descend`` turned down of them.
-        has_empty_child: Whether one has an empty name.
+        waiting: Its files so far: the directory may continue on the next page.
+        wanted: For the directories below it that were checked lately, whether their files are wanted.
+        children: Its subdirectories, if it is not listed recursively.
+        turned_down: The number of subdirectories that ``descend`` rejected.
+        has_empty_child: Whether a subdirectory has an empty name.
     """
 
     directory: str
@@ -82,13 +83,13 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Frontier:
-    """Where the walk has come to.
+    """The state of the walk.
 
     Attributes:
         parents: The directories of the level above.
         prefixes: The directories to list next.
         whole: Directories with a child of an empty name (``a//x``), which only a recursive listing reaches.
-        turned_down: Directories of the present level that ``descend`` turned down.
+        turned_down: Directories of the present level that ``descend`` rejected.
     """
 
     parents: list[str] = field(default_factory=list)
@@ -160,7 +161,7 @@ class S3Listing:
         return bool(frontier.parents) and max(1.0, pages) < rounds
 
     def _list(self, units: Iterable[_Unit]) -> Iterator[Listed]:
-        """Yield what lies in each unit; one that fails ends with its failure."""
+        """Yield the contents of each unit; a failing unit ends with its failure."""
         source = iter(units)
         running = {self._ask(unit): unit for unit in islice(source, self._threads)}
         while running:
@@ -229,7 +230,8 @@ class S3Listing:
         while current != unit.directory and current not in wanted:
             missing.append(current)
             current = current.rpartition("/")[0]
-        # A unit whose own files are known is in ``wanted`` as not wanted; what lies below it is.
+        # The directory of a unit whose own files are known is in ``wanted`` as False, but directories below it are
+        # wanted.
         take = current == unit.directory or wanted[current]
         for step in reversed(missing):
             take = take and self._descend(step)

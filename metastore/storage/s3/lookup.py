@@ -1,8 +1,8 @@
 """Lists one directory on S3, and finds objects by their keys with few requests.
 
-A LIST that begins at one key answers for those after it, too. A HEAD a file would be a thousand requests for what an
-overwrite of a thousand files has replaced. The keys are sorted as S3 sorts them, and each page of a listing answers for
-at least one of them.
+A LIST that begins at one key also answers for the keys after it, while a HEAD per file would take a thousand requests
+for a thousand replaced files. The keys are sorted as S3 sorts them, and each page of a listing answers for at least one
+of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
         for key, size, modified_ms, etag in page.keys:
             name, is_deeper, _ = key[start:].partition("/")
             if is_deeper:
-                # A store that passes over the delimiter lists what lies in directories.
+                # A store that ignores the delimiter lists keys inside directories.
                 directories.add(name)
             elif name:
                 # The key of the directory itself is its marker, and has no name.
@@ -59,11 +59,11 @@ _KEYS_A_LANE = 125
 
 
 def find_objects(keys: Keys, wanted: Sequence[Location], threads: int) -> dict[Location, Entry]:
-    """Return those of the locations, all in one bucket, at which an object is.
+    """Return the locations, all in one bucket, at which there is an object.
 
     Raises:
         LocationNotFoundError: The bucket does not exist.
-        StorageError: The store refuses, does not answer or answers something else.
+        StorageError: The store refuses, does not answer, or gives a wrong answer.
     """
     lanes = list(batched(sorted({place.key for place in wanted}), _KEYS_A_LANE))
     bucket = wanted[0].bucket
