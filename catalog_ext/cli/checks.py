@@ -46,7 +46,7 @@ _NAMED = 3
 
 
 class CheckState(StrEnum):
-    """What a check came to."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -60,9 +60,9 @@ class Finding:
 
     Attributes:
         area: ``index``, ``metastore``, ``store`` or ``spark``.
-        check: What was looked at.
-        state: What it came to.
-        found: What was found; with what is wrong, how to mend it.
+        check: The name of the check.
+        state: Its result.
+        found: The finding; for a problem, with the remedy.
     """
 
     area: str
@@ -72,12 +72,12 @@ class Finding:
 
     @property
     def needs_action(self) -> bool:
-        """Whether ``found`` may say what to do."""
+        """Whether ``found`` may contain a remedy."""
         return self.state in (CheckState.WARNING, CheckState.WRONG)
 
 
 def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
-    """Yield the findings of every check, one after another; quick ones start no server and compile nothing."""
+    """Yield the findings of every check; quick checks start no server and compile nothing."""
     yield from _index(settings)
     settings, home = _home(settings)
     yield from home
@@ -118,7 +118,7 @@ def _index(settings: Settings) -> Iterator[Finding]:
 
 
 def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
-    """Return the settings with the index's own metastore and warehouse, and whether others were named."""
+    """Return the settings with the index's own metastore and warehouse, and findings if others were named."""
     try:
         if missing_file(settings.index) is not None:
             return settings, []
@@ -222,7 +222,7 @@ def _embedded(settings: Settings, *, quick: bool) -> Iterator[Finding]:
 
 
 def _lost(settings: Settings) -> str | None:
-    """Return that the index's embedded metastore is not the one that it was, if so."""
+    """Return an error text if the index's embedded metastore is not its original one."""
     try:
         if missing_file(settings.index) is not None:
             return None
@@ -317,7 +317,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
 
 def _counter(settings: Settings) -> Iterator[Finding]:
-    """Yield whether the index is older than what it once wrote, by its counter in the warehouse."""
+    """Yield whether the index is older than an earlier state of it, by its counter in the warehouse."""
     area, check = "index", "not restored"
     try:
         if missing_file(settings.index) is not None:
@@ -334,7 +334,7 @@ def _counter(settings: Settings) -> Iterator[Finding]:
 
 
 def _mark(settings: Settings) -> Finding:
-    """Return whose the warehouse is by its mark."""
+    """Return the finding about the index that owns the warehouse, by the warehouse's mark."""
     check, place = "index of the warehouse", Location.parse(settings.warehouse)
     try:
         mark = read_mark(Storage(settings.storage), place)

@@ -74,12 +74,12 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Words:
-    """Keeps the words before the one that is completed: click forgets those before an option without its value."""
+    """Keeps the words before the completed one: click drops the words before an option without its value."""
 
     ctx_args: MutableMapping[str, Any]
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Return click's, whose context has the words."""
+        """Return click's completions, with the words in the context."""
         self.ctx_args["obj"] = args
         return super().get_completions(args, incomplete)  # type: ignore[misc, no-any-return]
 
@@ -99,7 +99,7 @@ class Bash(_Words, BashComplete):
     _typed = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the one that is being typed."""
+        """Return the words before the cursor, and the word that is being typed."""
         line = os.environ["COMP_LINE"].encode()[: int(os.environ["COMP_POINT"])].decode(errors="ignore")
         words = split_arg_string(line)
         typed = "" if line[-1:].isspace() else words.pop()
@@ -107,7 +107,7 @@ class Bash(_Words, BashComplete):
         return words[1:], typed
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return what bash is to put in the place of its own last word, which is only a part of ours."""
+        """Return the text for bash to put in place of its last word, which is only a part of the typed word."""
         breaks = [c for c in os.environ.get("COMP_WORDBREAKS", "") if c in "=:"]
         known = max((self._typed.rfind(c) + 1 for c in breaks), default=0)
         return f"{item.type},{item.value[known:] if item.value.startswith(self._typed[:known]) else item.value}"

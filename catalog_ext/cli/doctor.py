@@ -40,7 +40,7 @@ _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 def doctor(invocation: Invocation, quick: bool, shape: Shape) -> None:
     """Check the index, the metastore, the store and Spark; say what is wrong and how to mend it.
 
-    Exits with 1 when something is wrong.
+    Exits with 1 if something is wrong.
     """
     from catalog_ext.cli.checks import CheckState, Finding, findings
 

@@ -216,7 +216,7 @@ def _show_mended(catalog: Catalog, rows: Iterator[Mended], *, dry_run: bool, sha
 
 
 def _mended_json(each: Mended, *, dry_run: bool) -> dict[str, Any]:
-    """Return it as JSON; of a preview, by which nothing is done, it says what would be."""
+    """Return the change as JSON; a dry run has ``would_be_done`` in place of ``done``."""
     fields = each.to_dict()
     if dry_run:
         fields["would_be_done"], fields["done"] = fields["done"], False

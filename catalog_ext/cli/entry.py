@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code. The arguments are those of ``catalog_ext.cli.main``."""
+    """Run the command line and return the exit code. The arguments are those of ``catalog_ext.cli.main``."""
     try:
         from catalog_ext.cli.main import main as run
     except KeyboardInterrupt:

@@ -86,7 +86,7 @@ def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
 
 
 def _batches(file: BinaryIO, wrong: list[InvalidInputError]) -> Iterator[list[StoreEvent]]:
-    """Yield the events of lines as they come: many at a time, those of about a second."""
+    """Yield the events of lines in batches, each with the events of about a second."""
     from catalog_ext.events.notifications import read_notification
 
     lines: SimpleQueue[bytes | None] = SimpleQueue()

@@ -158,7 +158,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _print_news(outcome: FollowOutcome, as_json: bool) -> None:
-    """Print what was done, with the time; a comparison that found nothing, as one often does, is no news."""
+    """Print the outcome with the time; a comparison that found nothing is not printed, because it is frequent."""
     if outcome.events or outcome.gap is not None or any(each.says_something for each in outcome.tables):
         _print(outcome, as_json, f"{_now()} ")
 

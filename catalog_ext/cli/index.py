@@ -1,4 +1,4 @@
-"""Commands about the index itself: to make, migrate, copy and restore it, and to change what it belongs to."""
+"""Commands on the index itself: create, migrate, copy and restore it, and change its metastore or warehouse."""
 
 from __future__ import annotations
 

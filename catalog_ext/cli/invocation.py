@@ -1,4 +1,4 @@
-"""What the global options say, and how commands get a catalog and consoles from it."""
+"""The global options, and how commands get a catalog and consoles from them."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class Invocation:
         self, *,
         with_metastore: bool = True, makes_index: bool = False, at_once: bool = False, looks: bool = False,
     ) -> Catalog:  # fmt: skip
-        """Return the catalog; close it.
+        """Return the catalog; the caller closes it.
 
         Args:
-            with_metastore: Whether the command concerns the metastore. Where it does not, none is connected to.
-            makes_index: Whether the command makes an index that is not there.
+            with_metastore: Whether the command needs the metastore. Otherwise none is connected to.
+            makes_index: Whether the command creates a missing index.
             at_once: Whether the embedded metastore is needed in any case, and is started meanwhile. Otherwise it is
                 started when there is something to deliver, which costs seconds and a JVM.
-            looks: Whether the command only looks, and makes no embedded metastore where there is none.
+            looks: Whether the command only reads, and creates no embedded metastore.
 
         Raises:
-            InvalidConfigurationError: There is no index, and the command makes none.
-            EnvironmentSetupError: The embedded metastore is needed, and cannot be started. Nothing was made.
+            InvalidConfigurationError: There is no index, and the command does not create one.
+            EnvironmentSetupError: The embedded metastore is needed, and cannot be started. Nothing was created.
         """
         # Not at the top: to complete a command line, or to show its help, needs none of it.
         from catalog_ext.metastore.runtime.garbage import collecting_rarely
@@ -74,7 +74,7 @@ class Invocation:
         self.require_index(or_none=makes_index)
         if makes_index:
             self.require_java()
-        # Who looks at a table, or mistypes its metastore, does not say what a whole index belongs to.
+        # A command that only reads a table, perhaps with a mistyped metastore, must not record the index's metastore.
         at_home = open_at_home if makes_index else look_home
         named = None if with_metastore or self.metastore in (UNSET, None) else self.settings()
 
@@ -91,7 +91,7 @@ class Invocation:
         return catalog
 
     def require_java(self) -> None:
-        """Refuse to make an index whose metastore is the embedded one where that cannot be started.
+        """Refuse to create an index with the embedded metastore if that cannot be started.
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing, or does not fit.
@@ -119,10 +119,10 @@ class Invocation:
             raise no_index(file, found)
 
     def require_metastore(self) -> None:
-        """Refuse to make an index for what is to be read from a metastore that does not answer.
+        """Refuse to create an index for an import from a metastore that does not answer.
 
         Raises:
-            MetastoreUnavailableError: It does not.
+            MetastoreUnavailableError: It does not answer.
         """
         from catalog_ext.metastore.index.database.urls import missing_file
         from catalog_ext.metastore_sync.connection import check_answers
@@ -167,10 +167,10 @@ def _check_embedded(settings: Settings) -> None:
 
 
 def settle(catalog: Catalog) -> DeliveryReport | None:
-    """Wait until the embedded metastore, which starts and ends with this process, has what it is to have.
+    """Wait until the embedded metastore, which starts and ends with this process, has all pending changes.
 
     Returns:
-        What is left, after a refusal or half a minute; None where the metastore is not the embedded one, which is not
+        The rest, after a refusal or half a minute; None if the metastore is not the embedded one, which is not
         started if there is nothing to deliver.
     """
     if not catalog.metastore.embedded:
@@ -178,7 +178,7 @@ def settle(catalog: Catalog) -> DeliveryReport | None:
     deadline = time.monotonic() + _SETTLE_TIMEOUT_S
     while True:
         report = catalog.deliver()
-        # Pending without an error is what another thread is delivering, or what waits for its next attempt.
+        # A pending message without an error is being delivered by another thread, or waits for its next attempt.
         if not report.pending or report.error is not None or time.monotonic() > deadline:
             return report
         time.sleep(_SETTLE_PAUSE_S)

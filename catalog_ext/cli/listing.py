@@ -31,13 +31,13 @@ UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The form of a list that the options ask for.
+    """The form of a list, given by the options.
 
     Attributes:
         output: ``table``, ``json`` or ``csv``.
-        wide: Whether all columns are shown, however wide.
-        columns: The names of those that are shown; none for all that are usual.
-        limit: Rows, 0 for all; None without --limit.
+        wide: Whether all columns are shown, at any width.
+        columns: The names of the shown columns; empty for the default ones.
+        limit: The number of rows, 0 for all; None without --limit.
     """
 
     output: str = TABLE
@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a table for people."""
+        """Whether the output is a table for people."""
         return self.output == TABLE
 
     @property
@@ -56,7 +56,7 @@ class Shape:
         return self.output == JSON
 
     def most(self, shown: int = SHOWN) -> int | None:
-        """Return how many rows there are at most, of which people read so many; None for all."""
+        """Return the greatest number of rows, by default ``shown`` for people; None for all."""
         if self.limit is None:
             return shown if self.is_text else None
         return self.limit or None
@@ -78,10 +78,10 @@ class Listing:
     """Rows for people or programs.
 
     Args:
-        name: What a row is, and what several are, which is also their field in JSON.
-        columns: All that there are.
+        name: The word for one row and for several; the latter is also the field in JSON.
+        columns: All columns.
         head: Further fields of the JSON.
-        style: How a row looks on a terminal, by its fields.
+        style: The style of a row on a terminal, by its fields.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class Listing:
         self, shape: Shape, rows: Iterable[dict[str, Any]], total: int, *, end: str = "", count: str = "",
         as_json: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:  # fmt: skip
-        """Print rows, how many there are, and a last line.
+        """Print rows, their number, and a last line.
 
         Args:
-            shape: How.
-            rows: The rows; no more of them are taken than are printed.
-            total: How many there are.
+            shape: The form of the list.
+            rows: The rows; no more are taken than are printed.
+            total: The number of all rows.
             end: The last line of a table.
-            count: How many there are, where rows are not all of one kind.
-            as_json: Makes what a row is in JSON, unless columns are named.
+            count: A text with the number of rows, if they are not all of one kind.
+            as_json: Converts a row to JSON, unless columns are named.
         """
         self.show_rows(shape, rows, as_json=as_json)
         if shape.is_text:
@@ -119,7 +119,7 @@ class Listing:
     def show_rows(
         self, shape: Shape, rows: Iterable[dict[str, Any]], *, as_json: Callable[[dict[str, Any]], object] | None = None
     ) -> None:
-        """Print rows alone, whose number may not be known yet; the arguments are those of ``show``."""
+        """Print rows only; their number may not be known yet. The arguments are those of ``show``."""
         chosen = shape.chosen(self._columns)
         some = islice(rows, shape.most())
         if shape.is_json:
@@ -137,7 +137,7 @@ def _itself(row: dict[str, Any]) -> object:
 
 
 def print_csv(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    """Print the fields of these names: a heading, and a line a row; what is nested as JSON, and None as nothing."""
+    """Print the fields with these names: a heading, and a line per row; nested values as JSON, and None as nothing."""
     _print_csv_line(names)
     for row in rows:
         _print_csv_line([_csv_value(row[name]) for name in names])
@@ -147,7 +147,7 @@ def _print_csv_line(values: Sequence[object]) -> None:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(values)
     text = line.getvalue()
-    # A program gets names as they are, which click would strip of escape sequences; a terminal is not steered by them.
+    # A program gets names unchanged (click would strip escape sequences); on a terminal escape sequences are removed.
     click.echo(f"{one_line(text[:-1])}\n" if sys.stdout.isatty() else text, nl=False, color=True)
 
 

@@ -1,4 +1,4 @@
-"""How a standing service writes its log: a line of text for people, or of JSON for what collects logs."""
+"""The log format of a standing service: text lines for people, or JSON lines for log collectors."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class TextLines(logging.Formatter):
 
 
 def write_log(level: str, log_format: LogFormat) -> None:
-    """Log on standard error from now on, with the time, as what runs for months has to.
+    """Log on standard error from now on, with times.
 
     Args:
         level: The least level of catalog-ext's own lines that are written.
-        log_format: The form of the lines. As JSON everything is written so, whatever library it is from.
+        log_format: The form of the lines. With JSON, lines of every library have this form.
     """
     ours = logging.getLogger("catalog_ext")
     ours.setLevel(level.upper())

@@ -73,7 +73,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return what click does; of a command that there is not the error names the nearest one."""
+        """Resolve the command as click does; the error for an unknown command suggests a similar one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -83,7 +83,7 @@ class Commands(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; the error of a table that is not there says which index was looked at, and what is near."""
+        """Run the command; the error for a missing table names the index, and suggests a similar name."""
         try:
             return super().invoke(ctx)
         except (TableNotFoundError, NamespaceNotFoundError) as error:
@@ -95,7 +95,7 @@ class Commands(click.Group):
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name; None if there is none."""
+        """Return the command with a name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"catalog_ext.cli.{COMMANDS[cmd_name]}")
@@ -149,7 +149,7 @@ class _WithoutPandas:
     """Has pyarrow not import pandas with the first value that it converts: that takes a quarter of a second."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Refuse pandas, and leave all else to others."""
+        """Refuse to import pandas, and leave other modules to other finders."""
         if name == "pandas":
             raise ModuleNotFoundError("the command line does without pandas", name=name)
 
@@ -214,7 +214,7 @@ def _unexpected(error: Exception, *, debug: bool) -> CatalogExtError:
 
 
 def _open_closed_streams() -> None:
-    """Give the process the standard streams that its caller has closed: what is read is empty, what is written goes."""
+    """Replace standard streams that the caller has closed: reads are empty, writes are dropped."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 -- for as long as the process lives
     if sys.stdout is None:

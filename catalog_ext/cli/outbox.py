@@ -1,4 +1,4 @@
-"""Commands about what the metastore has not taken or has lost, and what another one needs."""
+"""Commands on pending deliveries, on publishing again to the metastore, and on exports to another one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def outbox(invocation: Invocation, action: str, message_id: int | None, shape: S
 
 
 def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry]:
-    """Deliver, and return what became of the messages."""
+    """Deliver the messages and return the outcome of each."""
     if settle(catalog) is None:
         catalog.deliver()
     left = {entry.id: entry for entry in catalog.outbox()}

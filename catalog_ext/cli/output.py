@@ -30,7 +30,7 @@ def echo_json(value: object) -> None:
 
 
 def echo_json_rows(head: dict[str, Any], name: str, rows: Iterable[object]) -> None:
-    """Print an object whose last field is an array, row by row, so that a long one needs no memory."""
+    """Print an object whose last field is an array, row by row, with bounded memory."""
     opened = f"{json.dumps(head, ensure_ascii=False)[:-1]}, " if head else "{"
     click.echo(f"{opened}{json.dumps(name)}: [", nl=False)
     for number, row in enumerate(rows):
@@ -57,7 +57,7 @@ def cell(value: object) -> str | None:
 
 
 def type_name(text: str) -> str:
-    """Return a column's type as SQL writes it: words in capitals, names of fields as they are.
+    """Return a column's type in SQL form: keywords in capitals, names of fields unchanged.
 
     >>> type_name("struct<a:bigint,b:array<string>>")
     'STRUCT<a:BIGINT,b:ARRAY<STRING>>'

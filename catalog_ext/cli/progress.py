@@ -28,10 +28,10 @@ def progress_bar(console: Console, title: str, catalog: Catalog | None = None) -
     """Yield a callback that shows the phases of a repair or import in a bar, on a terminal.
 
     Args:
-        console: Standard error's.
-        title: What is shown before the first report.
-        catalog: Its embedded metastore is started when changes are applied, and its outbox shows how many of them are
-            delivered.
+        console: The console of standard error.
+        title: The text before the first report.
+        catalog: Its embedded metastore is started when changes are applied, and its outbox gives the number of
+            delivered changes.
     """
     if not console.is_terminal:
         yield lambda report: _expect(catalog, report)
@@ -59,7 +59,7 @@ def _expect(catalog: Catalog | None, report: RepairProgress) -> None:
 
 
 class _Bar:
-    """A bar whose clock and spinner go on through all phases."""
+    """A progress bar whose clock and spinner run through all phases."""
 
     def __init__(self, progress: Progress, title: str, catalog: Catalog | None) -> None:
         self._progress = progress
@@ -95,7 +95,7 @@ class _Bar:
         )  # fmt: skip
 
     def _watch(self, catalog: Catalog) -> None:
-        """Show from now on how many messages of the outbox are delivered, by any process."""
+        """Show the number of delivered outbox messages from now on, by any process."""
         if not catalog.metastore.enabled or self._watcher is not None:
             return
         words = PHASES["delivering"]
@@ -106,7 +106,7 @@ class _Bar:
                 try:
                     left = catalog.index.outbox.count()
                 except CatalogExtError:
-                    # The delivery meets the same error and reports it.
+                    # The delivery gets this error too and reports it.
                     return
                 most = max(most, left)
                 if catalog.metastore.starting and left:

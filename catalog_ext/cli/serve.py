@@ -141,7 +141,7 @@ def what_to_mind(host: str, port: int) -> Iterator[str]:
 
 
 def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar: str | None) -> dict[str, str]:
-    """Return what a Spark session sets to use the service."""
+    """Return the settings with which a Spark session uses the service."""
     from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS
 
     prefix = f"spark.sql.catalog.{name}"
@@ -204,7 +204,7 @@ def _read_token_file(invocation: Invocation) -> Path | None:
 
 
 def _tokens(own: Path | None, metrics: Path | None, reading: Path | None) -> tuple[str, str | None, str | None]:
-    """Return the tokens in the files; without a file the own token is new, and there is none of the other two."""
+    """Return the tokens in the files; without a file, the service's own token is new, and the other two are None."""
     token = _token(own)
     return token, None if metrics is None else _token(metrics), _read_token(reading, token)
 

@@ -1,4 +1,4 @@
-"""The options of Spark's own formats: what is nearly called as one is a slip, which Spark passes over silently."""
+"""The option names of Spark's own formats. A misspelled one is refused here, because Spark ignores it silently."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OF_FORMAT: dict[str, frozenset[str]] = {
 
 OF_SPARK = OF_FILES.union(
     *OF_FORMAT.values(),
-    # Of reads, writes and streams of any source, and of other sources: what a job gives to several.
+    # Options of reads, writes and streams of any source, which a job may pass to several sources.
     _words("""
     checkpointLocation cleanSource failOnDataLoss fileNameOnly ignoreChanges ignoreDeletes latestFirst
     maxFileAge maxRecordsPerFile outputMode overwriteSchema partitionOverwriteMode queryName

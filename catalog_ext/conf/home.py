@@ -1,4 +1,4 @@
-"""An index has one metastore and one warehouse: who opens it gets both, and another one is refused."""
+"""The metastore and warehouse of an index: they are recorded in it, used by every process, and others are refused."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def id_of(index: Index) -> str:
 
 
 def address(settings: Settings) -> str | None:
-    """Return the metastore's address as it is recorded: servers in order, the embedded one by its folder."""
+    """Return the recorded form of the metastore's address: servers sorted, the embedded one by its folder."""
     if settings.metastore is None:
         return None
     if settings.metastore == EMBEDDED:
@@ -79,7 +79,7 @@ def address(settings: Settings) -> str | None:
 
 
 def record(settings: Settings) -> dict[str, str]:
-    """Return what an index that is opened with these settings for the first time says of itself."""
+    """Return the properties that a new index records about its metastore and warehouse."""
     where = address(settings)
     host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
     own = {METASTORE: where} | host if where is not None else {}
@@ -91,16 +91,16 @@ def record(settings: Settings) -> dict[str, str]:
 def at_home(
     settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None] = lambda _: None
 ) -> Settings:
-    """Return the settings with the index's own metastore and warehouse in the place of defaults.
+    """Return the settings with the index's own metastore and warehouse in place of defaults.
 
     Args:
-        settings: What was given, and defaults.
-        recorded: What the index says of itself; nothing, where it is new or older than this record.
-        identify: Asks the metastore at an address who it is; None where it does not know.
+        settings: The given settings, and defaults.
+        recorded: The index's record; empty if it has none yet.
+        identify: Returns the id of the metastore at an address; None if it has none.
 
     Raises:
         InvalidConfigurationError: Another metastore or warehouse was given.
-        MetastoreUnavailableError: One at another address was given, which cannot be asked whether it is the same.
+        MetastoreUnavailableError: A metastore at another address was given, and cannot be asked for its id.
     """
     return _with_metastore(_with_warehouse(settings, recorded.get(WAREHOUSE)), recorded, identify)
 
@@ -111,7 +111,7 @@ def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
     if WAREHOUSE not in settings.given:
         return replace(settings, warehouse=recorded)
     if _same_folder(settings.warehouse, recorded):
-        # By one name of two: places are compared as they are written.
+        # Keep the recorded spelling: places are compared as texts.
         return replace(settings, warehouse=recorded)
     raise _another(settings, WAREHOUSE, recorded, settings.warehouse)
 
@@ -156,7 +156,7 @@ def _without_metastore(settings: Settings, asked: str) -> Settings:
 
 
 def lost_embedded(settings: Settings, recorded: Mapping[str, str]) -> str | None:
-    """Return that the index's embedded metastore is gone or another one, and what to do; None where it is there."""
+    """Return an error text if the index's embedded metastore is gone or another one; None if it is there."""
     known, there = recorded.get(METASTORE_ID), folder_id(settings.embedded_folder)
     if settings.metastore != EMBEDDED or known in (None, there):
         return None
@@ -166,10 +166,10 @@ def lost_embedded(settings: Settings, recorded: Mapping[str, str]) -> str | None
 
 
 def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
-    """Return the settings; warn where the embedded metastore was lost on its own host.
+    """Return the settings; warn if the embedded metastore was lost on its own host.
 
     Raises:
-        InvalidConfigurationError: It is on another host, or its folder lay in one that is gone as a whole.
+        InvalidConfigurationError: It is on another host, or the whole folder around it is gone.
     """
     known, host = recorded.get(METASTORE_ID), recorded.get(METASTORE_HOST, socket.gethostname())
     folder = settings.embedded_folder

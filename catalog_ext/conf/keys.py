@@ -1,8 +1,8 @@
-"""Every setting of catalog-ext: its key, default, meaning, and how it is read.
+"""Every setting of catalog-ext: key, default, meaning, and parser.
 
-Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > Spark's
-own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
-made from this module (``python -m docs.tools.reference``). The settings of writes and of Hive's locks are in
+If a setting is given in several places, the nearest wins: option of the read or write > session conf > Spark's
+own conf > table property > environment > default. Keys ignore case. ``docs/configuration.md`` is
+generated from this module (``python -m docs.tools.reference``). The settings of writes and of Hive locks are in
 ``write_keys``, of streams and of strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to
 the metastore and of following in ``metastore_keys``, of a service in ``service_keys``.
 """
@@ -198,18 +198,18 @@ def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], c
 
 
 def of_catalog(spark: Mapping[str, str], catalog: str) -> dict[str, str]:
-    """Return what a session's conf gives to a catalog: ``spark.sql.catalog.<catalog>.<key>``, by key."""
+    """Return the settings of a catalog in a session's conf, ``spark.sql.catalog.<catalog>.<key>``, by key."""
     prefix = f"spark.sql.catalog.{catalog}."
     return {key.removeprefix(prefix): text for key, text in spark.items() if key.startswith(prefix)}
 
 
 def check_options(options: Collection[str], scope: Scope) -> None:
-    """Return if no option of a read, a write or a stream is nearly called as one that catalog-ext or Spark has.
+    """Check that no option of a read, a write or a stream looks like a misspelled option of catalog-ext or Spark.
 
-    What is near to nothing may be for another program.
+    Names that resemble no known option may be meant for another program.
 
     Raises:
-        InvalidConfigurationError: One is: it would be without effect.
+        InvalidConfigurationError: An option does: it would have no effect.
     """
     known = {name.lower() for s in SETTINGS for name in (*s.names, *([s.spark] if s.spark else []))}
     known |= {name.lower() for name in OF_SPARK}

@@ -1,7 +1,7 @@
-"""The settings of a Hive Metastore: the connection to it (time, TLS, Kerberos, user), and how it is followed.
+"""The settings of a Hive Metastore: its connection (timeouts, TLS, Kerberos, user), and following.
 
-Most settings of the connection have Hive's own name too, which is found where Hive's clients find it: in Spark's conf
-(``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. Our own names go before, wherever they are given.
+Most connection settings also have Hive's own name, which is looked up where Hive's clients do: in Spark's conf
+(``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. Our own names win, wherever they are given.
 """
 
 from __future__ import annotations
@@ -114,19 +114,19 @@ METASTORE_SETTINGS = settings_in(globals())
 
 
 def hive_texts(spark: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:
-    """Return what Hive's own names say, by our keys."""
+    """Return the settings given under Hive's own names, by our keys."""
     found = ((setting.key, value_of(setting.hive, spark, site)) for setting in METASTORE_SETTINGS)
     return {key: text for key, text in found if text is not None}
 
 
 def metastore_access(conf: Mapping[str, str]) -> Access:
-    """Return how the metastore is spoken to.
+    """Return the connection settings of the metastore.
 
     Raises:
-        InvalidConfigurationError: A setting is not of its form, one is missing, or the truststore cannot be read.
-        EnvironmentSetupError: A library that is needed is missing.
+        InvalidConfigurationError: A setting is malformed, one is missing, or the truststore cannot be read.
+        EnvironmentSetupError: A required library is missing.
     """
-    # Not at the top: who has no metastore, or the embedded one, starts without thrift's parts and ssl.
+    # Imported here: without a metastore, or with the embedded one, thrift and ssl are not needed.
     from catalog_ext.metastore.hive.thrift.access import Access
 
     shuffled = METASTORE_URI_SELECTION.read(conf) == "random"

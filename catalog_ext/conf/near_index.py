@@ -1,4 +1,4 @@
-"""What to say of an index that is not there, or was made where there was none: which one is near it."""
+"""Suggestions for a missing or newly created index: an existing index near its path."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
 
 
 def log_new_index(file: Path, near: Path | None) -> None:
-    """Log that a new index was made; warn where an existing one is near it, which may be the one that was meant."""
+    """Log that a new index was made; warn if an existing one is near it, which the user may have meant."""
     if near is None:
         logger.info("There was no index at %s: a new one was made.", file)
     else:
@@ -49,7 +49,7 @@ def log_new_index(file: Path, near: Path | None) -> None:
 
 
 def nearest_index(file: Path) -> Path | None:
-    """Return the index that may have been meant by a path; None if there is none near it."""
+    """Return the index that a path may have meant; None if there is none near it."""
     return next((each for each in _candidates(file) if each != file and holds_index(each)), None)
 
 

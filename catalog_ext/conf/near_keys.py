@@ -1,4 +1,4 @@
-"""Keys that are nearly those of settings: a mistyped key is refused, since it would change nothing."""
+"""Detects misspelled keys of settings: they are refused, since they would have no effect."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _OF_SPARK = frozenset({"defaultdatabase"})
 
 
 def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = False) -> None:
-    """Return if a session's conf has no key for the catalog that is mistyped, or that belongs elsewhere.
+    """Check that a session's conf has no misspelled or misplaced key for the catalog.
 
-    What is near to nothing may be for another release, or for a catalog that had this name.
+    Names that resemble no known key may be for another release, or for a former catalog of this name.
 
     The names are the keys behind ``spark.sql.catalog.<catalog>.``.
 
     Raises:
-        InvalidConfigurationError: One is: it would change nothing.
+        InvalidConfigurationError: A key is misspelled or misplaced: it would have no effect.
     """
     given_there = {name.lower(): s for s in SETTINGS if Scope.SESSION in s.scopes for name in s.names}
     elsewhere = {name.lower(): s for s in SETTINGS for name in s.names}
@@ -78,7 +78,7 @@ def check_variables(environment: Collection[str]) -> None:
 
 
 def _is_of_family(name: str, known: Iterable[str]) -> bool:
-    """Return whether the name is one of a family of keys, of which the rest is a table's or a person's."""
+    """Return whether the name belongs to a family of keys whose last part is a table's or a user's name."""
     return any("<" in each and name.startswith(each.partition("<")[0]) for each in known)
 
 

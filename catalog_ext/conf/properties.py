@@ -41,10 +41,10 @@ def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
 
 
 def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties, with those that catalog-ext reads checked.
+    """Return the properties, after checking those that catalog-ext reads.
 
     Raises:
-        InvalidConfigurationError: A value is not text, or none that its key may have; or a key is that of a secret.
+        InvalidConfigurationError: A value is not text, or invalid for its key; or a key is that of a secret.
     """
     result = checked_map(properties, "properties")
     check_properties(result)
@@ -52,7 +52,7 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
-    """Return unless the properties ask for one of Hive's transactional (ACID) tables; ``'false'`` is what all are.
+    """Check that the properties do not ask for a transactional (ACID) table of Hive; ``'false'`` is accepted.
 
     Raises:
         AcidTableError: They do.
@@ -67,10 +67,10 @@ def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
 
 
 def check_not_bucketed(definition: TableDefinition) -> None:
-    """Return unless the table is bucketed: engines that look for a row in its bucket would not find what we write.
+    """Check that the table is not bucketed: engines that look up a row by its bucket would miss our rows.
 
     Raises:
-        OperationNotSupportedError: It is.
+        OperationNotSupportedError: It is bucketed.
     """
     if definition.bucketed_by is not None:
         raise OperationNotSupportedError(
@@ -83,10 +83,10 @@ def check_not_bucketed(definition: TableDefinition) -> None:
 
 
 def check_one_directory(definition: TableDefinition, command: str) -> None:
-    """Return unless the table's location has wildcards: such a table is what lies there, and nothing writes it.
+    """Check that the table's location has no wildcards: a table of matching files cannot be written.
 
     Raises:
-        OperationNotSupportedError: It has.
+        OperationNotSupportedError: It has wildcards.
     """
     if definition.has_wildcards:
         raise OperationNotSupportedError(
@@ -98,7 +98,7 @@ def check_one_directory(definition: TableDefinition, command: str) -> None:
 
 
 def check_wildcards_unaltered(definition: TableDefinition, changed: Collection[str]) -> None:
-    """Return unless the property that says whether a location has wildcards is among those to be changed.
+    """Check that the property that marks a location with wildcards is not changed.
 
     Raises:
         InvalidConfigurationError: It is.

@@ -1,4 +1,4 @@
-"""The settings of streams and of strict mode; ``catalog_ext.conf.keys`` says how all settings are read."""
+"""The settings of streams and of strict mode; ``catalog_ext.conf.keys`` describes the reading of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resolves the settings of one read, write or stream, for clients that only forward what they were given.
+"""Resolves the settings of one read, write or stream, for clients that only forward the given texts.
 
 The nearest place wins: option > session's conf > conf of the catalog in the session > Spark's own conf > table
 property > the service's process (its session's conf or environment) > default.
@@ -85,19 +85,19 @@ _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What people gave, by place; the keys in any case.
+    """The given settings, by place; keys ignore case.
 
     Attributes:
         table: The table's name, for messages.
         catalog: The catalog's name in SQL, for messages.
-        options: Of the read, the write or the stream.
-        session: The session's conf, of keys that stand there as they are.
+        options: The options of the read, the write or the stream.
+        session: Keys without a catalog prefix in the session's conf.
         catalog_conf: The session's ``spark.sql.catalog.<catalog>.<key>``, by key.
-        properties: The table's.
-        process: What holds for the service's process.
-        others: The names of all other options. They are the format's and are not checked; a misspelt one of ours is
-            refused.
-        others_of_catalog: The keys of all else that the session's conf gives to the catalog, for the same reason.
+        properties: The table's properties.
+        process: The settings of the service's process.
+        others: The names of all other options. They belong to the format and are not checked, except that a misspelled
+            option of catalog-ext is refused.
+        others_of_catalog: The other keys of the catalog in the session's conf, checked for the same reason.
     """
 
     table: str = ""
@@ -126,14 +126,14 @@ def names(use: Use) -> tuple[str, ...]:
 
 
 def resolve(use: Use, given: Given) -> Resolved:
-    """Return the typed values by key; None where nothing is given and there is no default.
+    """Return the typed values by key; None for a setting that is not given and has no default.
 
-    ``missing-files`` is None too where it was not given, because an option of Spark's reader then decides, and so is
-    ``partitionOverwriteMode``, whose default is another one in the session catalog.
+    ``missing-files`` is None too if it is not given, because an option of Spark's reader then decides; so is
+    ``partitionOverwriteMode``, whose default differs in the session catalog.
 
     Raises:
-        InvalidConfigurationError: A text is none that its key may have, or an option, or a key of the session's conf
-            for the catalog, is nearly called as a setting.
+        InvalidConfigurationError: A value is invalid for its key, or an option, or a key of the session's conf
+            for the catalog, looks like a misspelled setting.
     """
     scope = _OPTIONS[use]
     if scope is not None:
@@ -162,7 +162,7 @@ def _check_batch(table: str, found: Resolved) -> None:
 
 
 def _partition_mode(given: Given) -> str:
-    """Return the mode of a table in the session catalog: its own goes first, because the conf is for the others."""
+    """Return the mode of a table in the session catalog: its own mode wins, because the conf is for other tables."""
     own = stated_mode(given.properties)
     if own is not None:
         return str(own)
@@ -196,7 +196,7 @@ def _parsed(setting: Setting[Any], given: _Text) -> Any:  # noqa: ANN401 -- a va
 
 
 def _of_spark(setting: Setting[Any], text: str) -> str:
-    """Return the text that means here what Spark's own conf says."""
+    """Return the equivalent value for a value of Spark's own conf."""
     if setting is keys.MISSING_FILES:
         return "skip" if text.lower() == "true" else "error"
     # Spark takes a negative number of records for no limit.
@@ -204,7 +204,7 @@ def _of_spark(setting: Setting[Any], text: str) -> str:
 
 
 def _texts(setting: Setting[Any], use: Use, given: Given) -> Iterator[_Text]:
-    """Yield what was given of the setting, the nearest first."""
+    """Yield the given texts of a setting, the nearest first."""
     scopes = setting.scopes
     if _OPTIONS[use] in scopes:
         yield from _in(given.options, setting.names, f"the option {{name!r}} of the {use}")

@@ -49,13 +49,13 @@ class Settings:
 
     Attributes:
         name: The catalog's name in SQL.
-        index: SQLAlchemy URL of the index, maybe with a password.
+        index: SQLAlchemy URL of the index, perhaps with a password.
         metastore: ``thrift://…`` URIs, ``embedded``, or None for no metastore.
         warehouse: Canonical location of managed tables.
         storage: Settings for the stores, by Hadoop's or our short names.
-        state: The local folder of everything embedded.
-        conf: The settings by key that Spark's conf, the environment or Hive's files give (``catalog_ext.conf.keys``).
-        given: Which of ``warehouse``, ``metastore`` and ``index`` were named; the others are defaults.
+        state: The local folder of the embedded components.
+        conf: The settings by key from Spark's conf, the environment or Hive's files (``catalog_ext.conf.keys``).
+        given: The names among ``warehouse``, ``metastore`` and ``index`` that were given; the others are defaults.
     """
 
     name: str
@@ -84,21 +84,21 @@ class Settings:
         warehouse: str | None = None, storage: Mapping[str, object] | None = None,
         site: Mapping[str, str] | None = None, spark: Mapping[str, str] | None = None,
     ) -> Settings:  # fmt: skip
-        """Return the settings of these arguments; an argument wins over the environment, which wins over the default.
+        """Return the settings for these arguments; an argument wins over the environment, which wins over the default.
 
         Args:
             name: The catalog's name in SQL.
             index: SQLAlchemy URL or path of the index; ``CATALOG_EXT_INDEX``; a SQLite file beside the warehouse.
-            metastore: URIs, ``embedded`` or None; ``CATALOG_EXT_METASTORE`` (``none`` for None); what Spark's own
-                configuration names; the embedded one.
+            metastore: URIs, ``embedded`` or None; ``CATALOG_EXT_METASTORE`` (``none`` for None); the metastore of
+                Spark's own configuration; the embedded one.
             warehouse: Location of managed tables; ``CATALOG_EXT_WAREHOUSE``; ``spark-warehouse`` in the working folder.
             storage: Settings for the stores.
-            site: The settings of hive-site.xml (``hive_site``): the metastore's URIs, and how it is spoken to.
-            spark: The conf of the Spark session, whose ``spark.sql.catalog.<name>.<key>`` go before the environment,
-                and whose settings for Hive go before hive-site.xml.
+            site: The settings of hive-site.xml (``hive_site``): the metastore's URIs, and its connection settings.
+            spark: The conf of the Spark session, whose ``spark.sql.catalog.<name>.<key>`` win over the environment, and
+                whose settings for Hive win over hive-site.xml.
 
         Raises:
-            InvalidConfigurationError: A value is not of its form.
+            InvalidConfigurationError: A value is malformed.
         """
         if not name.isidentifier():
             raise InvalidConfigurationError(f"{name!r} is not a catalog name. Use letters, digits and '_'.")
@@ -135,7 +135,7 @@ class Settings:
         Raises:
             InvalidConfigurationError: An option or setting is not of its form.
         """
-        # Not at the top: who only asks where things are needs no stores, and pyarrow with them.
+        # Imported here: callers that only need paths do not load the stores and pyarrow.
         from catalog_ext.metastore.index.database.urls import index_file
         from catalog_ext.metastore.storage.store import Storage
 
@@ -150,7 +150,7 @@ class Settings:
 
 
 def embedded_folder(state: Path) -> Path:
-    """Return where the embedded metastore keeps everything, in the folder of what is embedded."""
+    """Return the folder of the embedded metastore, within the folder of embedded components."""
     return state / "metastore"
 
 
@@ -166,7 +166,7 @@ def hive_site(metastore: MetastoreArgument) -> Mapping[str, str]:
 
 
 def without_secrets(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings for people: secrets are ``***``, and so are those in the texts that hold several."""
+    """Return the settings with secrets replaced by ``***``, also within texts that contain several settings."""
     return {key: HIDDEN if is_secret(key) or key in _OF_SECRETS else value for key, value in settings.items()}
 
 

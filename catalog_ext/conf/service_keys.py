@@ -1,4 +1,4 @@
-"""The settings of a service: who may read, which locations statements may name, and its page."""
+"""The settings of a service: read access, allowed locations, and its page."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ STORAGE_ALLOW = Setting(
 
 
 def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:
-    """Return what the setting allows; without it a standing service allows nothing more, and a session everything.
+    """Return the allowed locations; by default a standing service allows no others, and a session allows all.
 
     Raises:
-        InvalidConfigurationError: The text is none that the setting may have.
+        InvalidConfigurationError: The setting's value is invalid.
     """
     text = STORAGE_ALLOW.text(conf)
     return Allowed(everything=not standing) if text is None else STORAGE_ALLOW.value_of(text)

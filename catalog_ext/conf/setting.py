@@ -1,4 +1,4 @@
-"""What a setting is: its key, default, meaning, the places where it can be given, and how its text is read."""
+"""The class of settings: key, default, meaning, the places where it can be given, and the parser of its text."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Form(Generic[T]):
     """The values that a setting takes.
 
     Attributes:
-        values: Names them, for people.
-        parse: Makes the value of a text; raises ``ValueError``, with what is expected as its message.
+        values: Describes them for users.
+        parse: Returns the value of a text; raises ``ValueError`` with the expected form as its message.
     """
 
     values: str
@@ -57,14 +57,14 @@ class Setting(Generic[T]):
 
     Attributes:
         key: Its name, without a prefix.
-        default: The text that stands for the value where nothing is given; None where there is no such value.
+        default: The text of the default value; None if there is no default.
         form: The values that it takes.
-        scopes: Where it can be given.
-        doc: One line for people.
-        alias: Another system's name of it, which means the same wherever the key does.
-        spark: Spark's own conf of the same meaning, which goes after the session's and before the table's property.
-        spark_last: Whether that conf goes after the table's property instead.
-        hive: Its names in Hive's configuration and in Spark's for Hive; they go after the environment, the first first.
+        scopes: The places where it can be given.
+        doc: One line for users.
+        alias: Another system's name for it, valid wherever the key is.
+        spark: The equivalent key of Spark's own conf, which ranks between the session's and the table's property.
+        spark_last: Whether that conf ranks after the table's property instead.
+        hive: Its names in Hive's configuration and in Spark's for Hive, in order; they rank after the environment.
     """
 
     key: str
@@ -84,14 +84,14 @@ class Setting(Generic[T]):
 
     @property
     def variable(self) -> str:
-        """The environment variable of the same meaning."""
+        """The corresponding environment variable."""
         return ENVIRONMENT_PREFIX + self.key.upper().replace(".", "_").replace("-", "_")
 
     def read(self, *sources: Mapping[str, str]) -> T:
         """Return the value from the first of the sources that has the key, else the default.
 
         Raises:
-            InvalidConfigurationError: The text is none that the key may have, or there is neither text nor default.
+            InvalidConfigurationError: The text is invalid for the key, or there is neither text nor default.
         """
         text = self.text(*sources)
         if text is None:
@@ -104,10 +104,10 @@ class Setting(Generic[T]):
         return next((text for text in found if text is not None), self.default)
 
     def value_of(self, text: str) -> T:
-        """Return the value that a text stands for.
+        """Return the value of a text.
 
         Raises:
-            InvalidConfigurationError: It is none that the key may have.
+            InvalidConfigurationError: The text is invalid for the key.
         """
         try:
             return self.form.parse(text.strip())
@@ -118,7 +118,7 @@ class Setting(Generic[T]):
 
 
 def text_value(text: str) -> str:
-    """Return any text but the empty one; like every parser here, raise ``ValueError`` for what is not accepted."""
+    """Return any non-empty text; as every parser here, it raises ``ValueError`` for an invalid text."""
     if not text:
         raise ValueError("it is empty")
     return text
@@ -199,7 +199,7 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Read a size above zero, in bytes: what Spark's ``JavaUtils.byteStringAs`` takes, and ``1 g`` and ``1gib`` too."""
+    """Return a positive size in bytes, in the syntax of Spark's ``JavaUtils.byteStringAs``; ``1 g``, ``1gib`` too."""
     match = _SIZE.fullmatch(text.lower())
     value = 0 if match is None else int(match.group(1)) * _BYTES[match.group(2)]
     if not 0 < value <= _MOST:
@@ -243,7 +243,7 @@ def boolean(text: str) -> bool:
 
 
 def unchecked(text: str) -> str:
-    """Return the text as it is: what it may be is checked where it is used, with the table at hand."""
+    """Return the text unchanged; it is checked later, together with the table."""
     return text
 
 

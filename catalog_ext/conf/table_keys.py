@@ -1,6 +1,7 @@
-"""The settings that only a table or a view has, as properties; ``catalog_ext.conf.keys`` says how all are read.
+"""The settings that only a table or a view has, as properties; ``catalog_ext.conf.keys`` describes their reading.
 
-What is checked with the whole table at hand (``tables.partition_strategy``, ``views.automatic``) is unchecked here.
+Settings that are checked together with the whole table (``tables.partition_strategy``, ``views.automatic``) are
+unchecked here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of writes, and of Hive's locks around writes and repairs; ``catalog_ext.conf.keys`` has the others."""
+"""The settings of writes, and of Hive locks around writes and repairs; ``catalog_ext.conf.keys`` has the others."""
 
 from __future__ import annotations
 
@@ -222,10 +222,10 @@ _OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE, REPLACE_WHERE
 def transaction_options(
     options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str], conf: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a write's options with the settings that a transaction takes over when it begins, wherever they are set.
+    """Return a write's options together with the settings, from any place, that a transaction keeps from its begin.
 
     Raises:
-        InvalidConfigurationError: A value is none that its key may have.
+        InvalidConfigurationError: A value is invalid for its key.
     """
     # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
     found = {key.lower(): text for key, text in options.items() if not is_secret(key)}
@@ -238,9 +238,9 @@ def transaction_options(
 
 
 def lock_settings(*sources: Mapping[str, str]) -> LockSettings:
-    """Return whether and how Hive's locks are taken.
+    """Return the settings for Hive locks.
 
     Raises:
-        InvalidConfigurationError: A value is none that its key may have.
+        InvalidConfigurationError: A value is invalid for its key.
     """
     return LockSettings(LOCKS.read(*sources), LOCKS_WAIT.read(*sources))

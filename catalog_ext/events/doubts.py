@@ -1,4 +1,4 @@
-"""Says of which partitions events make doubtful what the index has."""
+"""Finds the partitions whose index entries may be outdated, according to store events."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class Doubts:
-    """What has to be looked at in one table.
+    """The partitions of one table that must be checked.
 
     Attributes:
         table_id: The table's number.
-        partitions: The events by the partition that they are in; those of a wildcard location all in ``''``.
+        partitions: The events by partition; those of a wildcard location are all under ``''``.
     """
 
     table_id: int
@@ -50,9 +50,9 @@ class Doubts:
 
 
 def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts], list[StoreEvent]]:
-    """Return by table the events that are about files which a repair of it would look at; and those about no table's.
+    """Return the events about files that a repair would look at, by table; and the events about no table's file.
 
-    Names that are hidden, and paths that are no partition's, are about none.
+    Hidden names, and paths that are no partition's, belong to no table.
     """
     visible = [event for event in events if _is_file(event)]
     directories = {event.uri.rpartition("/")[0] for event in visible}
@@ -117,7 +117,7 @@ class _Places:
         self._by_pattern = None if self._pattern is None else PatternLayout(definition, self._pattern)
 
     def partition(self, uri: str) -> str | None:
-        """Return its name, ``''`` for the whole of a location with wildcards; None where there is none."""
+        """Return the partition's name, ``''`` for a location with wildcards as a whole; None if there is none."""
         place, _, name = uri.rpartition("/")
         if self._layout.ignored.file(name):
             return None
@@ -129,7 +129,7 @@ class _Places:
 
 
 def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
-    """Return the names of the partitions of which the events say what the index does not have; nothing is listed."""
+    """Return the names of the partitions for which events differ from the index; nothing is listed."""
     names = list(doubts.partitions)
     if table.definition.has_wildcards:
         return names
@@ -165,7 +165,7 @@ def _says_nothing(
         return of_write is not None and of_write in in_flight
     if there.size != event.size or not same_etag(there.etag, event.etag):
         return False
-    # A write does not ask the store for the time of its file. Another engine's file may have such digits in its name,
-    # too: a sum of what it holds. A repair compares times by the second.
+    # A write does not ask the store for the time of its file. Another engine's file may have such digits in its name
+    # too, for example a checksum. A repair compares times by the second.
     is_same_time = event.at_ms is not None and there.modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS
     return of_write in ours or is_same_time

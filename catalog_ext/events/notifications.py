@@ -1,7 +1,7 @@
-"""Reads the notifications of object stores: which objects came and went.
+"""Reads the notifications of object stores about created and removed objects.
 
-The form is that of Amazon's S3 event notifications, which other stores send too: as it is, wrapped by SNS, or as
-EventBridge has it.
+The form is that of Amazon's S3 event notifications, which other stores send too: plain, wrapped by SNS, or in
+EventBridge's form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes notifications out of a queue of Amazon SQS; a message is deleted when what it says has been committed."""
+"""Takes notifications from a queue of Amazon SQS; a message is deleted after its changes have been committed."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Queue:
         self._client.close()
 
     def take(self, handle: Callable[[list[StoreEvent]], EventsOutcome], *, wait: bool) -> EventsOutcome | None:
-        """Return what a batch of messages has come to; None where there was none.
+        """Handle a batch of messages and return the outcome; None if there was none.
 
-        A message goes when all its events have been dealt with. One with an event that has to come again stays, and so
-        does one that is no notification: the queue shows them again, and its redrive policy says how often.
+        A message is deleted when all its events are handled. A message with an event that must come again stays, and so
+        does one that is no notification: the queue delivers them again, as often as its redrive policy says.
 
         Args:
-            handle: Deals with events.
+            handle: Handles events.
             wait: Whether to wait for a message, some seconds at most.
 
         Raises:
@@ -84,7 +84,7 @@ class Queue:
         while True:
             known = len(self._unreadable)
             messages = self._receive_batch(wait=wait)
-            # Unreadable messages may hide others behind them. Those that were noted before come again.
+            # Unreadable messages may hide others behind them. Messages noted before come again.
             if messages or len(self._unreadable) == known:
                 return messages
 
@@ -123,7 +123,7 @@ class Queue:
         logger.warning("Message %s of %s is left: %s", number, self._url, error.message)
 
     def _delete(self, messages: list[_Message]) -> None:
-        """Delete messages; one that stays comes again, and says nothing new then."""
+        """Delete messages; a message that stays comes again, and then changes nothing."""
         for start in range(0, len(messages), _AT_ONCE):
             some = messages[start : start + _AT_ONCE]
             entries = [{"Id": str(i), "ReceiptHandle": message.receipt} for i, message in enumerate(some)]

@@ -32,14 +32,14 @@ _REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class StoreEventsOutcome:
-    """What events have come to in one table.
+    """The outcome of events in one table.
 
     Attributes:
         table: Its name.
-        looked_at: Partitions that were listed.
-        added: Partitions; so ``dropped`` and ``changed``.
+        looked_at: The number of listed partitions.
+        added: The number of added partitions; likewise ``dropped`` and ``changed``.
         version: The table's version afterwards.
-        error: Why not all could be done; None where it was.
+        error: The reason why not all could be done; None if it was.
     """
 
     table: str
@@ -53,13 +53,13 @@ class StoreEventsOutcome:
 
 @dataclass(slots=True)
 class EventsOutcome:
-    """What a batch of events has come to.
+    """The outcome of a batch of events.
 
     Attributes:
-        events: How many there were.
-        ignored: Those about no file of a table, or about what is known by a later event.
-        tables: The tables that the others are about.
-        left: Events that have to come again, since something could not be looked at.
+        events: The number of events.
+        ignored: Events about no file of a table, or superseded by a later event.
+        tables: The tables of the other events.
+        left: Events that must come again, because a partition could not be checked.
     """
 
     events: int = 0
@@ -77,7 +77,7 @@ class StoreEvents:
         self._sequencers = Sequencers()
 
     def queue_access(self) -> dict[str, str | None]:
-        """Return how a queue is reached: with the credentials of the stores, and in their region."""
+        """Return the connection options of a queue: the stores' credentials and region."""
         options = self._context.storage.options.default
         return {
             "aws_access_key_id": options.access_key,
@@ -87,10 +87,10 @@ class StoreEvents:
         }
 
     def take(self, events: Sequence[StoreEvent]) -> EventsOutcome:
-        """Return what a batch of events has come to: one commit a table, or none.
+        """Handle a batch of events with at most one commit per table, and return the outcome.
 
         Raises:
-            IndexUnavailableError: The index does not answer; nothing of the batch is done that is not committed.
+            IndexUnavailableError: The index does not answer; only committed changes of the batch remain.
         """
         outcome = EventsOutcome(len(events))
         latest = self._sequencers.latest(events)
@@ -107,7 +107,7 @@ class StoreEvents:
         return outcome
 
     def _bring_in_step(self, doubts: Doubts) -> tuple[StoreEventsOutcome | None, set[str]]:
-        """Return what was done in a table, None where it is gone, and the objects that have to be looked at again."""
+        """Repair a table, and return the outcome, None if it is gone, and the objects that must be checked again."""
         outcome: StoreEventsOutcome | None = None
         pending = dict(doubts.partitions)
         error: CatalogExtError | str | None = None
@@ -147,28 +147,28 @@ class StoreEvents:
 
 
 def _among(pending: dict[str, list[StoreEvent]], names: list[str], paths: set[str]) -> dict[str, list[StoreEvent]]:
-    """Return what is pending of the partitions that a report names; of all where it names another one."""
-    # A report has the names of keys as they are declared.
+    """Return the pending events of the partitions that a report names; all of them if it names another one."""
+    # A report has the keys in their declared spelling.
     lower = {path.lower() for path in paths}
     found = [name for name in names if name.lower() in lower]
     return {name: pending[name] for name in (found if len(found) >= len(lower) else names)}
 
 
 def is_after(one: str, other: str) -> bool:
-    """Return whether a sequencer comes after another one of the same object: hexadecimal, the shorter filled up."""
+    """Return whether a sequencer comes after another one of the object: hexadecimal, the shorter one padded."""
     width = max(len(one), len(other))
     return one.ljust(width, "0") > other.ljust(width, "0")
 
 
 class Sequencers:
-    """The last sequencers of the objects whose events were dealt with, as many as memory should hold."""
+    """The last sequencers of objects with handled events; their number is limited."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, str] = OrderedDict()
         self._lock = Lock()
 
     def latest(self, events: Iterable[StoreEvent]) -> list[StoreEvent]:
-        """Return the last event of each object, but for those after which one has been dealt with already.
+        """Return the last event of each object, except those superseded by a handled event.
 
         Events without sequencers are all returned: their order is unknown.
         """

@@ -1,1 +1,1 @@
-"""The page: what the index knows, for people who look at it in a browser (``docs/design/11-page.md``)."""
+"""The page: the index in a browser (``docs/design/11-page.md``)."""

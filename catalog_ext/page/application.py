@@ -1,4 +1,4 @@
-"""The page as an application: its routes, who may see them, and the headers that keep browsers from doing more."""
+"""The page's web application: its routes, access control, and security headers."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _Page:
     def _signed_in(
         self, view: Callable[[Query, dict[str, str]], Iterator[tuple[str, dict[str, Any]]]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the answer to a request for a page: each part is sent when it is made, the first before the others."""
+        """Return the handler of a page: each part is sent as soon as it is made."""
 
         async def answer(http: Request) -> Response:
             cookie = http.cookies.get(self._cookie)
@@ -165,7 +165,7 @@ class _Page:
             try:
                 part = await self._in_thread(self._next_part, http, query, parts)
             except Exception as error:
-                # The head is sent: what is left to say is that a part of it is missing.
+                # The head has been sent, so the rest of the page can only say that a part is missing.
                 logger.exception("A part of the page %s failed unexpectedly", _path(http))
                 message = f"{type(error).__name__}: see the service's log"
                 part = self._render(http, "failed_part.html", query=query, part="A part", message=message)
@@ -221,7 +221,7 @@ class _Page:
         form = await _form_of(http)
         to, client = form.get("to", ""), http.client.host if http.client else ""
         if _is_of_this_site(http) and self._sessions.is_open(http.cookies.get(self._cookie)):
-            # In another tab, whose form this one was.
+            # The user signed in from another tab.
             return RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
         if not _is_of_this_site(http) or not self._sessions.is_form_key(
             form.get("key", ""), http.cookies.get(f"{self._cookie}_form")
@@ -268,7 +268,7 @@ def _to_sign_in(http: Request) -> Response:
 
 
 def _is_of_this_site(http: Request) -> bool:
-    """Return whether a browser says that a page of this site sent the form; what is no browser says nothing."""
+    """Return whether a form came from a page of this site, by the browser's headers; other clients send none."""
     if http.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = http.headers.get("origin")
@@ -276,7 +276,7 @@ def _is_of_this_site(http: Request) -> bool:
 
 
 async def _form_of(http: Request) -> dict[str, str]:
-    """Return the fields of a form; none of one that is too long."""
+    """Return the fields of a form; none if it is too long."""
     body = b""
     async for part in http.stream():
         body += part

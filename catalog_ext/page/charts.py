@@ -45,7 +45,7 @@ class Bar:
 
 
 class _Columns(leather.shapes.Columns):  # type: ignore[misc]
-    """leather's columns, which say what they are."""
+    """leather's columns, with a title for each."""
 
     def __init__(self, columns: Sequence[Bar]) -> None:
         super().__init__(fill_color="currentColor")
@@ -63,7 +63,7 @@ def columns(title: str, of: Sequence[Bar]) -> Markup:
     """Return a chart of columns that count; where there are many, some of their labels are left out."""
     every = -(-len(of) // _LABELS)
     labels = [column.label for column in of]
-    # Labels may be alike, and leather would put such columns in one place.
+    # Labels may be equal, and leather would draw such columns at one place.
     data = [(str(i), column.value) for i, column in enumerate(of)]
     chart = leather.Chart()
     chart.add_series(leather.Series(data), _Columns(of))
@@ -78,7 +78,7 @@ def line(title: str, points: Sequence[tuple[datetime, float]], *, of_bytes: bool
     first, last = points[0][0], points[-1][0]
 
     def across(at: datetime) -> float:
-        # leather's own scale of times is broken for a few seconds, and rounds the ends of all others.
+        # leather's own time scale is broken for a few seconds, and rounds the ends of all others.
         return _ACROSS * ((at - first) / (last - first))
 
     chart.add_line([(across(at), value) for at, value in points])

@@ -27,7 +27,7 @@ class WithPage:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the page is there."""
+        """Whether the page is mounted."""
         return self._page is not None
 
     def show(self) -> None:

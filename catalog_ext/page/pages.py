@@ -88,7 +88,7 @@ class Pages:
         }  # fmt: skip
 
     def activity(self, query: Query, _: dict[str, str]) -> Iterator[Part]:
-        """Yield what is under way in all tables."""
+        """Yield the running and pending work of all tables."""
         yield "head.html", {"title": "Activity", "here": "activity"}
         yield self._part(
             "activity.html", "Under way and pending", lambda: self._under_way(None, self._catalog.index.now_ms())
@@ -100,7 +100,7 @@ class Pages:
 
         Raises:
             TableNotFoundError: There is no such table.
-            InvalidInputError: The address asks for what there is not.
+            InvalidInputError: The address has an invalid choice.
         """
         summary = load_summary(self._catalog.index, TableIdentifier(path["namespace"].lower(), path["name"].lower()))
         now_ms = self._catalog.index.now_ms()
@@ -143,7 +143,7 @@ class Pages:
         return self._kept.get(kept, lambda: read_growth(self._overviews, table, now_ms))
 
     def _map(self, table: Table, keys: Sequence[Key], query: Query, now_ms: int) -> dict[str, object]:
-        """Return the map, or what is wrong with the condition: the form in which it can be mended is shown with it."""
+        """Return the map, or the error in the condition, with the form in which it can be corrected."""
         chosen = tuple(sorted((k, v) for k, v in query.chosen.items() if k not in ("small", "before")))
 
         def read() -> PartitionMap | None:
@@ -170,7 +170,7 @@ class Pages:
         return metastore_state(summary, enabled=self._catalog.metastore.enabled, now_ms=now_ms)
 
     def _part(self, template: str, title: str, make: Callable[[], dict[str, Any]]) -> Part:
-        """Return a part, or why it could not be made: the others do not suffer from it."""
+        """Return a part of the page, or the error that prevented it; other parts are not affected."""
         try:
             return template, make()
         except CatalogExtError as error:

@@ -1,4 +1,4 @@
-"""The state of a page, which is all in its address: what was chosen, and the addresses of what can be chosen next."""
+"""The state of a page, which is entirely in its address: the choices made, and the addresses of further choices."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _KNOWN = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a page's address says.
+    """The path and the choices in a page's address.
 
     Attributes:
-        path: Without what is chosen.
-        chosen: What is, without what is empty.
+        path: The path without choices.
+        chosen: The non-empty choices.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Query:
 
     @classmethod
     def of(cls, path: str, given: Mapping[str, str]) -> Query:
-        """Return what an address says; what no page knows is left out.
+        """Return the choices in an address; unknown names are dropped.
 
         Raises:
             InvalidInputError: A part of it is too long, or has a NUL.
@@ -56,7 +56,7 @@ class Query:
         return cls(path, {name: value for name, value in given.items() if value and name in _KNOWN})
 
     def text(self, name: str) -> str:
-        """Return what is chosen, ``''`` for nothing."""
+        """Return a choice, ``''`` for none."""
         return self.chosen.get(name, "")
 
     def choice(self, name: str, kind: type[_Choice], default: _Choice) -> _Choice:

@@ -1,6 +1,6 @@
-"""What the parts of a table's page are made of: a few bounded queries each, whose answers are kept for their version.
+"""The data of the parts of a table's page: a few bounded queries each, whose answers are cached by version.
 
-A version never changes, but for rows that are counted later: what is dear is kept for a minute.
+A version never changes, except that rows may be counted later: expensive answers are cached for a minute.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Kept:
     def get(
         self, key: Hashable, make: Callable[[], _Answer], weigh: Callable[[_Answer], int] = lambda _: 50
     ) -> _Answer:
-        """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it.
+        """Return the cached answer for a key, or make it; two simultaneous callers may both make it.
 
-        ``weigh`` gives the weight of an answer, about: a place of a map is 1.
+        ``weigh`` returns the approximate weight of an answer: a place of a map is 1.
         """
         now = self._clock()
         with self._lock:
@@ -92,7 +92,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The pictures of how a table has grown, and of its commits; ``rows`` are what they show.
+    """The pictures of a table's growth and commits; ``rows`` are the numbers in them.
 
     Attributes:
         sizes: Time, partitions, files, bytes and rows (None: not all are counted).
@@ -108,7 +108,7 @@ class Growth:
 
 
 def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | None:
-    """Return how the table has grown since its oldest version that is kept; None where it has none."""
+    """Return the table's growth since its oldest kept version; None if it has none."""
     span = overviews.history_span(table)
     if span is None:
         return None
@@ -145,7 +145,7 @@ def _in_utc(ms: int) -> datetime:
 
 
 def _step(span_ms: int) -> int:
-    """Return an interval that people count in, of which about sixty make the span."""
+    """Return a common time interval that divides the span into about sixty parts."""
     wanted = max(span_ms / _INTERVALS, 1000)
     steps = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
     return next((step * 1000 for step in steps if step * 1000 >= wanted), 365 * 86_400_000)
@@ -170,7 +170,7 @@ def _label(at_ms: int, step: int) -> str:
 def _without_gaps(
     rows: Sequence[tuple[int, tuple[int, ...]]], step: int, kinds: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the intervals between the first and the last, those without commits too."""
+    """Yield all intervals from the first to the last, including those without commits."""
     found = dict(rows)
     for at in range(min(found, default=0), max(found, default=-1) + 1, step):
         yield at, found.get(at, (0,) * kinds)
@@ -191,14 +191,14 @@ def _commits_said(at: str, kinds: Sequence[str], counts: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileSizePart:
-    """How large files are.
+    """The distribution of file sizes.
 
     Attributes:
         classes: Name, files, bytes and whether they are too small.
-        small: How many files are too small, and ``small_bytes`` what they have.
-        every: One partition in so many was looked at; 1 for all.
+        small: The number of files that are too small, and ``small_bytes`` their size.
+        every: One in this many partitions was sampled; 1 for all.
         worst: The partitions whose files are too small on average, the most files first.
-        statement: What writes the first of them anew.
+        statement: A statement that rewrites the first of them.
     """
 
     picture: Markup
@@ -271,7 +271,7 @@ def read_events(
 
 
 def position_of(text: str) -> GrowthPosition | None:
-    """Return the place in the history that an address names; None where it names none.
+    """Return the place in the history that an address names; None without one.
 
     Raises:
         InvalidInputError: It is no such place.
@@ -319,9 +319,9 @@ def _in_words(summary: Mapping[str, Any], kind: str) -> str:
 
 
 def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict[str, Any]:
-    """Return what the index knows of drift; nothing is compared.
+    """Return the index's record of comparisons; nothing is compared now.
 
-    It is when all of the table was last compared with the store (None: never), the number of partitions that were
+    The fields: the time of the last full comparison with the store (None: never), the number of partitions that were
     compared one by one since, the version at which a follower last compared it with the metastore (None: never), and
     the command that compares all three sides.
     """

@@ -33,7 +33,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def open(self, token: str) -> str | None:
-        """Return the cookie of a new session; None for a wrong token, in the same time whatever is wrong with it."""
+        """Return the cookie of a new session; None for a wrong token, after the same time for every wrong one."""
         given = token.encode("utf-8", "replace")
         if sum(hmac.compare_digest(given, each) for each in self._tokens) == 0:
             return None
@@ -45,7 +45,7 @@ class Sessions:
         return cookie
 
     def is_open(self, cookie: str | None) -> bool:
-        """Return whether the cookie is of a session that has neither ended nor expired."""
+        """Return whether the cookie's session has neither ended nor expired."""
         if not cookie:
             return False
         key = _hash(cookie)
@@ -73,11 +73,11 @@ class Sessions:
         return _VISITOR.fullmatch(cookie) is not None
 
     def form_key(self, cookie: str) -> str:
-        """Return what a form has to hold that is sent with this cookie: another site cannot know it."""
+        """Return the key that a form with this cookie must contain: another site cannot know it."""
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def is_form_key(self, given: str, cookie: str | None) -> bool:
-        """Return whether a form was made for who has this cookie."""
+        """Return whether a form was made for the owner of this cookie."""
         return bool(cookie) and hmac.compare_digest(
             given.encode("utf-8", "replace"), self.form_key(cookie or "").encode()
         )
@@ -101,7 +101,7 @@ class WrongTokens:
                 self._wrong.popitem(last=False)
 
     def wait_s(self, client: str) -> float:
-        """Return for how many seconds no token of this address is looked at; 0 for not at all."""
+        """Return the seconds for which tokens from this address are refused; 0 for none."""
         with self._lock:
             times = self._wrong.get(client)
             if times is None or len(times) < _MOST_WRONG:

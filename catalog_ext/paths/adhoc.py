@@ -1,4 +1,4 @@
-"""Ad-hoc paths as tables: what a path's files have in common, and which of them a query reads."""
+"""Ad-hoc paths as tables: the common schema of a path's files, and the files that a query reads."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class PathTable:
 
 
 def load_path(storage: Storage, request: PathRequest) -> PathTable:
-    """Return the path as a table, after a look at a few of its files.
+    """Return the path as a table, after reading a few of its files.
 
     Raises:
-        InvalidPatternError: The path cannot be read.
+        InvalidPatternError: The path is malformed.
         PathNotFoundError: There is no file under it.
         PathLayoutError: A file's path has a key twice.
-        UnsupportedFormatError: The format is none that is read, or the files have different ones.
+        UnsupportedFormatError: The format is not supported, or the files have different ones.
         SchemaConflictError, InvalidInputError: The files' columns cannot be read or reconciled.
         StorageError: The store refuses or does not answer.
     """
@@ -125,8 +125,8 @@ class PathPlan:
         """Return the rows of ``PLAN_SCHEMA``: files, those of a directory together.
 
         Raises:
-            InvalidPatternError: The path cannot be read.
-            PathNotFoundError: A path that it names, or any file, is not there; what is pruned is not looked at.
+            InvalidPatternError: The path is malformed.
+            PathNotFoundError: A named path does not exist, or there is no file; pruned paths are not checked.
             PathLayoutError: The files disagree on the keys.
             StorageError: The store refuses or does not answer.
         """
@@ -218,10 +218,10 @@ class Sampler:
         self._looks = 0
 
     def draw(self, wanted: int | None) -> list[FoundFile]:
-        """Return at most ``wanted`` files in the order of their paths, at least one; None for all.
+        """Return up to ``wanted`` files in path order, at least one; None for all.
 
         Raises:
-            PathNotFoundError: There is none, or the pattern names paths of which none is there.
+            PathNotFoundError: There is no file, or the pattern names only missing paths.
             StorageError: The store refuses or does not answer.
         """
         if wanted is not None:

@@ -1,4 +1,4 @@
-"""The addresses that a service listens on, of both versions of IP, and how they stand in a URI."""
+"""Listening addresses of the service, IPv4 and IPv6, and their form in a URI."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ _ANY = "::"
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; a name that has addresses of both versions means that of version 4.
+    """Return a listening socket; a name with addresses of both versions uses its IPv4 address.
 
     Args:
-        host: An address, with or without brackets, or a name. ``::`` is every address, of version 4 as well.
+        host: An address, with or without brackets, or a name. ``::`` is every address, IPv4 as well.
         port: The port, 0 for a free one.
 
     Raises:
-        OSError: The address is none of this machine's, or the port is taken.
+        OSError: The address does not belong to this machine, or the port is taken.
     """
     bare = without_brackets(host)
     found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
     both = bare == _ANY and socket.has_dualstack_ipv6()
-    # An address of version 6 has two numbers more, of which the last is the network interface.
+    # An IPv6 address tuple has two more numbers; the last one is the network interface.
     return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
 
 
@@ -38,7 +38,7 @@ def without_brackets(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what listens there."""
+    """Return whether only this machine can connect to a host."""
     bare = without_brackets(host)
     try:
         return ipaddress.ip_address(bare).is_loopback
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Return whether a host stands for all addresses of this machine, and so is none that a client can name."""
+    """Return whether a host means all addresses of this machine, which a client cannot use as an address."""
     bare = without_brackets(host)
     try:
         return ipaddress.ip_address(bare).is_unspecified

@@ -71,7 +71,7 @@ def error_response(error: CatalogExtError, status: int | None = None) -> JSONRes
 
 
 class _Sink:
-    """A file for Arrow's stream writer whose contents are taken out as they come."""
+    """A file for Arrow's stream writer, from which the written bytes are taken as they come."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

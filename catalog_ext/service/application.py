@@ -74,7 +74,7 @@ class _Identity:
         return id_of(self._index)
 
     def refusal(self, theirs: str) -> Response | None:
-        """Return the answer to a client that goes on from a service of another index; None for others."""
+        """Return the error for a client that continues with a service of another index; None for other clients."""
         if theirs in (_UNKNOWN, self.id):
             return None
         error = InvalidConfigurationError(
@@ -195,7 +195,7 @@ def build_application(
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:
-    """Return the answer to what is no POST of a known path, in the form of every other error."""
+    """Return the error for a request that is no POST to a known path, in the usual form of errors."""
     asked = f"{http.method} {http.url.path}"
     return error_response(
         NotFoundError(f"There is no operation {asked[:80]!r}. Every operation is POST /v1/<operation>, see service.md.")
@@ -203,7 +203,7 @@ async def _no_route(http: HttpRequest, _: Exception) -> Response:
 
 
 async def _body(http: HttpRequest) -> bytes:
-    """Return the request's body; what is longer than the limit is not kept."""
+    """Return the request's body; a body over the limit is not kept."""
     parts: list[bytes] = []
     size = 0
     async for part in http.stream():

@@ -30,14 +30,14 @@ READABLE_PROCEDURES = frozenset({"drift", "status", "view_dependencies"})
 
 
 class Authentication:
-    """Lets only requests through that carry a token; the comparison takes the same time for every wrong one.
+    """Passes on only requests that carry a token; the comparison takes the same time for every wrong one.
 
     Args:
-        app: Answers them.
-        token: What they must carry.
-        others: The tokens, instead, of single paths.
-        open_paths: The paths that ask for none.
-        read_token: Opens the operations that only read; None for none.
+        app: The application behind it.
+        token: The token that requests must carry.
+        others: The tokens for single paths, instead of ``token``.
+        open_paths: The paths that need no token.
+        read_token: The token for read-only operations; None for none.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Authentication:
         self._open = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401, or pass the request on with what its token may do (``READS_ONLY``) in its scope."""
+        """Answer 401, or pass the request on, with the token's restriction (``READS_ONLY``) in its scope."""
         if scope["type"] == "http" and scope["path"] not in self._open:
             given = dict(scope["headers"]).get(b"authorization", b"")
             expected = self._others.get(scope["path"], self._expected)

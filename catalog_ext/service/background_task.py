@@ -19,13 +19,13 @@ _STOP_S = 5.0
 
 
 class BackgroundTask:
-    """A thread that does some work again and again, in the background.
+    """A thread that repeats some work in the background.
 
     Args:
-        name: Names the thread, and its runs for those who count them.
-        work: Does it. The next run goes on where the last one has ended.
+        name: The name of the thread, and of its runs in metrics.
+        work: Does one run. The next run continues where the last one ended.
         interval_s: Seconds between two runs; 0 for none at all.
-        failure: Says that the work could not be done, for the log.
+        failure: The log message for a failed run.
     """
 
     def __init__(self, name: str, work: Callable[[], object], interval_s: float, failure: str) -> None:
@@ -39,7 +39,7 @@ class BackgroundTask:
 
     @property
     def runs(self) -> bool:
-        """Whether it is run at all, once it is started."""
+        """Whether it runs at all, once it is started."""
         return self._interval_s > 0
 
     def start(self) -> None:

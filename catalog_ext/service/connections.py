@@ -85,10 +85,10 @@ class Connections:
         self._metrics.connections_limit.set(self.limit)
 
     def opened(self, connection: WatchedProtocol) -> None:
-        """Take a new connection; over the limit one that waits for its client makes room.
+        """Register a new connection; over the limit, close one that waits for its client.
 
-        A client that sends a whole request at once is served even while others fill all places. Connections whose
-        request is being answered are kept, unless they have no token and do not read; where all are kept, the new one
+        A client that sends a whole request at once is served even while others occupy all places. Connections whose
+        request is being answered are kept, unless they have no token and do not read; if all are kept, the new one
         is closed.
         """
         self._open[connection] = None
@@ -97,9 +97,9 @@ class Connections:
             self.close(self._least_needed(connection), ClosedFor.CROWDED)
 
     def _least_needed(self, new: WatchedProtocol) -> WatchedProtocol:
-        """Return the connection that makes room for a new one: a slow one, an idle one, one that waits, the new one.
+        """Return the connection to close for a new one: a slow one, an idle one, one that waits, or the new one.
 
-        Of each kind it is the oldest. A request that has waited for less than a second may just be arriving.
+        Within each kind the oldest is chosen. A request that has waited for less than a second may just be arriving.
         """
         others = [each for each in self._open if each is not new]
         late = time.monotonic() - _ARRIVES_S
@@ -163,7 +163,7 @@ class WatchedProtocol(H11Protocol):
         self.watch.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass the bytes on, and find out what the connection waits for now."""
+        """Pass the bytes on, and update the connection's state."""
         before = self._cycle
         super().data_received(data)
         now = self._cycle

@@ -1,4 +1,4 @@
-"""Looks at the index for those who watch the service, however many ask and however long it takes."""
+"""Probes the index for monitoring; any number of callers share one probe at a time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ WAIT_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look at the index has found: its state, or why there is none.
+    """The result of probing the index: its state, or an error.
 
     Attributes:
-        seconds: How long it took.
+        seconds: The duration of the probe.
     """
 
     state: IndexState | None
@@ -51,9 +51,9 @@ class IndexProbe:
         self._ended_at = float("-inf")
 
     async def look(self) -> Look:
-        """Return what the last look has found, if that is new enough, or what one does now; no thread waits for it.
+        """Return the last result if it is recent enough, otherwise probe now; no thread waits for it.
 
-        One that does not end in time is an error like any other; it goes on, and the next caller finds it.
+        A probe that does not end in time gives an error; it goes on, and the next caller gets its result.
         """
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._begun())), self._wait_s)

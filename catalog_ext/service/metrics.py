@@ -1,7 +1,7 @@
 """The metrics of a service, in Prometheus' text format; ``docs/monitoring.md`` lists them.
 
-No metric is labelled with tables, users or anything else that grows with the data: the labels are operations, kinds of
-writes, codes of errors and states, of which there are as many as the code has.
+No metric has a label for tables, users or anything else that grows with the data: labels are operations, kinds of
+writes, error codes and states, of which the code has a fixed number.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ClosedFor(StrEnum):
 
 
 class ServiceMetrics:
-    """Counts what happens in this process while it listens.
+    """Counts events in this process while the service listens.
 
     Attributes:
         in_progress: Requests that are being answered.
@@ -159,7 +159,7 @@ class ServiceMetrics:
         self._listening.close()
 
     def text(self, look: Look, threads: Mapping[Kind, ThreadsState]) -> bytes:
-        """Return all of it, as ``CONTENT_TYPE`` says, with what a look at the index has found, and the threads."""
+        """Return all metrics in the format ``CONTENT_TYPE``, with the result of probing the index, and the threads."""
         return generate_latest(_Shown(self._registry, self._index, look, threads))
 
     def answered(self, operation: str, seconds: float) -> None:
@@ -218,9 +218,9 @@ def _codes(root: type[CatalogExtError]) -> set[str]:
 
 
 class _Shown(Collector):
-    """What is shown: all that is counted, but not when that began, and what the index is like now.
+    """The exported metrics: all counters without their creation times, and the present state of the index.
 
-    An index that does not answer has no values, which are not zeros.
+    An index that does not answer has no values; zeros would be wrong.
     """
 
     def __init__(

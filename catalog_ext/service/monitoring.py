@@ -1,4 +1,4 @@
-"""Says how the service is: ``/health``, ``/ready`` and ``/metrics``."""
+"""The endpoints for monitoring: ``/health``, ``/ready`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Monitoring:
         return JSONResponse(answer, 503, _NOT_KEPT)
 
     async def _metrics(self, _: Request) -> Response:
-        # In the loop itself: the threads of the requests may all be waiting for what these metrics would show.
+        # In the event loop itself: all request threads may be busy with the very work that these metrics show.
         text = self.metrics.text(await self._probe.look(), self.threads.states())
         return Response(text, media_type=CONTENT_TYPE, headers=_NOT_KEPT)
 

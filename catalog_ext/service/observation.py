@@ -32,7 +32,7 @@ OTHER = "other"
 
 
 def operation_of(path: str, operations: Collection[str]) -> str:
-    """Return the operation that a path names, ``other`` where there is none of that name."""
+    """Return the operation in a path; ``other`` for an unknown one."""
     name = path.removeprefix(PREFIX)
     return name if path.startswith(PREFIX) and name in operations else OTHER
 
@@ -95,10 +95,10 @@ def are_wanted(environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def sent(environment: Mapping[str, str]) -> Iterator[None]:
-    """Send the spans of the context, if they are wanted; those that are left are sent at its end.
+    """Export the spans of the context, if the environment asks for it; the rest is sent at its end.
 
     Raises:
-        InvalidConfigurationError: The environment wants an exporter that we do not have.
+        InvalidConfigurationError: The environment asks for an exporter that is not supported.
         EnvironmentSetupError: The extra ``otel`` is not installed.
     """
     if not are_wanted(environment):

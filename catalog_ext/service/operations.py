@@ -28,7 +28,7 @@ CONTRACT = 2
 
 
 def operations_of(catalog: Catalog, open_writes: OpenWrites | None = None) -> Operations:
-    """Return what answers each operation on a catalog, by the contract's names."""
+    """Return the handler of each operation on a catalog, by the contract's names."""
     writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.transactions.state_of))
     return {
         "ping": _ping,

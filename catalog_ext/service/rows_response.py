@@ -32,7 +32,7 @@ class ArrowStream:
         return cls(reader.schema, _batches(reader))
 
     def close(self) -> None:
-        """Give up what the batches are made from, whether they were all taken or not."""
+        """Close the source of the batches, whether or not all were taken."""
         if isinstance(self.batches, Generator):
             self.batches.close()
 
@@ -74,7 +74,7 @@ class RowsResponse(StreamingResponse):
             )  # fmt: skip
 
     async def stream_response(self, send: Send) -> None:
-        """Send the parts, and give up what makes them, also where the client has hung up."""
+        """Send the parts, and close their source, also if the client has disconnected."""
         async with closed(self.body_iterator):
             await super().stream_response(send)
 
@@ -85,7 +85,7 @@ class _UnreadError(Exception):
 
 @asynccontextmanager
 async def closed(parts: AsyncIterable[T]) -> AsyncIterator[AsyncIterable[T]]:
-    """Give the parts of an answer, and close what makes them at the end of the context."""
+    """Yield the parts of an answer, and close their source at the end of the context."""
     try:
         yield parts
     finally:

@@ -68,8 +68,8 @@ def _listen(host: str, port: int) -> socket.socket:
     # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
     # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # An answer that was given up is closed when what was made of it is sent, which is never where a client does not
-    # read. Linux alone has this.
+    # A cancelled response is closed after its pending bytes are sent, which never happens if the client does not read.
+    # The timeout ends such a connection; only Linux has it.
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(rows_response.UNREAD_S * 2000))
     return made
@@ -98,22 +98,22 @@ def _background_tasks(
 
 
 class Service:
-    """The service of one catalog; ``start`` returns when it answers. It recovers dead writers' transactions meanwhile.
+    """The service of one catalog; ``start`` returns when it answers, while transactions of dead writers are recovered.
 
     Args:
-        catalog: What it serves; it is not closed with the service.
-        host: The address to listen on, of IP version 4 or 6, or a name.
+        catalog: The catalog; it is not closed with the service.
+        host: The address to listen on, IPv4 or IPv6, or a name.
         port: The port, 0 for a free one.
-        token: What requests must carry; a new random one if left out.
-        drain_seconds: How long requests that are in flight when it stops have to end.
+        token: The token that requests must carry; a new random one if left out.
+        drain_seconds: The time that requests in flight get when the service stops.
         follow: Whether it follows the metastore; None for the setting ``follow``.
         databases: Databases whose new tables it imports while it follows; None for the setting ``follow.databases``.
-        metrics_token: What opens ``/metrics`` besides the token, and nothing else.
-        read_token: What opens operations that only read, and the page.
-        page: Whether it shows the page; None for the setting ``page``.
+        metrics_token: A token that is valid for ``/metrics`` only.
+        read_token: A token that is valid for read-only operations and the page.
+        page: Whether it serves the page; None for the setting ``page``.
 
     Raises:
-        ServiceError: The port is taken, or the address is none of this machine's.
+        ServiceError: The port is taken, or the address does not belong to this machine.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Service:
         return f"{self.uri}{ROOT}/"
 
     def _build_page(self, catalog: Catalog) -> ASGIApp:
-        # Here: who shows no page need not wait until its templates are loaded.
+        # Imported here: a service without the page does not load its templates.
         from catalog_ext.page.application import build_page
 
         tokens = [self.token] if self._read_token is None else [self.token, self._read_token]
@@ -212,7 +212,7 @@ class Service:
         """Answer the requests in flight, and end.
 
         Args:
-            drain_seconds: How long these have; None for what the service was made with.
+            drain_seconds: The time for these; None for the service's default.
         """
         drain_s = self._drain_s if drain_seconds is None else drain_seconds
         self._server.config.timeout_graceful_shutdown = drain_s
@@ -224,7 +224,7 @@ class Service:
         self._socket.close()
 
     def wait_for_writes(self, seconds: float) -> bool:
-        """Return whether no write that was begun through it is open any more, at the latest after so many seconds."""
+        """Wait up to ``seconds`` until no write begun through the service is open; return whether none is."""
         return self._open_writes.wait(seconds)
 
     def forget(self) -> None:
@@ -232,7 +232,7 @@ class Service:
         self._socket.close()
 
     def _drain(self, seconds: int) -> None:
-        """Wait for the calls that run: a commit whose client has hung up goes on, and would else be cut off."""
+        """Wait for running calls: a commit goes on after its client has disconnected, and must not be cut off."""
         if not self._under_way.wait(seconds):
             logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
 

@@ -1,4 +1,4 @@
-"""Answers that take long: who asks for it gets a sign of life while they are made."""
+"""Keepalives for slow answers: a client that asks for them gets blanks or empty batches while the answer is made."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 
 def asked_for(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds a client waits for a sign of life; None where it waits for the answer."""
+    """Return the seconds after which a client expects a keepalive; None for a client that does not ask for them."""
     text = headers.get(HEADER)
     if text is None:
         return None
@@ -38,7 +38,7 @@ def asked_for(headers: Mapping[str, str]) -> float | None:
 
 
 async def answer_in_time(making: Coroutine[None, None, Response], seconds: float) -> Response:
-    """Return the answer, or where it is not made within so many seconds, one that begins with blanks until it is."""
+    """Return the answer; if it takes longer than ``seconds``, an answer that begins with blanks until it is ready."""
     answer = asyncio.ensure_future(making)
     done, _ = await asyncio.wait({answer}, timeout=seconds)
     return answer.result() if done else RowsResponse(_late(answer, seconds), 200, UNBUFFERED, _LATE)
@@ -63,14 +63,14 @@ async def send_batches(
     first: bytes, rest: Generator[bytes, None, None], schema: pa.Schema, seconds: float | None,
     run: Callable[..., Awaitable[bytes]] = run_in_threadpool,
 ) -> AsyncIterator[bytes]:  # fmt: skip
-    """Yield the parts of an Arrow stream; while one takes longer than so many seconds, batches without rows.
+    """Yield the parts of an Arrow stream; while a part takes longer than ``seconds``, yield empty batches.
 
     Args:
-        first: The part that is there already.
-        rest: Makes the others.
-        schema: That of the stream.
-        seconds: How long a part may take without a sign of life; None for as long as it takes.
-        run: Has a thread carry out a call.
+        first: The first part.
+        rest: Makes the other parts.
+        schema: The schema of the stream.
+        seconds: The time after which a keepalive is sent; None for never.
+        run: Runs a call in a thread.
     """
     part: asyncio.Future[bytes] | None = None
     try:

@@ -1,7 +1,7 @@
-"""The threads in which a service carries out its calls: those of one kind take none of another's.
+"""The threads in which a service runs its calls, with a separate limit for each kind of call.
 
-Without that some tens of repairs, or of commits to a slow store, would stop the heartbeats of running writes, whose
-leases then end, and the plans of queries, which wait no longer than ``request-timeout``.
+Without limits per kind, dozens of repairs, or of commits to a slow store, would block the heartbeats of running writes,
+whose leases then end, and the plans of queries, which wait no longer than ``request-timeout``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadsState:
-    """How many threads of a kind are at work, how many there may be, and how many calls wait for one."""
+    """The number of busy threads of a kind, its limit, and the number of waiting calls."""
 
     in_use: int
     limit: int
@@ -84,7 +84,7 @@ class Threads:
         self._limiters: dict[Kind, CapacityLimiter] = {}
 
     async def run(self, kind: Kind, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a call returns, carried out by a thread of a kind, once one is free."""
+        """Run a call in a thread of a kind, once one is free, and return its result."""
         return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter(kind))
 
     def states(self) -> dict[Kind, ThreadsState]:
@@ -104,11 +104,11 @@ class Threads:
 
 
 def kind_of(operation: str) -> Kind:
-    """Return the kind of an operation; to refuse one that there is not takes a moment."""
+    """Return the kind of an operation; refusing an unknown one is short."""
     return KINDS.get(operation, Kind.SHORT)
 
 
 def kind_of_rest(operation: str) -> Kind:
-    """Return the kind of what an operation's answer has after its first rows."""
+    """Return the kind of the work for an operation's answer after its first rows."""
     kind = kind_of(operation)
     return Kind.BATCHES if kind is Kind.ROWS else kind

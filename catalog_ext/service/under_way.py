@@ -1,4 +1,4 @@
-"""The calls that a service carries out, and the writes that are open in it, for who ends it."""
+"""The running calls of a service, and its open writes, so that a shutdown can wait for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UnderWay:
         self._changed = threading.Condition()
 
     def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a call returns."""
+        """Run a call and return its result."""
         with self._changed:
             self._calls += 1
         try:
@@ -38,7 +38,7 @@ class UnderWay:
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Return whether none runs any more, at the latest after so many seconds."""
+        """Wait up to ``seconds`` until no call runs; return whether none does."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._calls, seconds)
 
@@ -65,13 +65,13 @@ class OpenWrites:
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Return whether none is open any more, at the latest after so many seconds."""
+        """Wait up to ``seconds`` until no write is open; return whether none is."""
         self._forget_ended()
         with self._changed:
             return self._changed.wait_for(lambda: not self._ids, seconds)
 
     def _forget_ended(self) -> None:
-        """Forget those that others have ended, as the recovery does with what a dead writer has left."""
+        """Forget writes that other processes have ended, such as a recovery."""
         with self._changed:
             ids = list(self._ids)
         for transaction_id in ids:

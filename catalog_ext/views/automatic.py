@@ -1,6 +1,6 @@
-"""Automatic views: their partitions follow those of the tables that they read, by rules, and are refreshed from them.
+"""Automatic views: their partitions are derived by rules from those of their source tables, and refreshed.
 
-``docs/design/3-partitions-and-views.md`` says when they follow.
+``docs/design/3-partitions-and-views.md`` says when they are refreshed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What must be there of a key that the view does not have.
+    """Required values of a key that the view does not have.
 
     Attributes:
-        values: Each of these, as text; or
-        count: so many different ones.
+        values: Each of these values, as text; or
+        count: this number of different values.
     """
 
     key: str
@@ -69,12 +69,12 @@ class Rule:
 
 
 def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str) -> list[Rule]:
-    """Return the rules of an automatic view; tables that have none of its partition columns have no say.
+    """Return the rules of an automatic view; tables without any of its partition columns have no rule.
 
-    ``tables`` are those that it reads; ``catalog`` may stand in front of a table's name in a property.
+    ``tables`` are its source tables; ``catalog`` may stand in front of a table's name in a property.
 
     Raises:
-        InvalidConfigurationError: A property is not of its form, or the tables do not have all partition columns.
+        InvalidConfigurationError: A property is malformed, or the tables do not have all partition columns.
         InvalidValueError: A required value does not fit its key's type.
     """
     requirements = parse_requirements(property_value(definition.properties, REQUIRES_PROPERTY) or "")
@@ -203,9 +203,9 @@ class _Group:
 def complete_partitions(
     definition: TableDefinition, rules: Sequence[Rule], partitions: Sequence[Sequence[str]], catalog: str
 ) -> dict[str, tuple[Dependency, ...]]:
-    """Return the partitions that the view has, by name, each with what it is made of.
+    """Return the partitions of the view by name, each with its dependencies.
 
-    ``partitions`` has the names of the partitions of each rule's table; ``catalog`` stands in front of tables' names.
+    ``partitions`` has the partition names of each rule's table; ``catalog`` stands in front of tables' names.
     """
     columns: tuple[int, ...] = ()
     found: _Found = {(): ()}
@@ -240,7 +240,7 @@ def _groups(keys: Sequence[Key], rule: Rule, own: Sequence[int], names: Iterable
 
 
 def _as_column(text: str | None, column: Key) -> str | None:
-    """Return the value as the view's column shows it; None for NULL and for what is no value of the column's type."""
+    """Return the value in the view's column; None for NULL and for a text that is no value of the column's type."""
     if not text:
         return None
     try:
@@ -287,7 +287,7 @@ class ViewRefresh:
         self._catalog = catalog
 
     def refresh(self, identifier: TableIdentifier) -> View:
-        """Give an automatic view the partitions that its tables have now; for others nothing changes.
+        """Update an automatic view's partitions from its tables; other views do not change.
 
         Raises:
             ViewNotFoundError: There is no such view.
@@ -300,7 +300,7 @@ class ViewRefresh:
         return self._index.views.load(identifier)
 
     def refresh_stale(self) -> None:
-        """Refresh the views whose tables have changed; a refresh that fails now is done at the next occasion.
+        """Refresh the views whose tables have changed; a failed refresh is repeated at the next opportunity.
 
         It runs after a change of a table, which is committed even if this fails.
         """
@@ -323,7 +323,7 @@ class ViewRefresh:
         return commit is None or view.identifier in self._index.views.stale()
 
     def _wanted(self, view: View) -> tuple[dict[str, tuple[Dependency, ...]], list[Source]]:
-        """Return the partitions that the view has now, and what this was found from."""
+        """Return the present partitions of the view, and the source versions from which they were derived."""
         tables = self.tables(view.query)
         if len(tables) < len(view.query.tables):
             # One is gone, and nothing can be read through the view before it is there again.

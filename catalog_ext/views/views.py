@@ -57,7 +57,7 @@ class Views:
         self._refresh = refresh
 
     def list_names(self, namespace: str) -> list[str]:
-        """Return the names of a namespace's views, sorted.
+        """Return the sorted names of a namespace's views.
 
         Raises:
             NamespaceNotFoundError: There is no such namespace.
@@ -84,14 +84,14 @@ class Views:
         """Create a view, here and in the metastore.
 
         Args:
-            request: What it is to be.
-            or_replace: A view of the name gives way; it keeps its partitions.
+            request: The definition of the view.
+            or_replace: Whether to replace an existing view, which keeps its partitions.
 
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError: The name is taken.
-            NamespaceNotFoundError: Its namespace is not there.
-            ViewError: Its partition columns are not its last ones, or are not those of the partitions that it has.
-            InvalidConfigurationError: Its partitions cannot be found as its properties say.
+            NamespaceNotFoundError: Its namespace does not exist.
+            ViewError: Its partition columns are not its last ones, or differ from those of its existing partitions.
+            InvalidConfigurationError: Its partitions cannot be derived by its properties.
         """
         if or_replace:
             try:
@@ -159,8 +159,8 @@ class Views:
             ViewPartitionLocationError: A location was given.
             InvalidPartitionSpecError: A specification does not fit the view's partition columns.
             InvalidValueError: A value does not fit its column's type.
-            PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not given.
-            ViewPartitionsAutomaticError: The view's partitions come by themselves.
+            PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` was not given.
+            ViewPartitionsAutomaticError: The view's partitions are automatic.
         """
         there = self._managed(view, "added")
         wanted: dict[str, tuple[Dependency, ...]] = {}
@@ -206,11 +206,11 @@ class Views:
         return commit
 
     def dependencies(self, view: str, partition: Mapping[str, str | None] | None = None) -> list[PartitionDependency]:
-        """Return what the view's partitions were made of when they were added.
+        """Return the dependencies of the view's partitions from the time when they were added.
 
         Args:
             view: Its name.
-            partition: A (maybe partial) specification of those to list; None for all.
+            partition: A specification, which may be partial, of the partitions to list; None for all.
 
         Raises:
             ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError: As above.
@@ -222,7 +222,7 @@ class Views:
         return [d for d in self._index.dependencies(there.table.table_id) if d.partition in wanted]
 
     def refresh(self, view: str) -> View:
-        """Give an automatic view the partitions that its tables have now; for others nothing changes.
+        """Update an automatic view's partitions from its tables; other views do not change.
 
         Raises:
             ViewNotFoundError: There is no such view.
@@ -272,10 +272,10 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest:
-    """A view that is to be made or changed.
+    """A view to be created or changed.
 
     Attributes:
-        columns: All of them, in their order.
+        columns: All columns, in order.
         partitioned_on: The names of its partition columns.
     """
 
@@ -289,12 +289,12 @@ class ViewRequest:
 
     @property
     def needs_tables(self) -> bool:
-        """Whether the view's partitions follow those of the tables that it reads, which have to be known then."""
+        """Whether the view's partitions follow those of its source tables, which must be known then."""
         return is_automatic(self.properties or {})
 
 
 def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the columns and the partition columns, which are the last ones in their order.
+    """Return the columns and the partition columns, which must be the last ones in their order.
 
     Raises:
         ViewError: They are not.

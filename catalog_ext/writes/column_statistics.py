@@ -1,4 +1,4 @@
-"""Records the statistics that ANALYZE has found: row counts and bounds of files, and what a table's columns hold."""
+"""Records results of ANALYZE: row counts and bounds of files, and statistics of a table's columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def column_statistics(table: Table) -> dict[str, dict[str, str]]:
 
 
 def without_statistics(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that people give a table, without those that hold statistics."""
+    """Return the user's properties of a table, without those that hold statistics."""
     return {key: text for key, text in properties.items() if not key.startswith(SPARK_PREFIX) and key != VERSION}
 
 
@@ -48,18 +48,18 @@ class StatisticsCommand:
         self, table: Table, files: Mapping[str, Sequence[DataFile]], columns: Mapping[str, Mapping[str, str]] | None,
         predicate: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES, *, publish: bool = True,
     ) -> WriteOutcome:  # fmt: skip
-        """Record what was found; with neither files nor columns, publish what is known already.
+        """Record statistics; with neither files nor columns, publish the known ones.
 
         Files, by partition, are as they were when their rows were counted (``FileStatistics.put``). Statistics of
         columns have Spark's names (``distinctCount``). An unbound predicate and PARTITION clauses limit the partitions
-        that are published. Without ``publish`` only the index changes: a query that has counted rows must not alter
+        that are published. Without ``publish`` only the index changes: a query that counted rows must not alter
         100,000 partitions in the metastore.
 
         Raises:
             TableNotFoundError: The table is gone.
-            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
-            InvalidPartitionSpecError: A clause is none over them.
-            PartitionNotFoundError: A clause that has a value names no partition.
+            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
+            InvalidPartitionSpecError: A clause does not fit them.
+            PartitionNotFoundError: A clause with values matches no partition.
         """
         index = self._context.index
         deliver = publish and self._context.metastore.accepts(table.definition)
@@ -80,7 +80,7 @@ class StatisticsCommand:
         )  # fmt: skip
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace Spark's properties of any other version by those of this one."""
+        """Replace Spark's statistics properties of any other version by those of this one."""
         totals = self._context.index.tables.load(table.identifier).totals
         found = {
             f"{COLUMN_PREFIX}{column}.{name}": text
@@ -99,5 +99,5 @@ class StatisticsCommand:
             kept = {key: text for key, text in definition.properties.items() if not key.startswith(old)}
             return replace(definition, properties={**kept, **found})
 
-        # The metastore, whose tables others change, could not know when they are out of date.
+        # Not for the metastore: other engines change its tables, and these statistics would become outdated unnoticed.
         self._context.index.alterations.alter(table.identifier, change, deliver=False)

@@ -55,17 +55,17 @@ class Loading:
     ) -> WriteOutcome:  # fmt: skip
         """Move files into a table or one of its partitions, all of them or none.
 
-        The path is a file, a directory whose files are meant (hidden ones left out), or a pattern of such paths. The
-        spec has a value for each partition column; None in an unpartitioned table.
+        The path is a file, a directory (its visible files are loaded), or a pattern of such paths. The
+        spec has a value for each partition column; None for an unpartitioned table.
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
-            LocationNotFoundError: Nothing lies at the path.
-            InvalidInputError: What lies there cannot be loaded: it is on another store, of the table or hidden.
+            LocationNotFoundError: Nothing exists at the path.
+            InvalidInputError: The files cannot be loaded: they are on another store, belong to the table or are hidden.
             UnsupportedFormatError: A file is not of the table's format.
             TableLayoutError: The path is in the directory of a table.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
-            ConflictError: Another writer was first. Every file is where it was.
+            ConflictError: Another writer was first. Every file is at its old place.
         """
         definition = table.definition
         check_not_bucketed(definition)
@@ -82,7 +82,7 @@ class Loading:
         )
 
     def _files(self, table: Table, path: Location) -> list[Entry]:
-        """Return what is to be loaded."""
+        """Return the files to load."""
         root, storage = Location.parse(table.definition.location), self._context.storage
         parameters = {"table": str(table.identifier), "location": str(path)}
         if path.scheme != root.scheme or (path.scheme == "hdfs" and path.bucket != root.bucket):
@@ -185,7 +185,7 @@ class Loading:
             )
 
     def _table_around(self, place: Location, real: Location, tables: _TablePlaces) -> TableIdentifier | None:
-        """Return a table in whose directory a place is, or really is; None where there is none."""
+        """Return a table whose directory contains a place, by its text or by its real path; None if there is none."""
         index = self._context.index
         if place.scheme != "file":
             around = index.tables.overlapping(str(place))
@@ -219,7 +219,7 @@ class Loading:
                         )
 
     def _check_format(self, table: Table, files: Sequence[Entry]) -> None:
-        """Return if the first bytes of the files are those of the table's format, where it has some."""
+        """Check that the first bytes of the files are those of the table's format, if it has such bytes."""
         wanted = _FIRST_BYTES.get(table.definition.format)
         if wanted is None:
             return
@@ -251,7 +251,7 @@ class _TablePlaces:
 
     @cached_property
     def local(self) -> list[tuple[int, Location, Location]]:
-        """Of tables on local disks the number, the location, and where that really is."""
+        """For tables on local disks, the number, the location, and the real path of the location."""
         there = [(number, text) for number, text in self.all if text.startswith("file:")]
         return [(number, Location.parse(text), Location.parse(real_location(text))) for number, text in there]
 

@@ -47,7 +47,7 @@ _SAFE_S = 3600.0
 
 
 class WriteMaintenance:
-    """Shows what writes have left in tables, and mends or removes it."""
+    """Shows the state of writes to tables, recovers dead ones, and removes leftovers."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class WriteMaintenance:
         """Return the table's commits, newest first.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
         """
         return Rows("commits", self._context.index.tables.history(self._context.identify(table)))
 
@@ -64,7 +64,7 @@ class WriteMaintenance:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
         """
         found = self._context.index.transactions.all(self._context.load_table(table).table_id)
         return Rows("transactions", found)
@@ -73,19 +73,19 @@ class WriteMaintenance:
         self, table: str | None = None, *, older_than: str | float | None = None, undo: str | None = None,
         dry_run: bool = False,
     ) -> RecoveryReport:  # fmt: skip
-        """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
+        """Finish or undo the writes of dead owners; a write that had begun to promote its files is finished.
 
         Args:
-            table: Its name, which may be that of a table that was to be created, or was dropped; None for all.
-            older_than: Seconds, or text such as ``10m``, since the last sign of life; ``0s`` where the owners are known
+            table: Its name, also that of a table that was being created, or was dropped; None for all.
+            older_than: Seconds, or text such as ``10m``, since the last heartbeat; ``0s`` if the owners are known
                 to be dead. None takes writes whose lease is over.
-            undo: The id of the one write that is undone instead of finished, as where its store refuses for good what
-                its end needs. One that is committed stays.
+            undo: The id of a write to undo instead of finishing it, for example if its store permanently refuses the
+                remaining steps. A committed write stays.
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name, and no write to one in flight.
-            TransactionNotFoundError: There is no write of the id ``undo``.
+            TableNotFoundError: There is no table of that name, and no write to one in flight.
+            TransactionNotFoundError: There is no write with the id ``undo``.
             TransactionStateError: It is committed.
             InvalidInputError: ``older_than`` is no duration, or is given together with ``undo``.
         """
@@ -98,20 +98,20 @@ class WriteMaintenance:
         return self._context.transactions.recover(identifier, age, dry_run=dry_run)
 
     def release_waiting(self, table: str, *, application: str | None = None, dry_run: bool = False) -> ReleaseReport:
-        """Commit what streams have kept back until their partitions are due; return what that was.
+        """Commit the files that streams hold back until their partitions are due; return a report.
 
-        For queries that are not started again, as where their checkpoints are lost. A query that
-        runs commits its partitions itself.
+        This is for queries that are not started again, for example after their checkpoints were lost. A running query
+        commits its partitions itself.
 
         Args:
             table: Its name.
-            application: The id of the one query; None for all.
-            dry_run: Preview: report what waits and change nothing.
+            application: The id of one query; None for all.
+            dry_run: Preview: report the waiting files and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
-            WaitingFilesMissingError: Some of it has gone: see ``discard_waiting``.
+            WaitingFilesMissingError: Some of the files are gone: see ``discard_waiting``.
             ConflictError: An epoch of the query is being committed.
         """
         found = self._context.load_table(table)
@@ -121,20 +121,20 @@ class WriteMaintenance:
         )
 
     def discard_waiting(self, table: str, *, dry_run: bool = False) -> DiscardReport:
-        """Give up files of streams that waited for their partitions to be due and are gone; return which.
+        """Give up waiting files of streams that are gone from the store; return them.
 
-        A query whose epochs fail with ``CATALOG_EXT_WAITING_FILES_MISSING`` goes on afterwards, without their rows.
-        What is there goes on waiting.
+        A query whose epochs fail with ``CATALOG_EXT_WAITING_FILES_MISSING`` can continue afterwards, without their
+        rows. Files that exist keep waiting.
 
         Args:
             table: Its name.
             dry_run: Preview: report what would be given up and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
-            LocationNotFoundError: The table's directory is not there: nothing was given up.
-            StorageError: The store does not let itself be looked at.
+            LocationNotFoundError: The table's directory does not exist: nothing was given up.
+            StorageError: The store refuses or does not answer.
         """
         found = self._context.load_table(table)
         check_one_directory(found.definition, "discard_waiting")
@@ -144,24 +144,24 @@ class WriteMaintenance:
         self, table: str | None = None, *, retention: str | float | None = None, allow_short_retention: bool = False,
         unknown_writes: bool = False, dry_run: bool = False,
     ) -> VacuumReport:  # fmt: skip
-        """Remove files and versions that nothing needs any more, and what aborted writes may have left.
+        """Remove files and versions that nothing needs any more, and leftovers of aborted writes.
 
         Args:
             table: Its name; None for all, of which one that cannot be vacuumed does not stop the others.
             retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
-            allow_short_retention: Take a retention below an hour and below the table's own, too: where no query and
-                no write is under way that needs what goes.
-            unknown_writes: Remove what writes have staged that this index does not know, and relocated rows that no
-                version names, too: where no other index has a table at the location. Otherwise they are reported as
-                skipped.
+            allow_short_retention: Allow a retention below an hour and below the table's own: only safe if no running
+                query or write needs the removed files.
+            unknown_writes: Also remove staged files of writes that this index does not know, and relocated files that
+                no version names: only safe if no other index has a table at the location. Otherwise they are reported
+                as skipped.
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
             InvalidInputError: ``retention`` is no duration, or too short.
-            StorageError: The store does not let itself be looked at; what was removed stays removed.
-            CatalogExtError: The index or the store cannot be read. Files stay, and are reported, where the metastore
-                still has partitions, or cannot be asked.
+            StorageError: The store refuses or does not answer; removed files stay removed.
+            CatalogExtError: The index or the store cannot be read. Files stay, and are reported, if the metastore still
+                has partitions at them, or cannot be asked.
         """
         age = seconds_of(retention, "retention")
         tables = list(self._tables()) if table is None else [self._context.load_table(table)]
@@ -181,7 +181,7 @@ class WriteMaintenance:
                     yield table
 
     def _vacuumed(self, table: Table, age_s: float, unknown_writes: bool, dry_run: bool) -> VacuumReport:
-        """Vacuum one table of all, and report what stands in the way of it."""
+        """Vacuum one table of all, and report an error that prevents it."""
         name = str(table.identifier)
         try:
             return self._vacuum(table, age_s, unknown_writes, dry_run)
@@ -200,7 +200,7 @@ class WriteMaintenance:
         )
 
     def _named(self, table: Table) -> StillNamed | None:
-        """Return who says which directories the metastore still has partitions at; None where there is no metastore."""
+        """Return a function that finds the directories of the metastore's partitions; None without a metastore."""
         connection, own = self._context.metastore, self._context.index.properties.load().get(METASTORE)
         kept = table.definition.partition_columns and unrepresentable_reason(table.definition) is None
         if not kept or not (connection.enabled or own):
@@ -233,13 +233,13 @@ class WriteMaintenance:
         return age
 
     def expire_versions(self, max_rows: int = EXPIRED_AT_ONCE) -> int:
-        """Forget what is older than each table's ``vacuum.retention`` and has no file to delete; return how much.
+        """Forget versions older than each table's ``vacuum.retention`` that have no files to delete; return the rows.
 
-        Versions from the first relocating overwrite on stay until ``vacuum`` has deleted what that has replaced, and
-        aborted transactions until it has looked for files that they left.
+        Versions from the first relocating overwrite on stay until ``vacuum`` has deleted the files that it replaced,
+        and aborted transactions until it has searched for their leftovers.
 
         Args:
-            max_rows: About how many rows of the index go at the most; the next call goes on.
+            max_rows: The approximate limit on removed rows of the index; the next call continues.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
@@ -260,12 +260,12 @@ class WriteMaintenance:
         return removed
 
     def status(self, table: str | None = None) -> Rows[StatusEntry]:
-        """Return what is in flight: writes, partitions that wait, and changes for the metastore.
+        """Return the work in flight: writes, waiting partitions, and pending changes for the metastore.
 
-        Of all tables, where the metastore is followed, also those of its tables that the index has not taken.
+        For all tables, if the metastore is followed, also its tables that the index has not taken.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is no table of that name.
         """
         index = self._context.index
         if table is not None:

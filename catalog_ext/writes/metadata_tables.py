@@ -1,4 +1,4 @@
-"""Describes and reads the metadata tables, which show what writes and repairs have made of a table."""
+"""Describes and reads the metadata tables, which show the effects of writes and repairs on a table."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ _OF_JSON = {"statistics": "map<string,struct<min:string,max:string,nulls:bigint>
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """Says what queries see of a metadata table, and how it comes of the rows that ``MetadataTables.read`` gives.
+    """The columns of a metadata table, and how they are computed from the rows of ``MetadataTables.read``.
 
     Attributes:
-        columns: What a query sees, in order; the rows have each under its name, but for ``values``.
-        values: The column with the typed values of the partition columns, of which the rows have the ``partition``;
-            None where there is none.
+        columns: The columns of a query, in order; the rows have each under its name, except ``values``.
+        values: The column with the typed values of the partition columns, computed from the rows' ``partition``;
+            None if there is none.
         locations: The columns that hold locations of partitions.
-        file_paths: The columns that hold locations of files as Spark writes them in ``_metadata.file_path``.
-        takes_condition: Whether its rows can be asked for by a condition over the partition columns.
+        file_paths: The columns that hold locations of files in the form of Spark's ``_metadata.file_path``.
+        takes_condition: Whether its rows can be limited by a condition over the partition columns.
         numbers: The columns that ``MetadataTables.groups`` aggregates.
     """
 
@@ -71,7 +71,7 @@ class MetadataTable:
 
 
 def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
-    """Return what the metadata table of a table is like; None where there is none of that name."""
+    """Return the description of a table's metadata table; None if there is none of that name."""
     schema = _BY_PARTITION.get(name, _WHOLE.get(name))
     if schema is None:
         return None
@@ -104,13 +104,13 @@ class MetadataTables:
     ) -> pa.RecordBatchReader:  # fmt: skip
         """Read a metadata table, one of ``NAMES``.
 
-        Of ``partitions`` and ``files`` the rows are limited by unbound predicates, ``condition`` over the partition
-        columns and ``numbers`` over the columns of numbers. With an empty list of columns the batches have as many
-        rows, and nothing else.
+        Rows of ``partitions`` and ``files`` can be limited by unbound predicates: ``condition`` over the partition
+        columns and ``numbers`` over the numeric columns. With an empty list of columns the batches have only row
+        counts.
 
         Raises:
             InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
-            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
+            InvalidPredicateError, InvalidValueError: The condition does not fit the table's partition columns.
         """
         index = self._context.index
         by_partition = {"partitions": index.metadata_rows.partitions, "files": index.metadata_rows.files}
@@ -145,12 +145,13 @@ class MetadataTables:
     ) -> pa.RecordBatchReader:  # fmt: skip
         """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
 
-        The rows of a group have the partition columns ``keys`` equal; None: each partition is a group. There may be
-        several groups of the same values. The predicates are as those of ``read``.
+        The rows of a group have equal values of the partition columns ``keys``; None: each partition is a group.
+        Several groups may have equal values. The predicates are those of ``read``.
 
         Raises:
-            InvalidInputError: There is no such metadata table, or an aggregate is none of its columns of numbers.
-            InvalidPredicateError, InvalidValueError: The condition, or a key, is none of the table's partition columns.
+            InvalidInputError: There is no such metadata table, or an aggregate is not over one of its numeric columns.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
+                columns.
         """
         if name not in _BY_PARTITION:
             raise InvalidInputError(f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {name[:60]!r}.")

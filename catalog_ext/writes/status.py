@@ -1,4 +1,4 @@
-"""Lists what is in flight: transactions, waiting partitions, messages pending for the metastore."""
+"""Lists work in flight: transactions, waiting partitions, messages pending for the metastore."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
 
 
 def _follower(index: Index) -> Iterator[StatusEntry]:
-    """Say how far the metastore is followed, where it ever was: what the follower's last look has found."""
+    """Yield the state of following the metastore, if it was ever followed, as of the follower's last run."""
     state = index.followed.load()
     if state.source is None and state.holder is None:
         return

@@ -1,9 +1,9 @@
-"""The options of Spark's writers: which of them belong to a table that the write makes, and which ones a table refuses.
+"""Options of Spark's writers: those that a new table takes over, and those that an existing table refuses.
 
-A file is read by its table's options. So an option that decides how the bytes of a file are read has to be the table's:
-a write that makes a table gives it to the table, and any other write may only repeat what the table has. Names, aliases
-and defaults are those of Spark's ``CSVOptions``, ``JSONOptions`` and ``TextOptions``. Parquet and ORC files say
-themselves how they are read.
+A file is read with its table's options. So an option that affects how the bytes of a file are read must be the table's:
+a write that creates a table gives it to the table, and any other write may only repeat the table's value. Names,
+aliases and defaults are those of Spark's ``CSVOptions``, ``JSONOptions`` and ``TextOptions``. Parquet and ORC files
+describe themselves.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ def _separator(text: str) -> str:
 
 
 def _character(text: str) -> str:
-    """Spark takes an empty text for NUL, which means that there is no such character."""
+    """Return the character; Spark treats an empty text as NUL, which means that there is no such character."""
     return "" if text == "\0" else text
 
 
 @dataclass(frozen=True, slots=True)
 class _Decisive:
-    """An option by which a file is read: one that was written with another value is misread.
+    """An option that affects how a file is read: a file written with another value is misread.
 
     Attributes:
         names: Its name and its aliases; the first that is set counts.
-        default: The value of files whose write gave none; None where Spark has no value for it.
+        default: The value of files whose write gave none; None if Spark has no value for it.
         known: Makes spellings of one value equal.
-        accepted: Values that are read alike by a table that has none.
+        accepted: Values that a table without the option reads correctly.
     """
 
     names: tuple[str, ...]
@@ -116,11 +116,11 @@ _DECISIVE: dict[str, tuple[_Decisive, ...]] = {
 
 
 def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a table that a write makes: those of the definition, and the write's before them.
+    """Return the options of a table that a write creates: those of the definition, overridden by the write's.
 
-    The table gets what Spark's reader or writer of its format knows. What is about the write alone (``path``,
-    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names without meaning to the format,
-    secrets) is left out.
+    The table gets the options that Spark's reader or writer of its format knows. Options of the write alone (``path``,
+    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names unknown to the format,
+    secrets) are left out.
     """
     file_format = definition.format.lower()
     names = {name.lower(): name for name in (*OF_FORMAT.get(file_format, ()), _ZONE)}
@@ -134,10 +134,10 @@ def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]
 
 
 def check_options_of_write(definition: TableDefinition, written: Mapping[str, str]) -> None:
-    """Return if the readers of a table that was there before the write read what is written with these options.
+    """Check that the readers of an existing table can read files written with these options.
 
     Raises:
-        InvalidConfigurationError: An option is not the table's, and files that are written with it would be misread.
+        InvalidConfigurationError: An option differs from the table's, and files written with it would be misread.
     """
     own, given = _lower(definition.options), _lower(written)
     zone = () if _ZONE.lower() not in own else (_Decisive((_ZONE,), None),)
@@ -149,7 +149,7 @@ def check_options_of_write(definition: TableDefinition, written: Mapping[str, st
 
 
 def check_lines_of_rows(definition: TableDefinition, written: Mapping[str, str]) -> None:
-    """Return unless the JSON that is to be written spreads its rows over lines, which no table of JSON reads.
+    """Check that JSON is written with one row per line: tables of JSON read no other form.
 
     Raises:
         InvalidConfigurationError: The option ``pretty`` is on.

@@ -1,4 +1,4 @@
-"""Checks what writers ask for, and begins their transactions."""
+"""Checks the requests of writers, and begins their transactions."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _LONGEST_OPERATION = 64
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a writer says of its write besides what it does.
+    """The attributes of a write besides its kind.
 
     Attributes:
         operation: The word for the history: ``INSERT``, ``CTAS``, ``STREAMING`` …
-        owner: Names the process, for people.
+        owner: The process, for messages.
         app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
         options: The write's own options.
-        session: What its session gives to the catalog, by key.
-        transaction_id: Of the writer's choice: begun twice, it is one transaction; None for a new id.
-        planned: What the table's format and options were when the write was planned; None for those of today, and of a
-            write that makes its table.
+        session: The catalog's settings in its session, by key.
+        transaction_id: Chosen by the writer, so that a repeated begin is one transaction; None for a new id.
+        planned: The table's format and options when the write was planned; None for the present ones, and for a
+            write that creates its table.
     """
 
     operation: str
@@ -110,19 +110,19 @@ class Writes:
         self, kind: WriteKind, table_id: int, version: int, batch: Batch, *, predicate: Predicate | None = None,
         clauses: PartitionClauses = NO_CLAUSES,
     ) -> tuple[BegunWrite, Table]:  # fmt: skip
-        """Begin a write to a table that is there.
+        """Begin a write to an existing table.
 
-        ``version`` is the one that the statement read; an append reads nothing, and takes the newest one. The predicate
-        is that of an overwrite, unbound; None for all. Rows and predicate were made by the PARTITION clauses.
+        ``version`` is the version that the statement read; an append reads nothing, and takes the newest one. The
+        predicate is that of an overwrite, unbound; None for all. Rows and predicate were made by the PARTITION clauses.
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: The table is read otherwise by now than when the write was planned.
-            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            ConflictError: The table's format has changed since the write was planned.
+            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
-            InvalidConfigurationError: An option is none that its key may have, or files written with it would be
-                misread by the table's own options.
+            InvalidConfigurationError: An option has an invalid value, or files written with it would be misread with
+                the table's options.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         check_not_bucketed(table.definition)
@@ -149,16 +149,16 @@ class Writes:
     ) -> tuple[BegunWrite, TableDefinition]:  # fmt: skip
         """Begin a write that creates or replaces a table.
 
-        It lies at ``location``, whatever the definition says; None for the namespace's or the warehouse's default. The
-        options of the format among those of the batch become the table's. ``read`` is the number and the lowest version
-        of the table of this name, if its rows come from that.
+        The table lies at ``location``, whatever the definition says; None for the namespace's or the warehouse's
+        default. The batch's options of the format become the table's. ``read`` is the number and the lowest version of
+        the table of this name, if the rows come from it.
 
         Raises:
-            ConflictError: That table is not there any more.
-            TableAlreadyExistsError: It is to be created, and the name is taken here or in the metastore.
-            TableNotFoundError: It is to be replaced, and is not there.
-            OperationNotSupportedError: It is to be replaced, and is bucketed or has wildcards in its location; or it is
-                to be created at a location with wildcards.
+            ConflictError: That table does not exist any more.
+            TableAlreadyExistsError: It would be created, and the name is taken here or in the metastore.
+            TableNotFoundError: It would be replaced, and does not exist.
+            OperationNotSupportedError: It would be replaced, and is bucketed or has wildcards in its location; or it
+                would be created at a location with wildcards.
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
         context, identifier = self._context, definition.identifier
@@ -198,9 +198,10 @@ class Writes:
     def release(
         self, table_id: int, app_id: str, owner: str, options: Mapping[str, str], session: Mapping[str, str]
     ) -> WriteOutcome | None:
-        """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
+        """Commit the waiting files of a stream, because its query has ended; return None if there are none.
 
-        The application is the query's id, under which its epochs were committed; options and session are theirs.
+        ``app_id`` is the query's id, under which its epochs were committed; options and session are those of the
+        epochs.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -215,18 +216,18 @@ class Writes:
         self, table_id: int, version: int, predicate: Predicate | None, *, truncate: bool,
         clauses: PartitionClauses = NO_CLAUSES,
     ) -> WriteOutcome:  # fmt: skip
-        """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
+        """Delete the partitions that satisfy a predicate, or with ``truncate`` their files.
 
-        ``version`` is the one that the statement read; the predicate is unbound, None for all. Each PARTITION clause
-        has to name a partition, but for one of TRUNCATE that leaves out a partition column.
+        ``version`` is the version that the statement read; the predicate is unbound, None for all. Each PARTITION
+        clause must match a partition, except a TRUNCATE clause that omits a partition column.
 
         Raises:
             TableNotFoundError: The table is gone.
-            OperationNotSupportedError: The table's location has wildcards; or an external table without
-                ``external.table.purge`` is to be truncated, or all of it to be deleted.
-            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
-            InvalidPartitionSpecError: A clause is none over them.
-            PartitionNotFoundError: A clause names no partition.
+            OperationNotSupportedError: The table's location has wildcards; or the statement truncates an external table
+                without ``external.table.purge``, or deletes all of it.
+            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
+            InvalidPartitionSpecError: A clause does not fit them.
+            PartitionNotFoundError: A clause matches no partition.
             ConflictError: Another process changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
@@ -242,13 +243,13 @@ class Writes:
         return self.transactions.delete(table, chosen, truncate, options)
 
     def table_at(self, table_id: int, version: int | None) -> Table:
-        """Return the table as it is now, at the version that a statement has read; None for the newest.
+        """Return the current table at the version that a statement has read; None for the newest.
 
         Raises:
             TableNotFoundError: The table is gone, or a view.
-            IndexRestoredError: The version is newer than the table, or of an incarnation that was given up.
+            IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
         """
-        # Loaded anew: what is written goes by the table's properties of today.
+        # Load it again: the write must use the table's present properties.
         table = self._context.index.tables.load_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(

@@ -23,11 +23,11 @@ class EventOperations:
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {"events/put": self._put}
 
     def _put(self, request: Request) -> dict[str, Any]:
-        """Return what a notification has come to.
+        """Return the outcome of a notification.
 
         Raises:
             InvalidInputError: It is no notification of a store.
-            CatalogExtError: Something could not be looked at: it is to be sent again.
+            CatalogExtError: A partition could not be checked: the notification must be sent again.
         """
         outcome = self._catalog.events.take(events_of(request.whole()))
         failed = next((each for each in outcome.tables if each.error is not None), None)

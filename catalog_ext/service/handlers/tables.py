@@ -1,4 +1,4 @@
-"""Answers the operations of namespaces and tables: definitions, what queries read, metadata tables."""
+"""Handlers of namespaces and tables: definitions, files for queries, metadata tables."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Request:
         return value
 
     def whole(self) -> dict[str, Any]:
-        """Return the whole object, unchecked: of a request that others have defined."""
+        """Return the whole object, unchecked, for requests whose format another party defines, such as S3 events."""
         return dict(self._body)
 
     def text(self, name: str) -> str:
@@ -100,12 +100,12 @@ class Request:
         return None if value is None else dict(value)
 
     def optional_object(self, name: str, read: Callable[[Request], T]) -> T | None:
-        """Return what is read of an object, None when left out; every field of it has to be read."""
+        """Return the parsed object of a field, None if it is left out; every field of the object must be read."""
         value = self._get(name, Mapping, "an object or null", required=False)
         return None if value is None else Request(value).read(read)
 
     def objects(self, name: str, read: Callable[[Request], T]) -> list[T]:
-        """Return what is read of each of a list of objects, empty when left out; every field has to be read."""
+        """Return the parsed objects of a list, empty if it is left out; every field of each must be read."""
         value = self._get(name, list, "a list of objects", required=False) or []
         if not all(isinstance(v, Mapping) for v in value):
             raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
@@ -146,7 +146,7 @@ class Request:
         return TableIdentifier.of(self.text("namespace"), self.text("name"))
 
     def read(self, read: Callable[[Request], T]) -> T:
-        """Return what is read of the whole request.
+        """Return the parsed request.
 
         Raises:
             InvalidInputError: There is an unknown field.

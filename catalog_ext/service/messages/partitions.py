@@ -110,10 +110,10 @@ def _values(item: Request) -> Values:
 
 
 def staleness_of(request: Request) -> Staleness | None:
-    """Return how fresh the partitions have to be, in the field ``staleness``; None where it is null.
+    """Return the required freshness of partitions, from the field ``staleness``; None if it is null.
 
     Raises:
-        InvalidInputError: It is something else.
+        InvalidInputError: The field has another form.
     """
     return request.optional_object(
         "staleness", lambda given: Staleness(given.count("max_ms"), given.optional_text("statement"))
@@ -121,10 +121,10 @@ def staleness_of(request: Request) -> Staleness | None:
 
 
 def wanted_of(request: Request, keys: int) -> WantedGroups:
-    """Return what the field ``wanted`` asks of groups by so many keys.
+    """Return the requested content of groups, from the field ``wanted``.
 
     Raises:
-        InvalidInputError: It asks for nothing that there is.
+        InvalidInputError: The field has no valid value for this number of keys.
     """
     given = request.text("wanted")
     if given not in tuple(WantedGroups) or (given in _OF_ONE_KEY and keys != 1):

@@ -1,4 +1,4 @@
-"""What the JSON of settings looks like: what a client forwards, and what it gets with a table."""
+"""Settings as JSON: those that a client forwards, and those that it gets with a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def use_of(request: Request) -> Use:
-    """Read what the settings are for, in the field ``use``."""
+    """Return the purpose of the settings, from the field ``use``."""
     text = request.text("use")
     if text not in tuple(Use):
         raise InvalidInputError(
@@ -24,7 +24,7 @@ def use_of(request: Request) -> Use:
 
 
 def given_of(request: Request, process: Mapping[str, str]) -> Given:
-    """Read what was given, by place."""
+    """Return the given settings, by place."""
     return Given(
         request.text("table"), request.text("catalog"), request.text_map("options"), request.text_map("session"),
         request.text_map("catalog_conf"), request.text_map("properties"), process,
@@ -33,9 +33,9 @@ def given_of(request: Request, process: Mapping[str, str]) -> Given:
 
 
 def settings_json(table: str, properties: Mapping[str, str], process: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a table for reads and writes that give none themselves, and the names that give one.
+    """Return a table's settings for reads and writes that give none, and the names under which they can be given.
 
-    A use of which a text is wrong is null: who reads or writes asks ``settings/resolve``, whose error says so.
+    A use with an invalid setting is null: the client then calls ``settings/resolve``, which returns the error.
     """
     given = Given(table, properties=properties, process=process)
     return {str(use): {"names": list(names(use)), "values": _values(use, given)} for use in Use}

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def column_changes(request: Request) -> list[ColumnChange]:
-    """Return what the field ``changes`` asks for."""
+    """Return the column changes in the field ``changes``."""
     return request.objects("changes", _change)
 
 
 def removals_of(request: Request) -> Removals:
-    """Return what becomes of versions that removed files, in the field ``removals`` of ``tables/changes``."""
+    """Return the treatment of versions that removed files, from the field ``removals`` of ``tables/changes``."""
     text = request.optional_text("removals") or Removals.IGNORE
     if text not in list(Removals):
         raise InvalidInputError(
@@ -46,7 +46,7 @@ def removals_of(request: Request) -> Removals:
 
 
 def metadata_json(table: Table, name: str) -> dict[str, Any]:
-    """Return what ``tables/load`` says of the metadata table of a name: what it is like, and the names of all."""
+    """Return the description of a metadata table for ``tables/load``, and the names of all metadata tables."""
     found = describe_metadata_table(table, name)
     described = None if found is None else {
         "columns": columns_to_list(found.columns),
@@ -60,7 +60,7 @@ def metadata_json(table: Table, name: str) -> dict[str, Any]:
 
 
 def descriptors_json(found: Mapping[int, PartitionDescriptor]) -> dict[str, Any]:
-    """Return what ``tables/load`` says of partitions that are not read as their table: nothing where there are none."""
+    """Return the descriptors of partitions for ``tables/load``; an empty object if all are read like the table."""
     items = [
         {"number": number, "format": d.format, "options": dict(d.options), "columns": columns_to_list(d.columns)}
         for number, d in found.items()
@@ -69,10 +69,10 @@ def descriptors_json(found: Mapping[int, PartitionDescriptor]) -> dict[str, Any]
 
 
 def hive_clauses_json(table: Table) -> dict[str, Any]:
-    """Return Hive's clauses of a CREATE TABLE that makes a table of the same format.
+    """Return Hive's CREATE TABLE clauses for a table of this format.
 
     Raises:
-        OperationNotSupportedError: Hive has none.
+        OperationNotSupportedError: Hive has none for it.
     """
     clauses, settings = hive_clauses(str(table.identifier), table.definition.format, table.definition.options)
     return {"serde": clauses.serde, "serde_properties": settings, "stored_as": clauses.stored_as}

@@ -1,4 +1,4 @@
-"""What the JSON of writes looks like: staged files, what a transaction is for, outcomes."""
+"""Writes as JSON: staged files, the purpose of a transaction, outcomes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def transaction_of(request: Request) -> str:
 
 
 def kind_of(request: Request) -> WriteKind:
-    """Return what a write does, in the field ``kind``."""
+    """Return the kind of a write, from the field ``kind``."""
     text = request.text("kind")
     kinds = [kind for kind in WriteKind if kind not in _COMMANDS]
     if text not in kinds:
@@ -50,7 +50,7 @@ def kind_of(request: Request) -> WriteKind:
 
 
 def planned_of(request: Request) -> PlannedFormat | None:
-    """Return what a write was planned with, in the field ``planned``; None where it is null or left out."""
+    """Return the table format with which a write was planned, from the field ``planned``; None without it."""
     return request.optional_object(
         "planned", lambda given: PlannedFormat(given.text("format"), given.text_map("options"))
     )
@@ -68,7 +68,7 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
 
 
 def counted_files_of(request: Request) -> dict[str, list[DataFile]]:
-    """Return the files whose rows were counted, in the field ``files``, by the names of their partitions."""
+    """Return the files with counted rows, from the field ``files``, by partition name."""
     _check_count(request, "Send several.")
     counted: dict[str, list[DataFile]] = {}
     for partition, file in request.objects("files", _counted_file):
