@@ -132,7 +132,7 @@ def resolve(use: Use, given: Given) -> Resolved:
     ``partitionOverwriteMode``, whose default is another one in the session catalog.
 
     Raises:
-        InvalidConfigurationError: A text is none that its key may have, or an option, or a key of the session's conf
+        InvalidConfigurationError: A text is not valid for its key, or an option, or a key of the session's conf
             for the catalog, is nearly called as a setting.
     """
     scope = _OPTIONS[use]

@@ -47,7 +47,7 @@ def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:
     """Return what the setting allows; without it a standing service allows nothing more, and a session everything.
 
     Raises:
-        InvalidConfigurationError: The text is none that the setting may have.
+        InvalidConfigurationError: The text is not valid for the setting.
     """
     text = STORAGE_ALLOW.text(conf)
     return Allowed(everything=not standing) if text is None else STORAGE_ALLOW.value_of(text)

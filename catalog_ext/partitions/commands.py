@@ -105,8 +105,8 @@ class PartitionCommands:
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
-            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause is none over the
-                table's partition columns.
+            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause is not valid for
+                the partition columns.
             ConflictError: Another writer was first.
         """
         target = self._table(table, "DROP PARTITION")
@@ -128,7 +128,7 @@ class PartitionCommands:
         """Give a partition other values; files of a managed one at its default location are moved.
 
         Raises:
-            PartitionNotFoundError: There is none with the old values.
+            PartitionNotFoundError: No partition has the old values.
             PartitionAlreadyExistsError: There is one with the new values.
             InvalidPartitionSpecError, InvalidValueError: A spec does not fit the table.
             TableLayoutError: Files that no partition has lie where its files are to be moved to.

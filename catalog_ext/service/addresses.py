@@ -16,7 +16,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         port: The port, 0 for a free one.
 
     Raises:
-        OSError: The address is none of this machine's, or the port is taken.
+        OSError: The address does not belong to this machine, or the port is taken.
     """
     bare = without_brackets(host)
     found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Return whether a host stands for all addresses of this machine, and so is none that a client can name."""
+    """Return whether a host stands for all addresses of this machine, so that no client can connect to it by name."""
     bare = without_brackets(host)
     try:
         return ipaddress.ip_address(bare).is_unspecified

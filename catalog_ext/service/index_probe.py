@@ -28,7 +28,7 @@ WAIT_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look at the index has found: its state, or why there is none.
+    """The result of a look at the index: its state, or why the state is unknown.
 
     Attributes:
         seconds: How long it took.

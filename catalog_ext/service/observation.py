@@ -32,7 +32,7 @@ OTHER = "other"
 
 
 def operation_of(path: str, operations: Collection[str]) -> str:
-    """Return the operation that a path names, ``other`` where there is none of that name."""
+    """Return the operation that a path names, ``other`` if it is unknown."""
     name = path.removeprefix(PREFIX)
     return name if path.startswith(PREFIX) and name in operations else OTHER
 

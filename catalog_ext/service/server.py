@@ -113,7 +113,7 @@ class Service:
         page: Whether it shows the page; None for the setting ``page``.
 
     Raises:
-        ServiceError: The port is taken, or the address is none of this machine's.
+        ServiceError: The port is taken, or the address does not belong to this machine.
     """
 
     def __init__(

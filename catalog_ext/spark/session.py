@@ -190,7 +190,7 @@ def active_catalog(name: str = "") -> Catalog:
         name: Its name, or that of a table which begins with it; left out where this process has one catalog.
 
     Raises:
-        InvalidConfigurationError: There is none of that name; where the service runs elsewhere,
+        InvalidConfigurationError: No catalog has that name; where the service runs elsewhere,
             ``catalog_ext.connect(index=…)`` opens one.
     """
     return _active(name).catalog

@@ -70,7 +70,7 @@ class ImportTables:
             jobs: Tables at a time.
 
         Raises:
-            InvalidInputError: The pattern or the number is none.
+            InvalidInputError: The pattern or the number of jobs is not valid.
             NamespaceNotFoundError: The metastore has no such database.
             TableNotFoundError: It has no table that the pattern names.
             MetastoreUnavailableError: It does not answer; what was taken before stays.

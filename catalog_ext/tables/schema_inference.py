@@ -71,7 +71,7 @@ def infer_columns(
         SchemaConflictError: A column has types in two files that no type holds together; both are named.
         InvalidInputError: No file can be read, or no file holds a column.
         InvalidTypeError: A file has a column that Spark cannot read.
-        InvalidConfigurationError: An option's value is none that it may have.
+        InvalidConfigurationError: An option's value is not valid.
         LocationNotFoundError: None of the files is there.
         StorageError: A file cannot be read.
     """

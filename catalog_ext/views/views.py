@@ -84,7 +84,7 @@ class Views:
         """Create a view, here and in the metastore.
 
         Args:
-            request: What it is to be.
+            request: The view's definition.
             or_replace: A view of the name gives way; it keeps its partitions.
 
         Raises:

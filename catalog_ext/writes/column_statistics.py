@@ -57,8 +57,8 @@ class StatisticsCommand:
 
         Raises:
             TableNotFoundError: The table is gone.
-            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
-            InvalidPartitionSpecError: A clause is none over them.
+            InvalidPredicateError, InvalidValueError: The predicate is not valid over the table's partition columns.
+            InvalidPartitionSpecError: A clause is not valid over them.
             PartitionNotFoundError: A clause that has a value names no partition.
         """
         index = self._context.index

@@ -56,7 +56,7 @@ class WriteMaintenance:
         """Return the table's commits, newest first.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
         return Rows("commits", self._context.index.tables.history(self._context.identify(table)))
 
@@ -64,7 +64,7 @@ class WriteMaintenance:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
         found = self._context.index.transactions.all(self._context.load_table(table).table_id)
         return Rows("transactions", found)
@@ -84,7 +84,7 @@ class WriteMaintenance:
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name, and no write to one in flight.
+            TableNotFoundError: The table does not exist, and no write that creates it is in flight.
             TransactionNotFoundError: There is no write of the id ``undo``.
             TransactionStateError: It is committed.
             InvalidInputError: ``older_than`` is no duration, or is given together with ``undo``.
@@ -109,7 +109,7 @@ class WriteMaintenance:
             dry_run: Preview: report what waits and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
             OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
             WaitingFilesMissingError: Some of it has gone: see ``discard_waiting``.
             ConflictError: An epoch of the query is being committed.
@@ -131,7 +131,7 @@ class WriteMaintenance:
             dry_run: Preview: report what would be given up and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
             OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
             LocationNotFoundError: The table's directory is not there: nothing was given up.
             StorageError: The store does not let itself be looked at.
@@ -157,7 +157,7 @@ class WriteMaintenance:
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
             InvalidInputError: ``retention`` is no duration, or too short.
             StorageError: The store does not let itself be looked at; what was removed stays removed.
             CatalogExtError: The index or the store cannot be read. Files stay, and are reported, where the metastore
@@ -265,7 +265,7 @@ class WriteMaintenance:
         Of all tables, where the metastore is followed, also those of its tables that the index has not taken.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
         index = self._context.index
         if table is not None:

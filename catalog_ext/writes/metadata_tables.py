@@ -55,7 +55,7 @@ class MetadataTable:
     Attributes:
         columns: What a query sees, in order; the rows have each under its name, but for ``values``.
         values: The column with the typed values of the partition columns, of which the rows have the ``partition``;
-            None where there is none.
+            None if the metadata table has no such column.
         locations: The columns that hold locations of partitions.
         file_paths: The columns that hold locations of files as Spark writes them in ``_metadata.file_path``.
         takes_condition: Whether its rows can be asked for by a condition over the partition columns.
@@ -71,7 +71,7 @@ class MetadataTable:
 
 
 def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
-    """Return what the metadata table of a table is like; None where there is none of that name."""
+    """Describe the metadata table of a table; None if the name is unknown."""
     schema = _BY_PARTITION.get(name, _WHOLE.get(name))
     if schema is None:
         return None
@@ -110,7 +110,7 @@ class MetadataTables:
 
         Raises:
             InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
-            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
+            InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
         """
         index = self._context.index
         by_partition = {"partitions": index.metadata_rows.partitions, "files": index.metadata_rows.files}
@@ -149,8 +149,8 @@ class MetadataTables:
         several groups of the same values. The predicates are as those of ``read``.
 
         Raises:
-            InvalidInputError: There is no such metadata table, or an aggregate is none of its columns of numbers.
-            InvalidPredicateError, InvalidValueError: The condition, or a key, is none of the table's partition columns.
+            InvalidInputError: There is no such metadata table, or an aggregate is not over its columns of numbers.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, is not valid for the partition columns.
         """
         if name not in _BY_PARTITION:
             raise InvalidInputError(f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {name[:60]!r}.")

@@ -142,7 +142,7 @@ def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[
     """Return the partitions that have the values of a name, the one of that name first.
 
     Raises:
-        PartitionNotFoundError: There is none.
+        PartitionNotFoundError: The partition does not exist.
     """
     found = by_name(table, [name], living).get(name)
     if not found:

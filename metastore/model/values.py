@@ -122,7 +122,7 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
 
 
 def decimal_number(text: str) -> Decimal | None:
-    """Return the number that a text is to Spark, exactly; None where it is none."""
+    """Return the exact number as which Spark reads a text; None if the text is not a number."""
     if not _DECIMAL.fullmatch(text.strip(_TRIMMED)):
         return None
     return Decimal(text.strip(_TRIMMED))

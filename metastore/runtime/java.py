@@ -31,7 +31,7 @@ def find_java() -> Path:
     """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
 
     Raises:
-        EnvironmentSetupError: there is none, it does not run, or it is too old.
+        EnvironmentSetupError: No Java is found, it does not run, or it is too old.
     """
     java = java_program()
     check_age(java, _java_version(java))
@@ -96,7 +96,7 @@ def java_program() -> Path:
     """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is not started.
 
     Raises:
-        EnvironmentSetupError: There is none.
+        EnvironmentSetupError: No Java is found.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -113,7 +113,7 @@ def java_program() -> Path:
     return Path(found)
 
 
-def told_version(java: Path) -> int | None:
+def version_from_release_file(java: Path) -> int | None:
     """Return the version of a ``java`` program's runtime, from its file ``release``: no JVM is started.
 
     None where it has no such file, as a program has that only starts another one.

@@ -38,7 +38,7 @@ def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
 
     Args:
         word: The word as it was written.
-        names: What there is.
+        names: The names that exist.
         most: How many are asked about.
 
     >>> did_you_mean("SALSE", ["sales", "logs"])

@@ -65,7 +65,7 @@ class Storage(StoreReads):
         self.attempt(place, "write", write)
 
     def read_file(self, location: str | Location, limit: int) -> bytes | None:
-        """Return what a small file holds, at most ``limit`` bytes of it; None where there is none: one request, or two.
+        """Return the content of a small file, at most ``limit`` bytes; None if it does not exist. One request, or two.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -112,7 +112,7 @@ class Storage(StoreReads):
     def replace_file(self, location: str | Location, data: bytes) -> None:
         """Put a small file at ``location``, in the place of one that is there; it appears whole. On S3 one request.
 
-        Where a rename replaces nothing (HDFS), there is none for a moment.
+        Where a rename cannot replace a file (HDFS), the file is absent for a moment.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.

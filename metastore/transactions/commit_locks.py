@@ -57,7 +57,7 @@ class CommitLocks:
     """Takes Hive's locks for the commits of an index.
 
     Args:
-        metastore: Returns the metastore; None where there is none.
+        metastore: Returns the metastore; None if the catalog has none.
     """
 
     def __init__(self, resources: Resources, metastore: Callable[[], HiveMetastore] | None) -> None:

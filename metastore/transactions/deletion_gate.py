@@ -60,7 +60,7 @@ class DeletionGate:
 
     Args:
         table: The table whose files are to be deleted.
-        named: Asks the metastore; None where there is none.
+        named: Asks the metastore; None if the catalog has no metastore.
     """
 
     def __init__(self, resources: Resources, table: Table, named: StillNamed | None = None) -> None:

@@ -86,7 +86,7 @@ class Resources:
         """Return the table of a number at its newest version.
 
         Raises:
-            TableNotFoundError: There is none.
+            TableNotFoundError: The table does not exist.
         """
         return self.index.tables.load_by_id(table_id)
 
@@ -115,7 +115,7 @@ class Resources:
         """Return a transaction as it is now.
 
         Raises:
-            TransactionNotFoundError: There is none.
+            TransactionNotFoundError: The transaction does not exist.
         """
         return self.index.transactions.load(transaction_id)
 

@@ -73,7 +73,7 @@ class Transactions:
         publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
             all: None); None where there is no metastore.
         pause: Waits so many seconds.
-        metastore: Returns the metastore, whose locks writes take (``hive-locks``); None where there is none.
+        metastore: Returns the metastore, whose locks writes take (``hive-locks``); None if the catalog has none.
 
     Attributes:
         locks: Takes Hive's locks.

@@ -55,7 +55,7 @@ def drift_on_hive(stand: Stand) -> Outcome:
 
 
 def _on_hive(stand: Stand) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what a comparison with a real metastore costs: in step, and where it lacks some partitions."""
+    """Yield what a comparison with a real metastore costs: in sync, and where it lacks some partitions."""
     folder = stand.folder / "drift-hive"
     with metastore(folder, None) as (_, uri):
         root = trees.grow(folder / "t", stand.seed, range(ON_HIVE))

@@ -166,10 +166,10 @@ def test_many_processes_write_to_one_table(index_url: str, tmp_path: Path) -> No
         won = sum(code or 0 for code in codes)
         assert won >= 1
         rows = stand.rows()
-        everybody = sorted(f"{p}-{n}" for p in range(1, PROCESSES + 1) for n in range(WRITES))
-        assert sorted(rows["k=0"].split()) == everybody
+        expected = sorted(f"{p}-{n}" for p in range(1, PROCESSES + 1) for n in range(WRITES))
+        assert sorted(rows["k=0"].split()) == expected
         assert {rows[f"k={p}"] for p in range(1, PROCESSES + 1)} == {f"{WRITES - 1}\n"}
-        assert rows["k=100"].strip() in everybody
+        assert rows["k=100"].strip() in expected
         assert stand.listed() == rows
         assert stand.strays() == []
         table = stand.table()
@@ -188,17 +188,17 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         stop = threading.Event()
 
         def write(number: int) -> dict[str, str]:
-            told: dict[str, str] = {}
+            reported: dict[str, str] = {}
             for n in range(8):
                 kind = WriteKind.OVERWRITE_PARTITIONS if number == 0 else WriteKind.APPEND
                 content = f"{number}-{n}"
                 try:
                     stand.write({"k=0": f"{content}\n", f"k={number + 1}": f"{content}\n"}, kind)
-                    told[content] = "success"
+                    reported[content] = "success"
                 except (TransactionStateError, ConflictError, StagedFileMissingError, LocationNotFoundError):
                     # The last one is a task's, whose directory is removed under its feet.
-                    told[content] = "failure"
-            return told
+                    reported[content] = "failure"
+            return reported
 
         def recover() -> None:
             while not stop.is_set():
@@ -208,13 +208,13 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             recoverer = pool.submit(recover)
             try:
-                told = dict(pair for result in pool.map(write, range(3)) for pair in result.items())
+                reported = dict(pair for result in pool.map(write, range(3)) for pair in result.items())
             finally:
                 stop.set()
             recoverer.result()
         recover_at_last = stand.engine.recover(older_than_s=0)
         assert recover_at_last.failed == ()
-        won = {content for content, outcome in told.items() if outcome == "success"}
+        won = {content for content, outcome in reported.items() if outcome == "success"}
         assert won, "nobody got through"
         rows = stand.rows()
         for number in (1, 2):

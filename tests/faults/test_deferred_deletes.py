@@ -262,11 +262,11 @@ def test_an_error_while_settling_is_nothing_to_the_writer(
         stand = Stand(index)
         EVERYTHING.prepare(stand, tmp_path / "t")
         with armed(point, action, lasting=lasting):
-            told = EVERYTHING.write(stand, tmp_path / "t")
-        assert told == "success"
+            reported = EVERYTHING.write(stand, tmp_path / "t")
+        assert reported == "success"
         assert EVERYTHING.state(stand) == EVERYTHING.after
         assert stand.engine.recover(older_than_s=0).failed == ()
-        EVERYTHING.check(stand, told)
+        EVERYTHING.check(stand, reported)
         assert stand.table().floor == 0
 
 

@@ -361,4 +361,4 @@ def test_a_repair_whose_listing_hive_overtakes(tmp_path: Path, metastore: FakeMe
         assert trial.settled() == rows
         if move == trial.hive.fill:
             assert [e.reason for e in report] == [CAME_BACK]
-            assert not report.in_step
+            assert not report.in_sync

@@ -82,7 +82,7 @@ REASONS: Sequence[Reason] = (
         _BEFORE_NEWEST, "SHOW TABLE EXTENDED", "4.3 leaves out the line of properties where there are none",
         r"Table Properties: \[\[, \]\]", r"\\nTable Properties: \[\[, \]\]",
     ),
-    Reason(_OLD, "DESCRIBE EXTENDED", "4.2 tells catalog, namespace and table apart, older ones show a name", "'Name'"),
+    Reason(_OLD, "DESCRIBE EXTENDED", "4.2 shows catalog, namespace and table, older ones show a name", "'Name'"),
     Reason(
         ("4.0",), "EXPLAIN", "extractions of variants are in plans since 4.1; Parquet files have other sizes",
         "Physical Plan", rf"PushedVariantExtractions: \[\], |{_SIZE}",

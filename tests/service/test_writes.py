@@ -194,7 +194,7 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
         refused = delete("truncate", predicate)
         assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
         assert refused.json["error"]["message"] == (
-            f"{command} not for external tables, and s.t is one: its files are somebody else's. DELETE FROM ... WHERE "
+            f"{command} not for external tables, and s.t is one: others own its files. DELETE FROM ... WHERE "
             "deletes those of the partitions that it names; the table property 'external.table.purge'='true' lets "
             "DELETE and TRUNCATE have all of them."
         )

@@ -35,7 +35,7 @@ def widen(left: DataType, right: DataType, path: str = "") -> DataType:
     """Return the narrowest type that holds every value of both exactly, and that Spark's columnar readers read both as.
 
     Raises:
-        TypeConflictError: There is none.
+        TypeConflictError: No such type exists.
     """
     if left == right or right.name == "void":
         return left

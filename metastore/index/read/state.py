@@ -28,10 +28,10 @@ class IndexState:
     Attributes:
         pending: Messages that the metastore has not taken.
         failing: Those of them whose delivery was tried in vain.
-        oldest_pending_s: How long the oldest of them waits, in seconds; 0 where there is none.
+        oldest_pending_s: How long the oldest of them waits, in seconds; 0 without pending messages.
         transactions: Transactions that have not ended, by state.
         abandoned: Those of them whose owner has given no sign of life for the time of its lease.
-        oldest_transaction_s: How long ago the oldest of them began, in seconds; 0 where there is none.
+        oldest_transaction_s: How long ago the oldest of them began, in seconds; 0 without transactions.
         tables: Tables, without views.
         partitions: Their partitions.
         files: Their files.

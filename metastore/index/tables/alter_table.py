@@ -197,7 +197,7 @@ class Alterations(IndexPart):
             deliver: Whether to enqueue a message for the metastore.
 
         Raises:
-            TableNotFoundError: There is none of this name.
+            TableNotFoundError: The table does not exist.
             ConflictError: See ``_prepare``.
             PartitionDescriptorError: Partitions that are not read as the table could not be shown with its new columns.
         """
@@ -230,7 +230,7 @@ class Alterations(IndexPart):
         What is not delivered was done in the metastore: what is pending there about partitions goes to the new name.
 
         Raises:
-            TableNotFoundError: There is none of this name.
+            TableNotFoundError: The table does not exist.
             NamespaceNotFoundError: The new name's namespace is not there.
             TableAlreadyExistsError: The new name is taken.
         """

@@ -26,7 +26,7 @@ def namespace_number(connection: sa.Connection, name: str, *, locks: bool = Fals
     """Return the number of the namespace; locked, no other transaction makes or drops a managed table in it meanwhile.
 
     Raises:
-        NamespaceNotFoundError: There is none.
+        NamespaceNotFoundError: The namespace does not exist.
     """
     number = sa.select(namespaces.c.namespace_id).where(_OF_NAME)
     found = connection.execute(number.with_for_update() if locks else number, {"name": name}).scalar()
@@ -50,7 +50,7 @@ class Namespaces(IndexPart):
         """Return the namespace of this name.
 
         Raises:
-            NamespaceNotFoundError: There is none.
+            NamespaceNotFoundError: The namespace does not exist.
         """
         with self._database.reading() as connection:
             return _load(connection, name)
@@ -82,7 +82,7 @@ class Namespaces(IndexPart):
         """Return the namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
 
         Raises:
-            NamespaceNotFoundError: There is none of this name.
+            NamespaceNotFoundError: The namespace does not exist.
         """
 
         def work(connection: sa.Connection) -> Namespace:
@@ -101,7 +101,7 @@ class Namespaces(IndexPart):
         """Remove an empty namespace.
 
         Raises:
-            NamespaceNotFoundError: There is none of this name.
+            NamespaceNotFoundError: The namespace does not exist.
             NamespaceNotEmptyError: It has tables.
         """
 

@@ -42,7 +42,7 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> View:
     """Return the view of this name.
 
     Raises:
-        ViewNotFoundError: There is none; a table may be.
+        ViewNotFoundError: The view does not exist; a table may have the name.
     """
     table = table_rows.find_relation(connection, identifier)
     if table is None:
@@ -159,7 +159,7 @@ class IndexedViews(IndexPart):
         """Return the view of this name.
 
         Raises:
-            ViewNotFoundError: There is none; a table may be.
+            ViewNotFoundError: The view does not exist; a table may have the name.
         """
         with self._database.reading() as connection:
             return load(connection, identifier)
@@ -202,7 +202,7 @@ class IndexedViews(IndexPart):
         """Return the view with another definition; it keeps its partitions.
 
         Raises:
-            ViewNotFoundError: There is none of this name.
+            ViewNotFoundError: The view does not exist.
             ViewPartitionColumnsChangedError: It has partitions, and its partition columns would be others.
         """
 
@@ -225,7 +225,7 @@ class IndexedViews(IndexPart):
         """Return the view as it was; its name is free again, and its partitions are gone.
 
         Raises:
-            ViewNotFoundError: There is none of this name.
+            ViewNotFoundError: The view does not exist.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -243,7 +243,7 @@ class IndexedViews(IndexPart):
         """Return the view under another name; to the metastore it is a new one, with the same partitions.
 
         Raises:
-            ViewNotFoundError: There is none of this name.
+            ViewNotFoundError: The view does not exist.
             NamespaceNotFoundError: The new name's namespace does not exist.
             ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
         """

@@ -161,7 +161,7 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
     """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps all others from moving it.
 
     Raises:
-        TransactionNotFoundError: There is none.
+        TransactionNotFoundError: The transaction does not exist.
         IndexNotAtHeadError: The index has been migrated since this process has opened it.
     """
     return usable(find_row(connection, transaction_id, lock=lock), transaction_id)

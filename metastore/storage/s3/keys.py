@@ -96,7 +96,7 @@ class Keys:
 
         Raises:
             LocationNotFoundError: The bucket does not exist.
-            IncompleteListingError: The answer is none to this question: another document, bucket or prefix, or a 404.
+            IncompleteListingError: The answer does not fit the request: another document, bucket or prefix, or a 404.
             StorageError: The store refuses or does not answer, or says that there is more and not where.
         """
         prefix = f"{below.key}/" if below.key else ""

@@ -21,7 +21,7 @@ HOW = {
     "`add_files`, Delta CONVERT TO DELTA, DuckLake `ducklake_add_data_files`; once, on a new table. The three formats "
     "read the footer of every file meanwhile, ours and Hive do not.",
     "rows": "What ours leaves for later: `ANALYZE TABLE … COMPUTE STATISTICS` reads the footers of files whose rows "
-    "nobody has counted. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
+    "are not counted yet. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
     "plan one": "`SELECT sum(x)` with all three keys given, another partition each time, up to Spark's input "
     "partitions; in DuckDB EXPLAIN.",
     "run one": "`SELECT count(x)` of one partition, planned and run, another partition each time.",
@@ -31,7 +31,7 @@ HOW = {
     "count": "The rows of the whole table, planned and run.",
     "max": "The greatest day of the whole table, planned and run.",
     "unchanged": "The tree is looked through and is as it was. The formats have no such thing: their own lists count, "
-    "and a file that somebody adds to the tree, or takes away, they do not notice.",
+    "and they do not notice a file that another program adds to the tree or removes.",
     "commit": "INSERT of one row into one partition by SQL, a new file in each (DuckLake's inlining of small inserts "
     "is off), from the statement to the end of the commit.",
 }

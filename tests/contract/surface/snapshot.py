@@ -92,11 +92,11 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    told = f"{parameter.kind.name.lower()} {parameter.name}"
+    text = f"{parameter.kind.name.lower()} {parameter.name}"
     if parameter.default is parameter.empty:
-        return told
+        return text
     default = parameter.default
-    return f"{told} = {default.name if isinstance(default, Enum) else repr(default)}"
+    return f"{text} = {default.name if isinstance(default, Enum) else repr(default)}"
 
 
 def command_line() -> dict[str, list[str]]:
@@ -200,8 +200,8 @@ def procedures(catalog: Catalog) -> dict[str, dict[str, list[str]]]:
 
 
 def _procedure_parameter(parameter: dict[str, Any]) -> str:
-    told = f"{parameter['name']} {parameter['type']}"
-    return f"{told} required" if parameter["required"] else f"{told} = {parameter['default']!r}"
+    text = f"{parameter['name']} {parameter['type']}"
+    return f"{text} required" if parameter["required"] else f"{text} = {parameter['default']!r}"
 
 
 def migrations(catalog: Catalog, database: Path) -> dict[str, dict[str, str | None]]:

@@ -85,10 +85,10 @@ def kinds(spark: SparkSession, request: pytest.FixtureRequest) -> str:
         rows = [[values[number + 1] for values, _ in COLUMNS.values()]]
         if number == 2:
             rows.append(["NULL"] * len(COLUMNS))
-        told = ", ".join(f"({', '.join(row)}, {number})" for row in rows)
+        literals = ", ".join(f"({', '.join(row)}, {number})" for row in rows)
         casts = ", ".join(f"CAST(c{i} AS {values[0]})" for i, (values, _) in enumerate(COLUMNS.values()))
         names = ", ".join(f"c{i}" for i in range(len(COLUMNS)))
-        spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ {casts}, k FROM VALUES {told} AS v({names}, k)")
+        spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ {casts}, k FROM VALUES {literals} AS v({names}, k)")
     spark.sql(
         f"SELECT * FROM {table} WITH ('index-answers' = 'false', 'file-skipping' = 'false')"
     ).localCheckpoint().createOrReplaceTempView("truth")

@@ -126,8 +126,8 @@ def test_namespaces(index: Index) -> None:
     for act in (index.namespaces.load, index.tables.all, lambda name: index.namespaces.drop(name, deliver=True)):
         with pytest.raises(NamespaceNotFoundError, match="sales"):
             act("sales")
-    told = [(d.operation, d.namespace, d.table) for d in index.outbox.pending()]
-    assert told == [(f"{verb}_namespace", "sales", None) for verb in ("create", "alter", "drop")]
+    reported = [(d.operation, d.namespace, d.table) for d in index.outbox.pending()]
+    assert reported == [(f"{verb}_namespace", "sales", None) for verb in ("create", "alter", "drop")]
 
 
 def test_tables(index: Index) -> None:

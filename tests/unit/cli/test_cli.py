@@ -124,7 +124,7 @@ def test_a_preview_changes_nothing(run: Run, trips: Path) -> None:
     assert _json(run, "partitions", "sales.trips")["partitions"] == []
 
 
-def test_repair_then_in_step(run: Run, trips: Path) -> None:
+def test_repair_then_in_sync(run: Run, trips: Path) -> None:
     _register(run, trips)
     assert run("repair", "sales.trips", "--check")[0] == 3
     report = _json(run, "repair", "sales.trips")
@@ -135,7 +135,7 @@ def test_repair_then_in_step(run: Run, trips: Path) -> None:
     assert "Nothing was changed.\n" in out
 
 
-def test_a_table_without_trouble_is_in_step(run: Run, tmp_path: Path) -> None:
+def test_a_table_without_trouble_is_in_sync(run: Run, tmp_path: Path) -> None:
     _write(tmp_path / "t" / "k=1" / "a.parquet")
     assert run("register", "s.t", "t", "--create-namespace")[0] == 0
     code, out, _ = run("repair", "s.t")
@@ -503,7 +503,7 @@ def _refused(run: Run, trips: Path, tmp_path: Path, times: int) -> int:
     """Let the outbox hold a message that a metastore has refused so often; return its number."""
     _register(run, trips)
     with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
-        index.namespaces.create(Namespace("told"), deliver=True)
+        index.namespaces.create(Namespace("known"), deliver=True)
         (message,) = index.outbox.pending()
         for _ in range(times):
             index.outbox.retry()
@@ -517,12 +517,12 @@ def test_what_is_refused_is_shown_and_skipped(run: Run, trips: Path, tmp_path: P
     number = _refused(run, trips, tmp_path, times)
     code, out, _ = run("doctor", "--quick", "--json")
     assert (code, json.loads(out)["healthy"]) == (1, False)
-    assert "told: not yours" in out
+    assert "known: not yours" in out
     code, out, _ = run("doctor", "--quick")
     assert code == 1
     assert "catalog-ext outbox" in out
     (listed,) = _json(run, "outbox")["changes"]
-    assert (listed["id"], listed["table"], listed["state"], listed["error"]) == (number, "told", state, "not yours")
+    assert (listed["id"], listed["table"], listed["state"], listed["error"]) == (number, "known", state, "not yours")
     assert _json(run, "status")["entries"][0]["state"] == state
     assert _json(run, "outbox", "retry", str(number))["changes"][0]["state"] == state, "there is no metastore"
     assert run("outbox", "skip")[0] == 2
@@ -610,11 +610,11 @@ class _Told:
 
 def test_the_bar_moves_while_the_metastore_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catalog_ext.cli.progress._ASKED_EVERY_S", 0.01)
-    told, written = _Told(), io.StringIO()
+    reported, written = _Told(), io.StringIO()
     console = Console(file=written, force_terminal=True, width=120)
-    with progress_bar(console, "Repairing", cast("Catalog", told)) as report:
+    with progress_bar(console, "Repairing", cast("Catalog", reported)) as report:
         report(RepairProgress("applying", 1200, 3000, 1200))
         report(RepairProgress("delivering", 0, 0))
         until(lambda: "4 of 4 changes" in written.getvalue(), "the bar")
     assert "Telling the metastore" in written.getvalue()
-    assert told.starts == 1, "the embedded metastore is started while changes are applied"
+    assert reported.starts == 1, "the embedded metastore is started while changes are applied"

@@ -120,7 +120,7 @@ def test_the_index_of_a_folder_above_is_near(run: Run, tmp_path: Path, monkeypat
 
 @pytest.fixture
 def table(tmp_path: Path, run: Run) -> Path:
-    """A table in step, in an index that belongs to the embedded metastore, which nobody has started yet."""
+    """A table in sync, in an index that belongs to the embedded metastore, which nobody has started yet."""
     (tmp_path / "t" / "k=1").mkdir(parents=True)
     (tmp_path / "t" / "k=1" / "a.parquet").write_bytes(b"x")
     assert run("--metastore", "none", "init")[0] == 0

@@ -252,13 +252,13 @@ def test_a_table_that_cannot_be_imported_is_told_with_its_reason_and_is_no_drift
     metastore.create_table(HiveTable("s", "old", EXTERNAL_TABLE, f"file://{tmp_path}/x", (), (), avro))
     metastore.create_table(replace(there, name="view", table_type="VIRTUAL_VIEW", location=""))
     metastore.create_table(replace(there, name="free"))
-    told = {d.table: d for d in found(catalog, None)}
-    assert {name: (d.kind, d.is_drift) for name, d in told.items()} == {
+    reported = {d.table: d for d in found(catalog, None)}
+    assert {name: (d.kind, d.is_drift) for name, d in reported.items()} == {
         "s.free": (DriftKind.TABLE, True), "s.old": (DriftKind.NOT_TAKEN, False),
         "s.view": (DriftKind.NOT_TAKEN, False),
     }  # fmt: skip
-    assert "its storage is Avro" in told["s.old"].evidence
-    assert "it is a view" in told["s.view"].evidence
+    assert "its storage is Avro" in reported["s.old"].evidence
+    assert "it is a view" in reported["s.view"].evidence
     assert {d.table for d in catalog.drift("s", exclude=["s.v*", "s.fr?e"])} == {"s.old"}
     assert {d.table for d in catalog.drift("S.F*")} == {"s.free"}
     for wrong in ("s.nosuch*", "nosuch"):

@@ -302,33 +302,33 @@ def test_any_history_ends_where_a_repair_does(
             clock += 1
             directory = root / PLACES[place]
             files = [directory / f"{number}.csv"]
-            told: list[StoreEvent] = []
+            reported: list[StoreEvent] = []
             if action == "put":
                 write(root, f"{PLACES[place]}/{number}.csv", content=b"x" * (1 + clock % 3))
                 os.utime(files[0], (1_700_000_000 + clock, 1_700_000_000 + clock))
-                told = [created(files[0], f"{clock:06X}")]
+                reported = [created(files[0], f"{clock:06X}")]
             elif action == "remove" and files[0].exists():
                 files[0].unlink()
                 if not any(directory.iterdir()):
                     directory.rmdir()  # stores that tell of objects have no directories
-                told = [removed(files[0], f"{clock:06X}")]
+                reported = [removed(files[0], f"{clock:06X}")]
             elif action == "rmtree" and directory.exists():
-                told = [removed(file, f"{clock:06X}") for file in sorted(directory.iterdir())]
+                reported = [removed(file, f"{clock:06X}") for file in sorted(directory.iterdir())]
                 shutil.rmtree(directory)
             elif action == "insert":
                 before = set(directory.glob("*"))
                 insert(catalog, PLACES[place])
-                told = [created(file, f"{clock:06X}") for file in set(directory.glob("*")) - before]
+                reported = [created(file, f"{clock:06X}") for file in set(directory.glob("*")) - before]
             elif action == "take":
                 order.shuffle(waiting)
                 assert catalog.events.take(waiting).left == []
                 waiting = []
             if fate == "lost":
-                lost = lost or bool(told)
+                lost = lost or bool(reported)
             elif fate == "late":
-                late += told
+                late += reported
             else:
-                waiting += told * (2 if fate == "twice" else 1)
+                waiting += reported * (2 if fate == "twice" else 1)
         order.shuffle(late)
         for batch in (waiting, late, late[:3]):
             assert catalog.events.take(batch).left == []

@@ -102,7 +102,7 @@ def test_a_number_that_two_servers_gave_is_read_twice() -> None:
 def test_a_batch_ends_before_it_names_more_than_memory_is_to_hold() -> None:
     server = LoggingMetastore()
     for _ in range(300):
-        server.tell("ADD_PARTITION", "s", "t", [PartitionHint(f"k={number}") for number in range(1000)])
+        server.emit("ADD_PARTITION", "s", "t", [PartitionHint(f"k={number}") for number in range(1000)])
     batch = read_batch(server, 0, 300)
     assert len(batch.events) == 100, "one answer more than names so many"
     assert read_batch(server, 100, 300).upto == 200
@@ -130,8 +130,8 @@ def test_what_was_lost_with_the_log_is_not_dropped_by_a_later_comparison(
     del server._tables["s", "t"]
     server.newest, server.log = 1, []
     assert followed(catalog).action == "refused"
-    server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
-    server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+    server.emit("INSERT", "s", "other", [PartitionHint("ds=a")])
+    server.emit("INSERT", "s", "other", [PartitionHint("ds=a")])
     del server.log[0]
     outcome = catalog.follower.look()
     assert outcome.gap is not None
@@ -184,7 +184,7 @@ def test_after_a_gap_most_partitions_stay_and_the_others_are_followed(
         held = indexed(catalog)
         assert len(held) == 34
         assert held["ds=a"] == held["ds=n00"] == {"one": 1, "two": 1}
-        server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+        server.emit("INSERT", "s", "other", [PartitionHint("ds=a")])
         server.log.clear()
     catalog.alterations.alter("s.t", [], set_={"repair.mass-drop-percent": "100"})
     assert catalog.deliver().pending == 0
@@ -245,7 +245,7 @@ def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: Loggin
 
 def test_a_table_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     del server._tables["s", "t"]
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True)
     outcome = followed(catalog)
     assert outcome.action == "refused"
     assert "publish s.t makes it again" in (outcome.error or "")
@@ -254,7 +254,7 @@ def test_a_table_that_is_only_missing_stays(catalog: Catalog, server: LoggingMet
 
 def test_a_strangers_table_of_the_name_changes_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), location="file:/elsewhere")
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True)
     assert "another table of the name" in (followed(catalog).error or "")
     server.drop_table("s", "t")
     write(root.parent / "new", "ds=z/one")
@@ -267,7 +267,7 @@ def test_a_strangers_table_of_the_name_changes_nothing(catalog: Catalog, server:
 
 def test_other_partition_columns_are_refused(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), partition_columns=())
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True)
     assert "has other partition columns" in followed_error(catalog)
 
 
@@ -473,7 +473,7 @@ def test_another_metastores_log_is_not_read_on(catalog: Catalog, server: Logging
     catalog.index.properties.replace({"metastore.id": "other"})
     server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
     catalog.metastore._guard.lost()  # type: ignore[union-attr]
-    server.tell("INSERT", "s", "t", [PartitionHint("ds=a")])
+    server.emit("INSERT", "s", "t", [PartitionHint("ds=a")])
     outcome = catalog.follower.look()
     assert outcome.events == 0
     assert [each.table for each in outcome.tables] == ["s.t"]
@@ -778,7 +778,7 @@ def test_a_whole_table_is_compared_with_its_places_and_sizes(
     server._partitions["s", "t"]["a",] = replace(
         server._partitions["s", "t"]["a",], parameters={"numFiles": "2", "totalSize": "2"}
     )
-    server.tell("ALTER_PARTITION", "s", "t", None)
+    server.emit("ALTER_PARTITION", "s", "t", None)
     outcome = followed(catalog)
     assert (outcome.looked_at, counts(outcome)) == (1, (0, 0, 1))
 

@@ -242,7 +242,7 @@ def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
     server._tables["s", "t"] = replace(table, columns=columns)
     held = server._partitions["s", "t"]
     held[("a",)] = replace(held[("a",)], columns=columns)
-    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True, columns=True)
     followed(catalog)
     (descriptor,) = catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()
     assert [c.name for c in descriptor.columns] == ["x", "y"]
@@ -345,7 +345,7 @@ def test_a_type_that_no_file_can_be_read_as_is_refused_and_said(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), columns=(Column("x", "date"),))
-    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True, columns=True)
     write(root, "ds=a/two")
     server.insert("s", "t", "ds=a")
     outcome = followed(catalog)

@@ -117,7 +117,7 @@ class World:
         self.catalog: Catalog = open_catalog(folder)
         self.root = folder / "t"
         self.ours: dict[str, set[str]] = defaultdict(set)
-        self.untold: set[str] = set()
+        self.unreported: set[str] = set()
         self.untold_table = False
         self.kept: tuple[dict[Any, Any], dict[Any, Any]] | None = None
         self.denied: str | None = None
@@ -187,7 +187,7 @@ class World:
         else:
             self.server.alter_partitions("s", name, [replace(held, parameters=self.counted(place))])
             self.server.insert("s", name, f"ds={value}")
-        self.untold.discard(value)
+        self.unreported.discard(value)
 
     def counted(self, place: Path) -> dict[str, str]:
         files = [f for f in place.iterdir() if not f.name.startswith(("_", "."))] if place.exists() else []
@@ -211,7 +211,7 @@ class World:
             place = self.place(value)
             if (value,) not in self.server._partitions["s", name]:
                 self.server.add_partitions("s", name, [HivePartition((value,), f"file:{place}")])
-            self.untold.discard(value)
+            self.unreported.discard(value)
 
     def hive_drop(self, value: str) -> None:
         name = self.name()
@@ -256,7 +256,7 @@ class World:
             return
         self.server.rename_partition("s", name, f"ds={value}", (to,))
         self.ours[to] |= self.ours.pop(value, set())
-        self.untold.discard(to)
+        self.unreported.discard(to)
         self.kept = None
 
     def pending(self, name: str, value: str) -> bool:
@@ -297,10 +297,10 @@ class World:
         """Events that nobody has read are gone."""
         for event in self.server.log:
             if event.event_id > self.cursor():
-                self.untold |= {hint.name[3:] for hint in event.partitions or () if hint.dropped}
+                self.unreported |= {hint.name[3:] for hint in event.partitions or () if hint.dropped}
                 if event.dropped:
                     self.untold_table = True
-                    self.untold |= set(VALUES)
+                    self.unreported |= set(VALUES)
         self.server.log.clear()
 
     def lose_log(self, _: str) -> None:
@@ -324,7 +324,7 @@ class World:
         self.server._tables.update(tables)
         self.server._partitions.clear()
         self.server._partitions.update(partitions)
-        self.untold |= set(VALUES)
+        self.unreported |= set(VALUES)
         self.server.newest = 1
         self.server.fails_in = None
         self.look()
@@ -362,7 +362,7 @@ class World:
             if kind is WriteKind.OVERWRITE_PARTITIONS:
                 self.ours[value].clear()
             self.ours[value] |= self.files(name)[f"ds={value}"] - before
-            self.untold.discard(value)
+            self.unreported.discard(value)
         self.denied = denied
 
     def files(self, table: str) -> dict[str, set[str]]:
@@ -468,7 +468,7 @@ class World:
                 for p in self.server._partitions["s", name].values()
             }
             assert set(theirs) <= set(held)
-            assert {p[3:] for p in set(held) - set(theirs)} <= self.untold
+            assert {p[3:] for p in set(held) - set(theirs)} <= self.unreported
             places: set[str] = set()
             for partition, files in held.items():
                 place = located.get(partition, f"{table.definition.location}/{partition}")

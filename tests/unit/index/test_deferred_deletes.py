@@ -204,14 +204,14 @@ def test_the_metastore_hears_of_what_was_settled_before_what_came_after(index: I
     delete(index, table, "k=1/r=a")
     index.alterations.rename(table.identifier, TableIdentifier("s", "u"), deliver=True)
     write(index, index.tables.load(TableIdentifier("s", "u")), plan(table), "k=2/r=a", deliver=True)
-    told = [(m.operation, m.table, m.payload) for m in index.outbox.pending(100)]
-    assert [operation for operation, *_ in told] == [
+    reported = [(m.operation, m.table, m.payload) for m in index.outbox.pending(100)]
+    assert [operation for operation, *_ in reported] == [
         "sync_partitions", "rename_table", *["sync_partitions"] * 3, "sync_partitions"
     ]  # fmt: skip
-    assert [table for _, table, _ in told[2:]] == ["u"] * 4
-    dropped = [name for _, _, payload in told[2:-1] for name in payload["drop"]]
+    assert [table for _, table, _ in reported[2:]] == ["u"] * 4
+    dropped = [name for _, _, payload in reported[2:-1] for name in payload["drop"]]
     assert sorted(dropped) == [f"k={i}/r=a" for i in range(8) if i != 1]
-    assert [added["name"] for added in told[-1][2]["add"]] == ["k=2/r=a"]
+    assert [added["name"] for added in reported[-1][2]["add"]] == ["k=2/r=a"]
     committed = [m.created_at_ms for m in index.outbox.pending(100)]
     assert {at - committed[0] <= 1000 for at in committed[2:5]} == {True}, "they are of the commit"
 

@@ -141,10 +141,10 @@ def test_a_dynamic_overwrite_replaces_by_typed_values(index: Index, table: Table
         for path, file in files.items()
     ]
     (message,) = index.outbox.pending()
-    told = {
+    reported = {
         kind: [p if kind == "drop" else p["name"] for p in message.payload[kind]] for kind in ("add", "alter", "drop")
     }
-    assert told == {"add": ["k=3"], "alter": ["k=1"], "drop": ["k=01"]}
+    assert reported == {"add": ["k=3"], "alter": ["k=1"], "drop": ["k=01"]}
 
 
 def test_an_empty_dynamic_overwrite_makes_no_version(index: Index, table: Table) -> None:

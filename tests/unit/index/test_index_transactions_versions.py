@@ -250,8 +250,8 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     ended = [index.transactions.load(one).ended_at_ms or 0 for one in (undone, done)]
     queued = [one.created_at_ms for one in index.outbox.pending()]
     assert queued
-    told = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.outbox.pending()))]
-    assert told
+    reported = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.outbox.pending()))]
+    assert reported
     with index._database.reading() as connection:
         created = [
             at
@@ -262,7 +262,7 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     assert len(created) == 4 + 2 + 2
     assert repaired.ended_at_ms - repaired.began_at_ms == 5000
     times.append(index.tables.history(made.identifier)[0].committed_at_ms)
-    for at in (*times, *ended, *queued, *told, *created, *repaired):
+    for at in (*times, *ended, *queued, *reported, *created, *repaired):
         assert abs(now - at) < 600_000
     assert index.history.version_at(table.table_id, now - 7 * _DAY_MS) == 0
     assert index.history.version_at(table.table_id, now) == versions[0].version

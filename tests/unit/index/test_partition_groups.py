@@ -242,5 +242,5 @@ def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: t
 
 def test_which_types_the_index_tells_apart() -> None:
     """The connector's half is in ``tests/integration/connector/test_golden_partitions.py``."""
-    told = {case["type"]: is_exact(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
-    assert told == {case["type"]: case["told"] for case in KEY_TYPES}
+    reported = {case["type"]: is_exact(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
+    assert reported == {case["type"]: case["exact"] for case in KEY_TYPES}

@@ -397,20 +397,20 @@ def test_doctor_asks_an_embedded_metastore_that_runs(tmp_path: Path, capsys: pyt
         take_on(opened, Settings.resolve(index=index, metastore="embedded"))
         folder = Path(opened.properties.load()[METASTORE].removeprefix("embedded:")) / "metastore"
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
-    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
-    assert f"embedded:{folder}" in told["index", "belongs to"]
-    assert told["metastore", "embedded"] == "not there yet; made by the first change"
+    reported = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert f"embedded:{folder}" in reported["index", "belongs to"]
+    assert reported["metastore", "embedded"] == "not there yet; made by the first change"
     folder.mkdir(parents=True)
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
-    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
-    assert told["metastore", "embedded"] == "it does not run, and is not started with --quick"
+    reported = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert reported["metastore", "embedded"] == "it does not run, and is not started with --quick"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     state = {"id": "x", "pid": os.getpid(), "thrift_port": port, "lease_port": port}
     (folder / "server.json").write_text(json.dumps(state))
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
-    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
-    assert f"thrift://127.0.0.1:{port}" in told["metastore", "embedded"]
+    reported = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert f"thrift://127.0.0.1:{port}" in reported["metastore", "embedded"]
 
 
 def test_an_index_that_is_not_there_takes_nothing_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

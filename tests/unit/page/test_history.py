@@ -90,18 +90,18 @@ def test_going_back_tells_everything_once_whatever_the_clock_has_shown(catalog: 
             sa.update(table_versions).where(v.table_id == table.table_id, v.version.between(30, 50))
             .values(committed_at_ms=now - 9 * DAY_MS)
         )  # fmt: skip
-    told: list[str] = []
+    reported: list[str] = []
     with looking_at(catalog) as visitor:
         address = "/ui/table/s/t"
         for _ in range(9):
             page = visitor.page(address)
-            told += re.findall(r'data-label="Version">([\d,]*)<', page)
+            reported += re.findall(r'data-label="Version">([\d,]*)<', page)
             earlier = re.search(r'href="([^"#]+)#timeline-title">Earlier', page)
             if earlier is None:
                 break
             address = html.unescape(earlier[1])
-    assert sorted(int(version) for version in told if version) == list(range(121))
-    assert len(told) == 121 + 60
+    assert sorted(int(version) for version in reported if version) == list(range(121))
+    assert len(reported) == 121 + 60
 
 
 @pytest.mark.parametrize("before", ["1700000000000", "-1..", "1.2", "1.2.x", "..9", f"{'9' * 19}.."])

@@ -141,10 +141,10 @@ def test_what_the_metastore_has_to_hear_of_what_is_gone_is_counted(tmp_path: Pat
             table = create(c.index, name, {"k": "int"})
             c.index.commits.apply_changes(table.table_id, [AddPartition("k=1", ())], operation="INSERT", deliver=True)
         c.index.tables.drop(TableIdentifier("s", "gone"), deliver=True)
-        told = c.index.outbox.count()
-        assert told == 2
+        reported = c.index.outbox.count()
+        assert reported == 2
         with looking_at(c) as visitor:
-            assert f"Pending for the metastore {told}" in Read(visitor.page("/ui/")).text
+            assert f"Pending for the metastore {reported}" in Read(visitor.page("/ui/")).text
             assert "Pending for the metastore 1" in Read(visitor.page("/ui/", search="t")).text
             assert "Pending for the metastore 0" in Read(visitor.page("/ui/", metastore="failed")).text
             assert visitor.get("/ui/table/S/T").status == 200

@@ -86,8 +86,8 @@ def test_the_cookie_is_for_this_page_alone_and_is_not_the_token(service: Service
     (cookie,) = visitor.cookies.values()
     assert service.token not in cookie
     assert len(cookie) >= 43
-    told = Visitor(service).sign_in().cookies[0]
-    assert {part.strip() for part in told.split(";")[1:]} == {
+    reported = Visitor(service).sign_in().cookies[0]
+    assert {part.strip() for part in reported.split(";")[1:]} == {
         "HttpOnly", "SameSite=strict", "Path=/ui", f"Max-Age={SESSION_S}",
     }  # fmt: skip
 

@@ -120,8 +120,8 @@ def test_what_the_metastore_is_told(catalog: Catalog, tmp_path: Path) -> None:
     commit(catalog, ReplaceFiles("k=1", added=(DataFile("b.csv", 1, 1),)), deliver=True)
     commit(catalog, ReplaceFiles("k=1", redescribed=True), deliver=True)
     commit(catalog, ReplaceFiles("k=2", added=(DataFile("b.csv", 1, 1),)), deliver=True)
-    told = [read_message(d) for d in catalog.index.outbox.pending(9)]
-    assert [m.altered[0].descriptor for m in told if isinstance(m, SyncPartitions)] == [ORC.to_dict(), {}, None], (
+    reported = [read_message(d) for d in catalog.index.outbox.pending(9)]
+    assert [m.altered[0].descriptor for m in reported if isinstance(m, SyncPartitions)] == [ORC.to_dict(), {}, None], (
         "its own; the table's again; nothing"
     )
 

@@ -62,11 +62,11 @@ def commit(catalog: Catalog, *changes: Change) -> None:
 def before_applying(work: Callable[[], None]) -> Callable[[RepairProgress], None]:
     """A progress that lets somebody else commit between the comparison and the first batch."""
 
-    def told(progress: RepairProgress) -> None:
+    def reported(progress: RepairProgress) -> None:
         if progress.phase == "comparing":
             work()
 
-    return told
+    return reported
 
 
 def test_what_somebody_else_registered_meanwhile_is_skipped_and_the_rest_is_not(catalog: Catalog, root: Path) -> None:

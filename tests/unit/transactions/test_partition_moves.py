@@ -291,7 +291,7 @@ def test_a_repair_that_meets_a_move_leaves_it_alone(catalog: Catalog, point: str
         for table in ("s.t", "s.o"):
             report = catalog.repair_partitions(table, mode="sync")
             reasons.update(entry.reason for entry in report.skipped)
-            assert report.in_step is not bool(report.skipped)
+            assert report.in_sync is not bool(report.skipped)
             assert (len(report.added), len(report.dropped), len(report.changed)) == (0, 0, 0)
 
     with armed(point, repair):

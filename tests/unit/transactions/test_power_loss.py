@@ -222,9 +222,9 @@ def before(monkeypatch: pytest.MonkeyPatch, part: object, method: str, synced: l
     seen: list[list[str]] = []
     whole = getattr(type(part), method)
 
-    def told(index: object, *args: object, **options: object) -> object:
+    def reported(index: object, *args: object, **options: object) -> object:
         seen.append(list(synced))
         return whole(index, *args, **options)
 
-    monkeypatch.setattr(type(part), method, told)
+    monkeypatch.setattr(type(part), method, reported)
     return seen

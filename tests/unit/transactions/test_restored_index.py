@@ -301,7 +301,7 @@ def test_a_write_that_was_never_reserved_leaves_no_file(
 def relocation_skips(catalog: Catalog) -> list[tuple[str, int, bool]]:
     report = catalog.repair_partitions("s.t")
     skips = report.to_arrow().filter(pc.field("action") == "skip").to_pylist()
-    return [(row["path"], row["files"], report.in_step) for row in skips if row["reason"] == UNKNOWN_RELOCATION]
+    return [(row["path"], row["files"], report.in_sync) for row in skips if row["reason"] == UNKNOWN_RELOCATION]
 
 
 @pytest.mark.slow

@@ -72,4 +72,4 @@ def test_another_table_takes_in_nothing_that_can_be_undone(tmp_path: Path, aroun
         catalog.writes.transactions.undo(begun.transaction_id)
         assert indexed(catalog, "s.b") == after
         assert taking == "INSERT" or after == before
-        assert catalog.repair_partitions("s.b", dry_run=True).in_step
+        assert catalog.repair_partitions("s.b", dry_run=True).in_sync
