@@ -64,7 +64,7 @@ def _on_hive(stand: Stand) -> Iterator[tuple[str, dict[str, Any]]]:
             catalog.register_table("s.t", location=str(root), partition_columns={"p": "INT"})
             catalog.repair_partitions("s.t")
             if catalog.deliver().pending:
-                raise AssertionError("the metastore has not been told")
+                raise AssertionError("the metastore has not got its messages")
             yield "in step", child("drift_process", str(folder), uri, "0", "hive")
             client = catalog.metastore.client()
             lacking = [f"p={key}" for key in range(0, ON_HIVE, MOVED)]

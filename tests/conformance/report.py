@@ -209,7 +209,7 @@ def recorded() -> dict[str, Sent]:
 
 
 def unrecorded(found: Sequence[Shown], sent: Mapping[str, Sent]) -> list[str]:
-    """The keys of statements with placeholders that nobody has recorded, and of recorded ones that nobody wants."""
+    """The keys of statements with placeholders that are not recorded, and of recorded ones that are not used."""
     wanted = {s.key for s in found if s.pattern is not None}
     return sorted(wanted ^ set(sent))
 

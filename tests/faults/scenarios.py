@@ -67,7 +67,7 @@ class Scenario:
             stand.write(self.before)
 
     def write(self, stand: Stand, location: object) -> str:
-        """Does the write; ``success``, ``failure``, or ``unknown``: what its user is told."""
+        """Does the write; ``success``, ``failure``, or ``unknown``: as its user sees it."""
         more: dict[str, Any] = {"options": self.options}
         if self.creates:
             made: TableDefinition = definition(str(location))

@@ -117,9 +117,7 @@ def test_a_connection_that_is_lost_at_commit(postgres_url: str, tmp_path: Path, 
             index.tables.drop(stand.table().identifier, deliver=False)
 
 
-def test_a_commit_that_nobody_answers_for_is_unknown(
-    postgres_url: str, tmp_path: Path, lost_answers: LostAnswers
-) -> None:
+def test_commit_without_an_answer_is_unknown(postgres_url: str, tmp_path: Path, lost_answers: LostAnswers) -> None:
     with Index.open(postgres_url, migrate=True) as index:
         for committed in (True, False):
             location = tmp_path / f"{committed}"
@@ -135,7 +133,7 @@ def test_a_commit_that_nobody_answers_for_is_unknown(
 
 
 def write_many(url: str, number: int) -> None:
-    """Appends to one partition, and overwrites one of its own and one of everybody, so many times."""
+    """Appends to one partition, and overwrites one of its own and one that all processes overwrite, so many times."""
     won = 0
     with Index.open(url) as index:
         stand = Stand(index, Storage(), {"unknown_timeout_s": 60.0})
@@ -215,11 +213,11 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         recover_at_last = stand.engine.recover(older_than_s=0)
         assert recover_at_last.failed == ()
         won = {content for content, outcome in reported.items() if outcome == "success"}
-        assert won, "nobody got through"
+        assert won, "no write succeeded"
         rows = stand.rows()
         for number in (1, 2):
             mine = sorted(content for content in won if content.startswith(f"{number}-"))
-            assert rows.get(f"k={number + 1}", "").split() == mine, "each append is there once, if its user was told so"
+            assert rows.get(f"k={number + 1}", "").split() == mine, "each append that was acknowledged is there once"
         assert set(rows.get("k=0", "").split()) <= won
         assert stand.listed() == rows
         # A task that was still writing when its transaction was undone may have left a hidden file.
@@ -228,7 +226,7 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         assert stand.strays() == []
 
 
-def test_a_metastore_that_is_gone_is_told_later(tmp_path: Path) -> None:
+def test_metastore_that_was_away_gets_its_messages_later(tmp_path: Path) -> None:
     (tmp_path / "index.db").write_bytes(empty_index())
 
     def gone() -> HiveMetastore:

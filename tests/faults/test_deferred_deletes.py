@@ -271,7 +271,7 @@ def test_an_error_while_settling_is_nothing_to_the_writer(
 
 
 @pytest.mark.parametrize("point", DEFERRED_DELETE_POINTS)
-def test_somebody_else_at_every_step_of_settling(tmp_path: Path, point: str) -> None:
+def test_another_process_acts_at_every_step_of_a_deferred_delete(tmp_path: Path, point: str) -> None:
     with local_index(tmp_path) as index:
         stand = Stand(index, options={"deliver": lambda _: True})
         EVERYTHING.prepare(stand, tmp_path / "t")

@@ -1,4 +1,4 @@
-"""Random writes and repairs against a model in memory: versions, totals, changes, and what the metastore is told."""
+"""Random writes and repairs against a model in memory: versions, totals, changes, and messages for the metastore."""
 
 from __future__ import annotations
 

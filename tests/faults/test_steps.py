@@ -1,4 +1,4 @@
-"""An error at every step of a write, and somebody else at work at every step of it, in one process."""
+"""An error at every step of a write, and another actor at every step of it, in one process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_error_at_every_step(stand: Stand, tmp_path: Path, name: str, action:
         elif point in DECIDED:
             assert reported == "unknown", point
         elif point in ("commit.called", "reserve.before"):
-            # Of an index that is away nobody can tell whether it has heard the request.
+            # Whether an index that is away has received the request is unknown.
             assert reported == ("unknown" if action == "unavailable" else "failure")
         else:
             assert reported == "failure", point

@@ -87,7 +87,7 @@ REMOVALS: dict[str, Callable[[Stand], None]] = {"drop table": _drop, "vacuum": _
 
 
 def run(order: Order) -> None:
-    """Does the write; the exit code says what its user was told."""
+    """Does the write; the exit code says what its user saw."""
     with Index.open(order.index) as index, ExitStack() as faults:
         writer = stand(index, order)
         for point, action, nth in order.faults:

@@ -80,7 +80,7 @@ def catalog(module_catalog: Catalog) -> Catalog:
 # Transport
 
 
-def test_a_client_of_several_services_is_told_of_which_index_they_are(client: Client, catalog: Catalog) -> None:
+def test_client_of_several_services_gets_their_index_ids(client: Client, catalog: Catalog) -> None:
     assert client.call("tables/list", namespace="s").index is None
     other = Client(client.service)
     other.index = "?"
@@ -282,7 +282,7 @@ def test_a_field_of_another_type_is_400_and_nothing_is_done(
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**40, True, "1"])
-def test_an_integer_that_is_none_of_64_bits_is_400(client: Client, value: object) -> None:
+def test_integer_beyond_64_bits_is_400(client: Client, value: object) -> None:
     assert client.call("tables/plan", table_id=value, version=1, predicate=None).status == 400
     assert client.call("tables/plan", table_id=1, version=value, predicate=None).status == 400
 
@@ -301,7 +301,7 @@ def test_an_integer_that_is_none_of_64_bits_is_400(client: Client, value: object
         None,
     ],
 )
-def test_a_column_that_is_none_is_400(client: Client, column: object) -> None:
+def test_malformed_column_is_400(client: Client, column: object) -> None:
     fields = {**FIELDS["tables/create"], "columns": [column]}
     assert client.call("tables/create", **fields).status == 400
 
@@ -358,7 +358,7 @@ def test_every_error_has_its_status_and_the_form_of_the_contract(
         "kind": kind.kind, "sqlstate": kind.sqlstate, "parameters": {"table": "s.t"},
     }  # fmt: skip
     assert re.fullmatch(r"[0-9A-Z]{5}", kind.sqlstate)
-    # Whoever asks for what is not there, or not so, is told at analysis; what failed on the way, while it runs.
+    # A missing table or a wrong request is an error at analysis; a failure on the way is one while the query runs.
     assert kind.kind is (errors.ErrorKind.ANALYSIS if answer.status in (400, 404, 409) else errors.ErrorKind.RUNTIME)
 
 
@@ -382,7 +382,7 @@ def test_ping(client: Client) -> None:
     assert client.call("ping").json == {"service": "catalog-ext", "contract": 2, "version": "0.1.0"}
 
 
-def test_a_client_of_another_contract_is_told_so(client: Client) -> None:
+def test_client_of_another_contract_gets_an_error(client: Client) -> None:
     client.contract = "2"
     assert client.call("namespaces/list").status == 200
     client.contract = "1"
@@ -652,7 +652,7 @@ def test_predicates_of_every_kind_leave_what_satisfies_them(
         7,
     ],
 )
-def test_a_predicate_that_is_none_is_400(client: Client, predicate: object) -> None:
+def test_malformed_predicate_is_400(client: Client, predicate: object) -> None:
     answer = plan(client, predicate)
     assert answer.status == 400
     assert answer.error["code"].startswith("CATALOG_EXT_INVALID_")
@@ -1038,7 +1038,7 @@ def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text
     assert chars["columns"][1]["type"] == "struct<`k x`:string,l:time(6)>"
 
 
-def test_a_metadata_table_that_is_none_is_null_beside_the_names_of_all(client: Client) -> None:
+def test_unknown_metadata_table_is_null_beside_the_known_names(client: Client) -> None:
     loaded = client.call("tables/load", namespace="s", name="t", metadata="Files").json
     assert (loaded["metadata"], loaded["metadata_tables"][0], loaded["name"]) == (None, "files", "t")
     gone = client.call("tables/load", namespace="s", name="never", metadata="files")

@@ -190,7 +190,7 @@ def test_equal_values_in_other_spellings_stand_back() -> None:
     assert known.obstacle("k=%64/l=1") == ""
     assert known.obstacle("K=d/l=1") == beside.format("k=%64/l=1")
     assert known.obstacle("k=a%3Ab/l=1") == ""
-    assert known.obstacle("k=a%3ab/l=1") == "", "nobody has it in Hive's spelling yet"
+    assert known.obstacle("k=a%3ab/l=1") == "", "no partition has it in Hive's spelling yet"
     assert known.obstacle("k=a:b/l=1") == beside.format("k=a%3ab/l=1")
 
 

@@ -62,7 +62,7 @@ WHY = {
     ("plan year", "hive"): _LISTINGS,
     ("plan all", "hive"): _LISTINGS,
     ("plan one", "hive"): "the metastore's answer for one partition is small, and Spark asks it itself",
-    ("commit", "hive"): "it does less: files are moved and a new partition is told to the metastore, without a "
+    ("commit", "hive"): "it does less: files are moved and a new partition is added to the metastore, without a "
     "transaction, a check for conflicts or a version, and a query meanwhile sees a part",
     ("commit", "iceberg"): f"a commit writes a few small files from within Spark; {_SERVICE}",
     ("commit", "delta"): f"a commit writes one small file from within Spark; {_SERVICE}",
@@ -112,7 +112,7 @@ def placed(page: str, section_text: str, notes: str) -> str:
 
 
 def parted(page: str) -> tuple[str, str, str]:
-    """What stands before the section, the section, and what stands behind it; all is before where there is none."""
+    """The text before the section, the section, and the text after it; without the section all text is before it."""
     found = re.search(rf"^{re.escape(TITLE)}$.*?^{re.escape(END)}\n", page, re.MULTILINE | re.DOTALL)
     return (page[: found.start()], found[0], page[found.end() :]) if found else (page, "", "")
 

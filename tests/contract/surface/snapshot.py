@@ -67,7 +67,7 @@ def _described(value: Any) -> dict[str, Any]:
         return {"parameters": parameters(value)}
     methods = {name: parameters(method) for name, method in _public(value, _is_method)}
     if value in (catalog_ext.Catalog, catalog_ext.CatalogTable, catalog_ext.RepairReport):
-        # Nobody else makes one, and what they are composed of is their own affair.
+        # Users do not construct these classes, so their parameters are not public.
         return {"methods": methods}
     properties = [name for name, _ in _public(value, inspect.isdatadescriptor)]
     return {"parameters": parameters(value), "properties": properties, "methods": methods}
@@ -187,7 +187,7 @@ def operations(catalog: Catalog) -> list[str]:
 
 
 def procedures(catalog: Catalog) -> dict[str, dict[str, list[str]]]:
-    """The SQL procedures, with their parameters and the columns of their rows, as the service tells them."""
+    """The SQL procedures, with their parameters and the columns of their rows, as the service lists them."""
     with Service(catalog) as service:
         described = Client(service).call("procedures/list").json["procedures"]
     return {

@@ -120,7 +120,7 @@ def test_a_queue_is_emptied_into_the_index(lake: Lake, capsys: pytest.CaptureFix
     before = lake.server.list_requests()
     lake.delete(f"{A}/never.csv")
     assert lake.run() == 0
-    # Somebody may have listed it while it was there, and be about to commit that.
+    # Another process may have listed it while it was there, and be about to commit that.
     assert (lake.server.list_requests() - before, lake.waiting()) == (1, 0)
 
 

@@ -275,7 +275,7 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HiveMetas
 
 
 def test_locks_of_later_releases(client: HiveMetastoreClient) -> None:
-    """Asked for, waited for behind somebody, kept alive, given up; who has one is named."""
+    """Asked for, waited for behind another holder, kept alive, given up; who has one is named."""
     part, whole = (LockComponent("d", "t", name, LockType.EXCLUSIVE) for name in ("k=1", ""))
     first, second = HiveLock(client, [part], "first", 0), HiveLock(client, [part], "second", 0)
     first.acquire()

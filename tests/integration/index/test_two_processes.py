@@ -52,7 +52,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 class Process:
-    """A repairing process, ready and waiting to be told to start."""
+    """A repairing process, ready and waiting for the signal to start."""
 
     def __init__(self, **order: Any) -> None:
         command = [sys.executable, "-W", "ignore", "-m", "tests.integration.repairing_process", json.dumps(order)]

@@ -202,7 +202,7 @@ def test_a_query_whose_files_were_replaced_says_that_the_table_has_moved_on(lake
     assert ids(df.select("id")) == [2, 4]
 
 
-def test_a_file_that_somebody_has_deleted_is_repaired_as_the_error_says(lake: Lake, df: DataFrame) -> None:
+def test_deleted_file_is_repaired_as_the_error_says(lake: Lake, df: DataFrame) -> None:
     shutil.rmtree(lake.location("t") / "k=1")
     with pytest.raises(PySparkException) as gone:
         df.select("id").collect()

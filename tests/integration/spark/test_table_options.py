@@ -170,7 +170,7 @@ def test_later_write_with_another_option_is_refused_and_writes_nothing(made: Mad
     for name, one in writes.items():
         with pytest.raises(PySparkException) as caught:
             one()
-        assert "the option 'header' = 'true', and the table's is none" in str(caught.value), name
+        assert "the option 'header' = 'true', and the table's is not set" in str(caught.value), name
     assert made.rows(f"SELECT * FROM {made.table}") == [(1, "x,y", None, DAY)]
 
 

@@ -148,7 +148,7 @@ def test_two_processes_may_promote_at_once(store: RenameStore | UploadStore) -> 
     assert store.left_behind() == []
 
 
-def test_deleting_is_told_only_of_what_is_there(store: RenameStore | UploadStore) -> None:
+def test_delete_of_missing_files_succeeds(store: RenameStore | UploadStore) -> None:
     places = store.stage(5)
     promote(store.storage, places)
     gone = store.table.join("ds=9/never.parquet")

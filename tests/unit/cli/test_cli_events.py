@@ -49,7 +49,7 @@ def test_lines_of_a_file(index: str, tmp_path: Path, capsys: pytest.CaptureFixtu
         assert indexed(catalog) == walked(tmp_path / "t", 2)
 
 
-def test_a_line_that_is_none_is_said_and_the_others_are_taken(
+def test_malformed_line_is_reported_and_the_others_are_read(
     index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "t", f"{EU}/2.csv")

@@ -105,7 +105,7 @@ def test_what_is_refused_is_said_and_in_status(
     assert f"up to event {server.newest} of {server.newest}, 0 behind" in entries["follower"]["detail"]
 
 
-def test_it_ends_badly_as_long_as_a_table_of_the_index_is_not_in_sync(
+def test_exit_code_is_1_while_a_table_is_not_in_sync(
     index: str, server: LoggingMetastore, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For cron: a run is not good because an earlier one has met the trouble first."""
@@ -196,7 +196,7 @@ def test_it_goes_on_until_it_is_interrupted_and_tries_again(
     assert run(index, "follow") == 0
     read = capsys.readouterr()
     assert "s.t: 1 changed" in read.out
-    assert read.err.count("warning: ") == 1, "a trouble is told once"
+    assert read.err.count("warning: ") == 1, "a trouble is reported once"
     reported = [line[20:] for line in read.err.splitlines()]
     assert reported[0] == "following thrift://fake:9083, every 1 s; Ctrl-C ends it"
     assert reported[1].startswith("in sync up to event")
@@ -261,7 +261,7 @@ def test_a_service_follows_in_the_background(
         assert indexed(served) == {"ds=a": {"one": 1, "two": 1}}
 
 
-def test_trouble_in_the_background_is_told_once_and_tried_again_later(
+def test_trouble_in_the_background_is_reported_once_and_retried(
     catalog: Catalog, server: LoggingMetastore, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 0.0

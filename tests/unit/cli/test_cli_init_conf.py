@@ -23,7 +23,7 @@ def _content(folder: Path) -> dict[str, bytes]:
     return {name: for_this_spark(file.read_text()).encode() for name, file in files.items()}
 
 
-def test_it_writes_every_file_and_tells_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_writes_every_file_and_names_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "conf"
     assert main(["init-conf", str(folder), "--json"]) == 0
     assert _content(folder) == _content(FILES)

@@ -27,7 +27,7 @@ def reported(caplog: pytest.LogCaptureFixture, index: str | None) -> list[tuple[
     return [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "catalog_ext.conf.near_index"]
 
 
-def test_a_first_index_is_told_of_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_index_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     said = f"There was no index at {folder}/.catalog-ext/index.db: a new one was made."
     assert reported(caplog, None) == [("INFO", said)]
     assert reported(caplog, None) == []
@@ -51,7 +51,7 @@ def test_the_wrong_folder_is_warned_of(
     assert (level, f"near it: {folder}/.catalog-ext/index.db" in message) == ("WARNING", True)
 
 
-def test_one_that_cannot_be_made_is_not_told_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_index_that_cannot_be_made_is_not_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     (folder / "file").write_text("no folder")
     with pytest.raises(CatalogExtError):
         reported(caplog, "file/index.db")

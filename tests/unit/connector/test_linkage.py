@@ -186,7 +186,7 @@ class TestSupertypes:
 
 
 class TestOverridden:
-    """A method of ours that nobody calls, because what it overrides is not there."""
+    """A method of ours that Spark never calls, because the method that it overrides does not exist."""
 
     RENAMED = Written("spark/Api", methods={("runs", "()V"): PUBLIC}, flags=PUBLIC | INTERFACE)
 
@@ -302,7 +302,7 @@ class TestUses:
         assert found(tmp_path, of_class, as_interface) == ["own/Caller: spark/Api.run ()V is of an interface"]
         assert found(tmp_path, of_interface, as_class) == ["own/Caller: spark/Api.run ()V is of a class"]
 
-    def test_static_methods_of_an_interface_are_nobody_elses(self, tmp_path: Path) -> None:
+    def test_static_methods_of_an_interface_are_not_inherited(self, tmp_path: Path) -> None:
         api = Written("spark/Api", methods={RUN: PUBLIC | STATIC}, flags=PUBLIC | INTERFACE)
         child = Written("spark/Child", interfaces=("spark/Api",))
         own = Written("own/Caller", code=((STATICALLY, "spark/Child", RUN),))

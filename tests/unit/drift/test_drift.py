@@ -52,7 +52,7 @@ def altered(metastore: FakeMetastore, name: str = "ds=1", **changes: object) -> 
     metastore.alter_partitions("s", "t", [replace(there, parameters=parameters, **changes)])  # type: ignore[arg-type]
 
 
-def test_what_agrees_is_not_told(catalog: Catalog) -> None:
+def test_equal_tables_are_not_reported(catalog: Catalog) -> None:
     assert found(catalog) == found(catalog, None) == []
 
 
@@ -199,7 +199,7 @@ def test_a_comment_that_hive_makes_up_does_not_differ(catalog: Catalog, metastor
     assert found(catalog) == []
 
 
-def test_a_table_at_another_location_is_told_and_its_partitions_are_not_compared(
+def test_table_at_another_location_is_reported_without_its_partitions(
     catalog: Catalog, metastore: FakeMetastore
 ) -> None:
     table = metastore.get_table("s", "t")
@@ -244,7 +244,7 @@ def test_tables_that_a_side_lacks(catalog: Catalog, metastore: FakeMetastore, tm
         catalog.drift("s.nosuch")
 
 
-def test_a_table_that_cannot_be_imported_is_told_with_its_reason_and_is_no_drift(
+def test_table_that_cannot_be_imported_is_reported_but_is_no_drift(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     there = metastore.get_table("s", "t")
@@ -453,7 +453,7 @@ def test_a_catalog_without_a_metastore_compares_the_store_alone(tmp_path: Path) 
         assert (one.kind, sides(one)) == (DriftKind.PARTITION, ("1 file, 1 byte", "missing", None))
 
 
-def test_what_a_delete_of_everything_has_not_told_the_metastore_yet_is_pending(
+def test_undelivered_drops_of_a_delete_of_everything_are_pending(
     catalog: Catalog, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deferred_deletes, "MANY", 0)

@@ -162,7 +162,7 @@ def test_a_publication_names_what_goes_from_the_metastore(
     assert len(list(metastore.partition_names("s", "t"))) == (17 if dry_run else 2)
 
 
-def test_who_drops_is_told_that_a_repair_adds_it_again(
+def test_drop_warns_that_a_repair_adds_the_partition_again(
     catalog: Catalog, metastore: FakeMetastore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metastore.drop_partitions("s", "t", ["ds=1"])

@@ -171,7 +171,7 @@ def test_counts_by_method() -> None:
 
 
 @pytest.mark.slow
-def test_nobody_there_is_told_within_the_time_given() -> None:
+def test_unreachable_server_is_an_error_within_the_timeout() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
         port = taken.getsockname()[1]

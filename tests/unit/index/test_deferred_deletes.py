@@ -179,7 +179,7 @@ def ended(index: Index, table: Table) -> None:
 @pytest.mark.parametrize(
     "act", [append, repair, repair_of_what_is_gone, overwrite, again, deliveries, removals, expire, ended]
 )
-def test_whoever_needs_to_know_settles_first(index: Index, act: Callable[[Index, Table], None]) -> None:
+def test_writers_complete_a_deferred_delete_first(index: Index, act: Callable[[Index, Table], None]) -> None:
     table = filled(index)
     delete(index, table, relocate=act is ended)
     assert unended(index, table) == (8, 16)

@@ -1,4 +1,4 @@
-"""What the versions of a table tell: changes, history, transactions, and what vacuum may remove; on SQLite."""
+"""The content of a table's versions: changes, history, transactions, and what vacuum may remove; on SQLite."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_recovery_reads_no_plan_of_a_finished_write(index: Index, table: Table) 
         for text, values in tuple(asked)
         for row in index._database.engine.connect().exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)
     ]
-    in_flight, of_ended = (step for step in steps if "transactions" in step)
+    in_flight, of_ended = (plan for plan in steps if "transactions" in plan)
     assert "(state=?)" in in_flight, "and no state is asked for"
     assert "(transaction_id=?)" in of_ended, "only those are looked at that have lists of files"
 
@@ -341,7 +341,7 @@ def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Tabl
     write(index, table, plan(table), "k=4")
     index.transactions.finish(done.transaction_id)
     index.versions.expire(table.table_id, 4)
-    # Who only adds is not disturbed by what nobody remembers, and the claims of others are remembered.
+    # An append is not disturbed by forgotten transactions, and the claims of others are remembered.
     assert finish(index, append).version == 5
     for made in (overwrite, late):
         with pytest.raises(ConflictError, match="read at version 1, and what was changed up to 4 is not known"):

@@ -137,7 +137,7 @@ def test_on_another_host_a_metastore_at_the_same_path_is_not_the_indexes_own(
 
 
 @pytest.mark.parametrize("said", [None, "another"])
-def test_a_lost_embedded_metastore_is_told_of_until_it_is_filled(
+def test_lost_embedded_metastore_is_reported_until_it_is_filled(
     tmp_path: Path, said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, recorded = embedded(tmp_path, said)
@@ -255,7 +255,7 @@ def test_an_index_of_an_older_release_takes_what_it_is_opened_with(
         opened.namespaces.create(Namespace("s"), deliver=False)
     catalog_ext.connect(index=index, metastore=None).close()
     with Index.open(index) as opened:
-        assert opened.properties.load() == {}, "a default of the folder that somebody is in says nothing"
+        assert opened.properties.load() == {}, "a default of the current folder says nothing"
     with caplog.at_level(logging.INFO, "catalog_ext"):
         catalog_ext.connect(index=index, metastore=A).close()
         assert "is a guess. Name it once: --warehouse" in caplog.text

@@ -196,7 +196,7 @@ def test_what_is_committed_while_the_sides_are_compared_is_sent(
     assert names == {*DAYS, "ds=2026-01-01"} - {DAYS[5]}
 
 
-def test_a_strangers_table_is_refused_and_stops_nobody(catalog: Catalog, server: Replaceable) -> None:
+def test_foreign_table_is_refused_and_the_others_are_published(catalog: Catalog, server: Replaceable) -> None:
     fill(catalog)
     server.fake = FakeMetastore()
     server.fake.create_database(HiveDatabase("s"))
@@ -240,7 +240,7 @@ def test_one_that_does_not_answer(catalog: Catalog, server: Replaceable, tmp_pat
 def test_a_commit_hears_of_its_own_tables_trouble_once(
     catalog: Catalog, server: Replaceable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody else's table that the metastore refuses is nobody else's warning, report or state."""
+    """A table that the metastore refuses is in no warning, report or state of another table."""
     fill(catalog)
     server.fake.drop_table("s", "t")
     for _ in range(3):
@@ -255,7 +255,7 @@ def test_a_commit_hears_of_its_own_tables_trouble_once(
     assert "s.t" in warnings[0]
     server.fake.down = True
     catalog.alterations.alter("s.plain", [], set_={"b": "1"})
-    assert "fake.invalid" in catalog.metastore_state(catalog.load_table("s.plain")), "that is everybody's"
+    assert "fake.invalid" in catalog.metastore_state(catalog.load_table("s.plain")), "that concerns every table"
 
 
 def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: Catalog, server: Replaceable) -> None:

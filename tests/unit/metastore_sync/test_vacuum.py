@@ -104,7 +104,7 @@ def test_a_metastore_that_does_not_answer_is_waited_for(catalog: Catalog, metast
     assert vacuum(catalog) == [VacuumAction.DELETE]
     metastore.calls.clear()
     assert vacuum(catalog) == []
-    assert not metastore.calls, "nobody is asked where nothing is to be deleted"
+    assert not metastore.calls, "without files to delete the metastore is not asked"
 
 
 def test_where_there_is_no_metastore_nothing_is_waited_for(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_overwrite_that_only_adds_to_the_partition_is_refused(catalog: Catalo
     assert described(catalog) == {"k=1": ORC}
 
 
-def test_what_the_metastore_is_told(catalog: Catalog, tmp_path: Path) -> None:
+def test_messages_for_the_metastore(catalog: Catalog, tmp_path: Path) -> None:
     root = external(catalog, tmp_path)
     add(catalog, root, "k=1", ORC)
     add(catalog, root, "k=2", None)

@@ -200,7 +200,7 @@ def test_a_key_twice_in_a_path(storage: Storage, tmp_path: Path) -> None:
         planned(storage, tmp_path, keys=("k",))
 
 
-def test_the_format_goes_by_the_suffix(storage: Storage, tmp_path: Path) -> None:
+def test_format_is_chosen_by_the_suffix(storage: Storage, tmp_path: Path) -> None:
     write(tmp_path, "c/k=1/x.csv.gz", "t/x.txt", "m/x.csv", "m/x.json", "n/data")
     assert load_path(storage, PathRequest(f"{tmp_path}/t")).format == "text"
     given = "a INT"

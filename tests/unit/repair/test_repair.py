@@ -358,7 +358,7 @@ def test_an_unpartitioned_table_has_the_files_in_its_location(tmp_path: Path) ->
         assert indexed(catalog) == {"": {"1.csv": 1, "2.csv": 1}}
 
 
-def test_directories_of_equal_values_are_all_registered_and_the_metastore_is_told_of_one(tmp_path: Path) -> None:
+def test_directories_of_equal_values_are_registered_and_one_is_published(tmp_path: Path) -> None:
     with local_catalog(tmp_path) as catalog:
         root = tmp_path / "t"
         write(root, "k=a b/1.csv", "k=a%20b/1.csv", "K=a b/1.csv", "k=/1.csv", "k=%zz/1.csv")
@@ -432,7 +432,7 @@ def test_progress_goes_through_the_phases_and_never_back(catalog: Catalog, root:
 
 
 @pytest.mark.parametrize("mode", list(RepairMode))
-def test_the_total_of_the_progress_is_what_there_is_to_do(catalog: Catalog, root: Path, mode: RepairMode) -> None:
+def test_total_of_the_progress_is_the_number_of_changes(catalog: Catalog, root: Path, mode: RepairMode) -> None:
     write(root, f"{A}/1.csv", f"{B}/1.csv", "ds=2025-01-09/region=eu/1.csv")
     catalog.repair_partitions("s.t")
     (root / B / "1.csv").unlink()
@@ -454,9 +454,7 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("seconds")
-def test_a_first_repair_says_how_long_it_takes_by_the_first_key_and_by_what_there_is_to_add(
-    catalog: Catalog, root: Path
-) -> None:
+def test_first_repair_estimates_time_by_first_key_and_by_additions(catalog: Catalog, root: Path) -> None:
     write(root, *(f"ds=2025-01-{day:02d}/region={i}/1.csv" for day in range(1, 5) for i in range(5)))
     (root / "_hidden").mkdir()
     (root / "none").mkdir()
@@ -476,7 +474,7 @@ def test_a_repair_says_how_long_it_takes_by_what_is_registered(catalog: Catalog,
     known = [(p.partitions, p.left_s) for p in reported if p.phase == "listing"]
     assert known[0] == (5, pytest.approx(10 * 20 / 5))
     assert known[-1] == (25, 0)
-    # More than was known: nobody knows how many.
+    # More than was known: how many is unknown.
     write(root, *(f"ds=2025-01-02/region={i:02d}/1.csv" for i in range(25)))
     reported.clear()
     repair(catalog, reported, dry_run=True)

@@ -194,7 +194,7 @@ def test_times_of_written_files_count_where_the_store_has_directories() -> None:
     assert in_sync("x", timeless=True) == 0
 
 
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

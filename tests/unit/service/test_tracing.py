@@ -53,7 +53,7 @@ def test_a_request_is_below_the_span_that_its_header_names_and_failures_are_mark
 
 
 @pytest.mark.parametrize("header", ["", "nonsense", f"{PARENT}\u00e9", "00-0-0-0"])
-def test_a_header_that_is_none_begins_a_trace_of_its_own(header: str) -> None:
+def test_malformed_header_begins_a_new_trace(header: str) -> None:
     with recorded_spans() as spans:
         with serving("x", {"traceparent": header}):
             pass

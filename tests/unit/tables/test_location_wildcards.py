@@ -307,7 +307,7 @@ def test_it_can_be_altered_renamed_and_dropped(catalog: Catalog, root: Path) -> 
     assert all((root / path).exists() for path in TREE)
 
 
-def test_the_metastore_is_not_told_and_why(catalog: Catalog, root: Path) -> None:
+def test_metastore_gets_no_message_and_state_says_why(catalog: Catalog, root: Path) -> None:
     write(root, *TREE)
     table = register(catalog, root, "*/year=*/**.csv")
     reason = unrepresentable_reason(table.definition)

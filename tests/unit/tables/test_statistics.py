@@ -189,7 +189,7 @@ def test_too_many_files_are_refused(catalog: Catalog, client: Client) -> None:
     assert put(client, counted(catalog)[:1] * 1001).status == 400
 
 
-def test_without_files_or_columns_the_metastore_is_told_what_is_known(
+def test_without_files_or_columns_known_statistics_are_published(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = catalog.load_table("s.t")

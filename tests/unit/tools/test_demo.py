@@ -116,7 +116,7 @@ def test_a_preview_shows_no_applying_and_no_delivering() -> None:
     assert "delivering" not in output.getvalue()
 
 
-def test_a_port_that_somebody_listens_on_is_found() -> None:
+def test_port_in_use_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert still_answering([port]) == [port]

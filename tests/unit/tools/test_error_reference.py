@@ -35,7 +35,7 @@ def test_messages_are_those_of_the_places_that_raise_them(
 
 
 def test_an_error_without_a_remedy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors.ConflictError, "__doc__", "Somebody else was first.")
+    monkeypatch.setattr(errors.ConflictError, "__doc__", "Another writer was first.")
     with pytest.raises(error_reference.UndocumentedError, match="ConflictError"):
         error_reference.described()
 

@@ -1,4 +1,4 @@
-"""What a local disk has been told to keep when the index says that a write is there."""
+"""What a local disk has synced when the index says that a write is there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths that the disk was told to keep, in their order."""
+    """The paths that were synced, in their order."""
     paths: list[str] = []
     whole = os.fsync
 

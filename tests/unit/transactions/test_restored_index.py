@@ -111,7 +111,7 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
 def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
     stand: Stand, tmp_path: Path, staged_before: int, forgets: str, fails_at: str
 ) -> None:
-    """In the middle of a write, which fails: nobody has acknowledged it, and it is run again."""
+    """In the middle of a write, which fails: it was not acknowledged, and it is run again."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     at = fail_over(tmp_path)
     with at(forgets, fails_at, unavailable=fails_at == "apply.after"):
@@ -133,7 +133,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
 def test_files_of_a_load_that_a_failover_forgot_go_back(
     stand: Stand, tmp_path: Path, count: int, forgets: str, fails_at: str
 ) -> None:
-    """They are somebody's: nothing else has their rows."""
+    """They may be a user's own files: nothing else has their rows."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     place = tmp_path / "in"
     place.mkdir()
@@ -199,7 +199,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
     assert stand.listed(of) == {"k=1": "new\n", "k=2": "new\n"}
 
     def fail(_: str) -> None:
-        raise ConflictError("Somebody else was first.")
+        raise ConflictError("Another writer was first.")
 
     with armed(gives_up_at, fail) if gives_up_at else nullcontext(), pytest.raises(CatalogExtError):
         stand.engine.commit(begun.transaction_id, staged, recorded=0, is_retry=True)
@@ -248,9 +248,7 @@ def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_fr
     assert stand.strays() == []
 
 
-def test_nobody_says_that_a_write_has_failed_whose_row_is_gone_when_its_commit_is_asked_for_again(
-    stand: Stand, tmp_path: Path
-) -> None:
+def test_retried_commit_of_a_lost_transaction_is_unknown_not_failed(stand: Stand, tmp_path: Path) -> None:
     with fail_over(tmp_path)("begin.before", "promote.after", error=True):
         begun = stand.begin()
         staged = stand.put(begun, {"k=1": "new\n"})
@@ -292,7 +290,7 @@ def test_a_write_that_was_never_reserved_leaves_no_file(
     with local_index(folder) as index:
         stand = Stand(index)
         table = stand.create(definition(folder / "t", external=external))
-        stand.put(stand.begin(), {"k=1": "of nobody\n"})
+        stand.put(stand.begin(), {"k=1": "unclaimed\n"})
         stand.put(stand.begin(kind, table, definition=table.definition), {"k=1": "nor of this one\n"})
         stand.engine.recover(older_than_s=0)
         assert stand.strays() == []

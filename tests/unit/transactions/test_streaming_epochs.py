@@ -490,7 +490,7 @@ def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Cal
     assert marks == {"h=10/_SUCCESS", "h=9/_SUCCESS"}
 
 
-def test_releasing_what_a_query_that_nobody_knows_has_kept_back_says_so(stand: Stand) -> None:
+def test_release_for_an_unknown_query_is_an_error(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(8, {"h=8": "a\n"})
     with pytest.raises(InvalidInputError, match=r"No query 'nix' has written to table s\.t\. Rows wait of query;"):

@@ -580,18 +580,18 @@ def test_vacuum_removes_what_late_tasks_left(stand: Stand, root: Path, tmp_path:
     stand.write({"k=1": "1\n"})
     aborted, ended, live = stand.begin(), stand.begin(), stand.begin()
     replacing = stand.begin(WriteKind.REPLACE, definition=definition(root), table=stand.table())
-    # A process that is late gives a file its name after somebody has undone the write.
+    # A process that is late gives a file its name after another process has undone the write.
     staged = stand.put(aborted, {"k=1": "8\n"})
     crash_at("promote.before", lambda: stand.engine.commit(aborted.transaction_id, staged))
     stand.engine.undo(aborted.transaction_id)
     stand.engine.commit(ended.transaction_id, stand.put(ended, {"k=2": "2\n"}))
     late = [stand.put(begun, {"k=1": "9\n"}, task=7)[0].name for begun in (aborted, ended, live, replacing)]
     visible = f"part-00009-{aborted.transaction_id}-c000.csv"
-    write(root, f"k=1/{visible}", "k=1/somebody-elses.csv", "_notes/mine.txt")
+    write(root, f"k=1/{visible}", "k=1/foreign.csv", "_notes/mine.txt")
     removed = [("delete", name) for name in sorted([late[0], late[1], visible])]
     assert [entry for entry in vacuum(stand) if entry[0] == "delete"] == removed
     left = [Path(path).name for path in stand.strays()]
-    assert sorted(left) == sorted([late[2], late[3], "somebody-elses.csv", "mine.txt"])
+    assert sorted(left) == sorted([late[2], late[3], "foreign.csv", "mine.txt"])
     stand.engine.commit(live.transaction_id, stand.put(live, {"k=3": "3\n"}))
     assert stand.rows() == {"k=1": "1\n", "k=2": "2\n", "k=3": "3\n"}
 
@@ -758,7 +758,7 @@ def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
     check(stand, {"k=1": "1\n", "k=2": "1\n"})
 
 
-def test_files_that_nobody_counts_are_written_with_those_that_the_commit_brings(stand: Stand) -> None:
+def test_uncounted_files_are_written_with_the_commits_inline_files(stand: Stand) -> None:
     """They are recorded while it checks: a call that was slow."""
     before, begun = stand.rows(), stand.begin()
     slow, brought = (stand.put(begun, {name: "1\n"}) for name in ("k=8", "k=9"))

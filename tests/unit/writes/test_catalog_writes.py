@@ -139,7 +139,7 @@ def test_a_recovered_write_is_its_owners(catalog: Catalog) -> None:
     assert _history(catalog)["INSERT"]["user"] == "alice"
 
 
-def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
+def test_status_distinguishes_live_writes_from_expired_ones(catalog: Catalog) -> None:
     assert catalog.status() == []
     live = begin(catalog)
     crash(catalog, "reserve.after", US)
@@ -154,7 +154,7 @@ def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
     assert "recover undoes it" in expired.detail
 
 
-def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
+def test_dead_owner_on_this_host_is_distinguished_from_a_live_one(
     catalog: Catalog, run: Callable[..., tuple[int, str]]
 ) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -169,7 +169,7 @@ def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
         # Of another container of this name, and of one that has not said in which it was.
         f"{name}#{machine[::-1]}x:{gone.pid}": "live",
         f"{name}:{gone.pid}": "live",
-        "somebody": "live",
+        "another": "live",
     }
     there = catalog.load_table("s.t")
     begun = {}
@@ -322,7 +322,7 @@ def test_a_creation_that_comes_too_late_leaves_the_other_table_alone(catalog: Ca
 
 
 @pytest.mark.parametrize("older_than", ["soon", -1, "-1s", float("nan")])
-def test_a_duration_that_is_none_is_refused(catalog: Catalog, older_than: str | float) -> None:
+def test_malformed_duration_is_refused(catalog: Catalog, older_than: str | float) -> None:
     with pytest.raises(InvalidInputError, match="older_than"):
         catalog.recover("s.t", older_than=older_than)
 
