@@ -216,7 +216,7 @@ def test_writes_that_record_etags_hold_a_downgrade(url: str) -> None:
         index.migrate("0019")
 
 
-def test_versions_with_partitions_not_read_as_their_table_do_not_outlive_a_downgrade(url: str) -> None:
+def test_versions_with_partition_descriptors_are_removed_by_a_downgrade(url: str) -> None:
     with Index.connect(url) as index:
         index.migrate()
         table = create(index, keys={"k": "string"})

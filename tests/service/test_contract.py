@@ -441,7 +441,7 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
     assert client.call("tables/load", namespace="s", name="life").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
 
 
-def test_a_new_tables_format_is_what_its_clauses_name_and_a_dry_run_creates_nothing(client: Client) -> None:
+def test_new_tables_format_is_from_its_clauses_also_in_a_dry_run(client: Client) -> None:
     fields = {
         **FIELDS["tables/create"], "name": "clauses", "table_type": "MANAGED", "format": None, "dry_run": True,
         "storage": {"stored_as": "TEXTFILE", "serde": None}, "columns": [{"name": "id", "type": "bigint"}],
@@ -528,9 +528,7 @@ def test_a_managed_table_gets_its_directory_and_loses_it(client: Client, catalog
     assert catalog.storage.stat(location) is None
 
 
-def test_a_managed_table_amid_another_ones_files_is_refused_and_leaves_no_directory(
-    client: Client, catalog: Catalog
-) -> None:
+def test_managed_table_inside_another_is_refused_without_a_directory(client: Client, catalog: Catalog) -> None:
     inside = f"{client.load()['location']}/inside"
     fields = {**FIELDS["tables/create"], "name": "managed", "table_type": "MANAGED", "location": inside}
     assert client.call("tables/create", **fields).error["code"] == "CATALOG_EXT_INVALID_INPUT"
@@ -658,7 +656,7 @@ def test_malformed_predicate_is_400(client: Client, predicate: object) -> None:
     assert answer.error["code"].startswith("CATALOG_EXT_INVALID_")
 
 
-def test_a_predicate_that_is_nested_too_deeply_is_400_and_a_long_one_is_not(client: Client) -> None:
+def test_too_deeply_nested_predicate_is_400_and_a_long_one_is_not(client: Client) -> None:
     deep: dict[str, Any] = {"op": "true"}
     for _ in range(400):
         deep = {"op": "not", "arg": deep}
@@ -1023,7 +1021,7 @@ def test_what_a_metadata_table_does_not_have_is_400(client: Client, fields: dict
     assert client.call("tables/metadata", **{"table_id": table_id, "name": "files", **fields}).status == 400
 
 
-def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text_for_chars(client: Client) -> None:
+def test_metadata_table_without_keys_has_no_values_and_chars_are_text(client: Client) -> None:
     column = {"name": "a", "type": "int"}
     for name, keys in (("bare", []), ("chars", [{"name": "k x", "type": "char(3)"}, {"name": "l", "type": "time(6)"}])):
         fields = {**FIELDS["tables/create"], "name": name, "table_type": "MANAGED", "columns": [column]}

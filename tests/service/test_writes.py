@@ -127,9 +127,7 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     assert catalog.repair_partitions("s.t", strict=True).version == 2, "and a repair finds nothing to do"
 
 
-def test_a_request_that_is_repeated_with_other_files_is_refused_and_the_first_counts(
-    writer: Writer, catalog: Catalog, root: Path
-) -> None:
+def test_request_repeated_with_other_files_is_refused(writer: Writer, catalog: Catalog, root: Path) -> None:
     begun = writer.begun()
     first, second, third, fourth = (writer.stage(begun, EU, number=number) for number in range(4))
     assert writer.stage_all(begun, first, second).status == 200

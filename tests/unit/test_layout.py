@@ -146,7 +146,7 @@ def test_what_a_predicate_excludes_is_not_looked_at(where: str, pruned: list[str
     assert {judged.judge(d).place for d in kept} <= {Place.ABOVE, Place.PARTITION}
 
 
-def test_a_directory_does_not_conform_though_the_predicate_might_exclude_it() -> None:
+def test_directory_is_nonconforming_although_the_predicate_excludes_it() -> None:
     assert layout("region = 'eu'").judge("ds=tomorrow").place is Place.NONCONFORMING
 
 

@@ -388,7 +388,7 @@ class TestPlanning:
             ("JOIN days ON day(t.ds) = days.n + 3 WHERE days.n = 1", 1),
         ],
     )
-    def test_what_joins_and_subqueries_find_leaves_only_the_partitions_that_hold(
+    def test_values_of_joins_and_subqueries_prune_partitions(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path, join: str, files: int
     ) -> None:
         spark.sql("SELECT date'2025-01-04' AS day, '2025-01-04' AS text, 1 AS n").write.parquet(str(tmp_path / "days"))
@@ -646,7 +646,7 @@ class TestFailures:
         spark.conf.set("spark.sql.catalog.filed.token-file", str(tmp_path / "token"))
         assert ("sales", "trips", False) in rows(spark, "SHOW TABLES IN filed.sales")
 
-    def test_connections_that_lie_idle_are_not_kept_for_longer_than_what_lies_between_keeps_them(
+    def test_idle_connections_are_closed_before_a_proxy_closes_them(
         self, spark: SparkSession, service: RecordedService
     ) -> None:
         """Java's own time is 20 minutes before Java 21; it has no other place for it, and reads it once."""

@@ -71,7 +71,7 @@ def test_a_rename_changes_the_name_only(index: Index) -> None:
     assert index.tables.load_by_id(table.table_id) == renamed
     with pytest.raises(TableNotFoundError):
         index.alterations.rename(table.identifier, new, deliver=True)
-    # The metastore hears of it also when the table is dropped before the message was delivered: else it would keep the old name.
+    # The message is kept also if the table is dropped before its delivery: else the metastore would keep the old name.
     index.tables.drop(new, deliver=True)
     reported = [(d.operation, d.namespace, d.table) for d in index.outbox.pending() if d.namespace.startswith("renam")]
     assert reported[-2:] == [("rename_table", "renaming", "old"), ("drop_table", "renaming2", "new")]

@@ -132,7 +132,7 @@ def test_a_database_that_is_not_there_is_an_error_where_the_look_ends(
 
 
 @pytest.mark.parametrize("by", ["option", "setting"])
-def test_a_database_that_is_not_there_may_come_later_where_following_goes_on(
+def test_missing_database_may_appear_later_with_continuous_following(
     index: str, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], by: str,
 ) -> None:  # fmt: skip

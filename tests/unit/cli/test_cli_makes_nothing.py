@@ -264,7 +264,7 @@ def test_without_java_and_a_metastore_a_table_is_registered(run: Run, working_fo
 
 
 @pytest.mark.usefixtures("no_java")
-def test_without_java_a_repair_of_the_index_is_done_and_no_empty_metastore_is_left(run: Run, table: Path) -> None:
+def test_repair_without_java_succeeds_and_leaves_no_empty_metastore(run: Run, table: Path) -> None:
     (table / "t" / "k=2").mkdir()
     (table / "t" / "k=2" / "a.parquet").write_bytes(b"x")
     code, out, _ = run("repair", "s.t")

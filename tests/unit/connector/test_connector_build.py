@@ -117,7 +117,7 @@ def test_it_compiles_once_and_names_spark_in_the_jar(machine: Machine) -> None:
         assert archive.namelist()[-2:] == ["org/A.class", "org/B.class"]
 
 
-def test_a_jar_that_the_release_carries_needs_no_compiler_and_fits_every_patch(
+def test_bundled_jar_needs_no_compiler_and_fits_every_patch(
     machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.carry("4.2", "4.3")

@@ -172,7 +172,7 @@ class TestSupertypes:
         more = Written("spark/More", interfaces=("spark/Api",), methods={RUN: PUBLIC}, flags=PUBLIC | INTERFACE)
         assert found(tmp_path, Written("own/Scan", interfaces=("spark/More",)), api, more) == []
 
-    def test_what_only_calls_its_supertype_is_not_called_where_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_method_that_only_forwards_to_a_missing_supertype_is_no_problem(self, tmp_path: Path) -> None:
         api = Written("spark/Api", flags=PUBLIC | INTERFACE)
         forwarding = Written("own/Scan", interfaces=("spark/Api",), forwards=(("spark/Api", RUN),))
         assert found(tmp_path, forwarding, api) == []

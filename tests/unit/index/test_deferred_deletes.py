@@ -225,9 +225,7 @@ def test_few_rows_are_ended_by_the_commit(index: Index, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("keep_emptied", [False, True])
-def test_partitions_that_stay_or_have_places_of_their_own_are_changed_by_the_commit(
-    index: Index, keep_emptied: bool
-) -> None:
+def test_partitions_that_stay_or_have_own_locations_change_at_commit(index: Index, keep_emptied: bool) -> None:
     table = filled(index)
     if not keep_emptied:
         own = AddPartition("k=99/r=a", data_files(1), f"{table.definition.location}/elsewhere")

@@ -492,7 +492,7 @@ def test_what_cannot_be_committed_is_not_reserved(
         assert index.transactions.load(refused.transaction_id).state is State.OPEN
 
 
-def test_a_conflict_of_ours_is_not_tried_again_as_a_lost_race_of_the_database(tmp_path: Path) -> None:
+def test_conflict_is_not_retried_like_a_lost_race_of_the_database(tmp_path: Path) -> None:
     attempts = []
 
     def work(connection: sa.Connection) -> None:

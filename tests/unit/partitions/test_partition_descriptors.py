@@ -198,7 +198,7 @@ def test_a_stream_does_not_read_them(catalog: Catalog, tmp_path: Path) -> None:
         catalog.index.changes.between(table.table_id, 1, 2)
 
 
-def test_a_plan_that_meets_a_new_descriptor_in_a_later_version_is_made_again(catalog: Catalog, tmp_path: Path) -> None:
+def test_plan_that_meets_a_descriptor_of_a_later_version_is_made_again(catalog: Catalog, tmp_path: Path) -> None:
     """``max-staleness`` reads partitions at later versions, of whose descriptors the query does not know."""
     root = external(catalog, tmp_path)
     add(catalog, root, "k=1", None)

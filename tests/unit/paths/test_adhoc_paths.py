@@ -213,9 +213,7 @@ def test_format_is_chosen_by_the_suffix(storage: Storage, tmp_path: Path) -> Non
         load_path(storage, PathRequest(f"{tmp_path}/n", "avro", schema=given))
 
 
-def test_a_key_is_left_out_of_columns_that_are_read_and_not_of_those_that_are_given(
-    storage: Storage, tmp_path: Path
-) -> None:
+def test_key_is_left_out_of_read_columns_but_not_of_given_ones(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "k=1").mkdir()
     (tmp_path / "k=1" / "1.csv").write_text("k,v\n9,8\n")
     header = {"header": "true"}

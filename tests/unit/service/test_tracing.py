@@ -40,7 +40,7 @@ def failing() -> None:
         raise ValueError("why")
 
 
-def test_a_request_is_below_the_span_that_its_header_names_and_failures_are_marked() -> None:
+def test_request_span_is_a_child_of_its_header_and_marks_failures() -> None:
     with recorded_spans() as spans:
         with pytest.raises(ValueError, match="why"):
             failing()

@@ -169,7 +169,7 @@ def test_a_drop_that_died_in_the_middle_of_its_files_is_finished(catalog: Catalo
     assert managed(catalog) == root
 
 
-def test_a_clock_of_the_store_that_is_ahead_leaves_none_of_the_tables_own_files(catalog: Catalog) -> None:
+def test_store_clock_ahead_leaves_no_own_files_after_a_drop(catalog: Catalog) -> None:
     root = interrupted(catalog)
     for file in root.rglob("*.csv"):
         later = file.stat().st_mtime + 600
@@ -267,7 +267,7 @@ def test_a_table_that_was_unregistered_meanwhile_is_not_replaced(catalog: Catalo
     assert sorted(walked(root, 1)) == ["k=1"]
 
 
-def test_no_partition_and_no_table_is_moved_to_where_files_are_being_deleted(catalog: Catalog, tmp_path: Path) -> None:
+def test_no_partition_or_table_moves_to_a_directory_being_deleted(catalog: Catalog, tmp_path: Path) -> None:
     root = interrupted(catalog)
     external = TableDefinition(
         TableIdentifier("s", "other"), TableType.EXTERNAL, "csv", "", (Column("x", "int"),), (Column("k", "int"),)
@@ -339,9 +339,7 @@ def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catal
     assert not root.exists()
 
 
-def test_cascade_drops_external_tables_before_the_managed_one_whose_files_they_share(
-    catalog: Catalog, tmp_path: Path
-) -> None:
+def test_cascade_drops_external_tables_before_the_managed_one_they_share(catalog: Catalog, tmp_path: Path) -> None:
     root = managed(catalog)
     insert(catalog, "k=1")
     external(catalog, tmp_path, "z")

@@ -186,7 +186,7 @@ def test_a_statement_reads_one_version(catalog: Catalog, root: Path, listed: lis
     assert plan(catalog, None, mine, at=table.version) == everything
 
 
-def test_what_another_process_has_found_meanwhile_is_read_by_a_statement_that_began_before(
+def test_statement_reads_files_found_by_another_process_meanwhile(
     catalog: Catalog, root: Path, listed: list[str]
 ) -> None:
     version = catalog.load_table("s.t").version
@@ -221,7 +221,7 @@ def test_a_repair_that_commits_in_between_makes_no_difference(
     assert indexed(catalog) == walked(root, 2)
 
 
-def test_what_a_writer_commits_in_between_is_not_verified_and_not_half_read(
+def test_commit_in_between_is_neither_verified_nor_read_in_part(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, listed: list[str]
 ) -> None:
     forget(catalog)

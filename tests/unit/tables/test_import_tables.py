@@ -181,7 +181,7 @@ def test_a_metastore_that_dies_ends_it(
         ({"skewed_columns": ("x",), "skewed_directories": True}, "STORED AS DIRECTORIES"),
     ],
 )  # fmt: skip
-def test_a_partition_that_is_stored_otherwise_than_its_table_is_not_read_wrongly(
+def test_partition_with_its_own_storage_format_is_read_correctly(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, changes: dict[str, object], reason: str
 ) -> None:
     table = make(metastore, tmp_path, "t")

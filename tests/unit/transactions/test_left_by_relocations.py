@@ -1,4 +1,4 @@
-"""Files that relocating overwrites leave at the partitions' old places: a read finds them only if it names the place."""
+"""Files that relocating overwrites leave at old places: a read finds them only if it names the place."""
 
 from __future__ import annotations
 

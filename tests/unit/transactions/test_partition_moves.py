@@ -438,7 +438,7 @@ def test_a_rename_that_is_undone_while_a_partition_is_added_at_its_target(
     consistent(catalog)
 
 
-def test_a_foreign_file_of_the_same_size_is_not_taken_for_one_that_was_moved(catalog: Catalog) -> None:
+def test_foreign_file_of_the_same_size_is_not_taken_for_a_moved_one(catalog: Catalog) -> None:
     """One process deletes the source, and another writes the target."""
     root = managed(catalog)
     write(root, "k=1/000000_0", content=b"1\n")

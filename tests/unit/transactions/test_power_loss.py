@@ -39,7 +39,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
-def test_files_and_all_directories_above_are_kept_before_the_index_shows_them(
+def test_files_and_directories_above_are_synced_before_the_index_has_them(
     catalog: Catalog, synced: list[str], kind: WriteKind
 ) -> None:
     root = managed(catalog, keys={"k": "int", "r": "string"})
@@ -51,9 +51,7 @@ def test_files_and_all_directories_above_are_kept_before_the_index_shows_them(
     assert seen == [new | above]
 
 
-def test_files_that_wait_for_their_partition_are_kept_before_the_source_forgets_them(
-    tmp_path: Path, synced: list[str]
-) -> None:
+def test_waiting_files_are_synced_before_the_source_commits(tmp_path: Path, synced: list[str]) -> None:
     seen: list[set[str]] = []
     with hourly(tmp_path) as (stand, _), armed("apply.before", lambda _: seen.append(set(synced))):
         Stream(stand).epoch(7, {"h=7": "a\n"})
@@ -71,9 +69,7 @@ def test_what_a_rename_moves_is_kept(catalog: Catalog, synced: list[str]) -> Non
     assert {str(root / "k=7" / moved), str(root / "k=7"), str(root)} <= set(synced)
 
 
-def test_what_a_move_takes_away_is_gone_before_the_index_shows_it_elsewhere(
-    catalog: Catalog, synced: list[str]
-) -> None:
+def test_moved_files_are_gone_at_the_source_before_the_index_has_them(catalog: Catalog, synced: list[str]) -> None:
     root, other = managed(catalog), managed(catalog, "u")
     insert(catalog, "k=1", "k=2")
     seen: list[list[str]] = []

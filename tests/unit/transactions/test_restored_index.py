@@ -85,9 +85,7 @@ def recovered(stand: Stand) -> RecoveredTransaction:
 
 
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
-def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_a_repair_finds_it(
-    stand: Stand, tmp_path: Path, kind: WriteKind
-) -> None:
+def test_commit_after_the_backup_survives_and_a_repair_finds_it(stand: Stand, tmp_path: Path, kind: WriteKind) -> None:
     begun = stand.begin(kind)
     staged = stand.put(begun, {"k=1": "new\n"})
     with armed("check.before", lambda _: copy(tmp_path / "index.db", tmp_path / "backup.db")):
@@ -108,7 +106,7 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
 @pytest.mark.parametrize("staged_before", [0, 70])
-def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
+def test_owner_undoes_promotion_of_a_write_lost_in_a_failover(
     stand: Stand, tmp_path: Path, staged_before: int, forgets: str, fails_at: str
 ) -> None:
     """In the middle of a write, which fails: it was not acknowledged, and it is run again."""
@@ -185,7 +183,7 @@ def test_a_load_that_an_older_index_does_not_know_stays_where_it_is(stand: Stand
 
 @pytest.mark.parametrize("forgets", ["begin.after", "reserve.before"])
 @pytest.mark.parametrize("gives_up_at", ["check.before", "reserve.before", None])
-def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failover_forgot(
+def test_retried_commit_after_a_failover_leaves_all_or_nothing(
     stand: Stand, tmp_path: Path, gives_up_at: str | None, forgets: str
 ) -> None:
     """The service that was asked first is dead, and its index has failed over."""
@@ -208,9 +206,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
 
 
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
-def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets_its_reservation_only(
-    stand: Stand, tmp_path: Path, fails_at: str
-) -> None:
+def test_retried_commit_is_undone_if_only_its_reservation_was_lost(stand: Stand, tmp_path: Path, fails_at: str) -> None:
     """That it was asked for again is still known: the transaction is open, and counts as one that was reserved."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     begun = stand.begin()
@@ -223,7 +219,7 @@ def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets
     assert stand.engine.recover(older_than_s=0).transactions == ()
 
 
-def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_from_it(
+def test_reservation_of_a_concurrent_retry_is_not_undone(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes between the owner's look at the index and what the owner has it remember."""

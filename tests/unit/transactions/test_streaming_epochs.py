@@ -328,9 +328,7 @@ def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
     assert list(stand.index.waiting_files.all(table.table_id)) == []
 
 
-def test_an_epoch_whose_waiting_files_have_gone_says_so_before_anything_is_written(
-    stand: Stand, tmp_path: Path
-) -> None:
+def test_epoch_without_its_waiting_files_fails_before_anything_is_written(stand: Stand, tmp_path: Path) -> None:
     stream = Stream(stand)
     stream.epoch(7, {"h=7": "a\n", "h=8": "b\n"})
     stream.epoch(7, {"h=7": "c\n"})
@@ -378,7 +376,7 @@ def test_nothing_is_given_up_while_the_tables_directory_is_away(stand: Stand, tm
     assert waiting(stand) == ["h=7"]
 
 
-def test_an_epoch_that_was_undone_after_it_had_promoted_what_waited_is_no_loss(stand: Stand) -> None:
+def test_epoch_undone_after_promoting_waiting_files_loses_nothing(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(7, {"h=7": "a\n"})
 

@@ -113,7 +113,7 @@ def test_an_overwrite_takes_every_directory_of_its_value(stand: Stand, root: Pat
     check(stand, {"k=1": "1\n"})
 
 
-def test_a_static_overwrite_without_rows_empties_its_partition_and_keeps_it(stand: Stand) -> None:
+def test_static_overwrite_without_rows_empties_and_keeps_its_partition(stand: Stand) -> None:
     stand.write({"k=1": "1\n", "k=2": "2\n"})
     stand.write({}, DYNAMIC, static_partition="k=1")
     check(stand, {"k=1": "", "k=2": "2\n"})
@@ -277,7 +277,7 @@ def test_a_relocating_overwrite_moves_partitions(stand: Stand, root: Path) -> No
     assert [p.name for p in (root / "_catalog_ext_data").iterdir()] == [begun.transaction_id]
 
 
-def test_an_append_to_an_external_table_takes_in_what_lies_in_new_partitions(empty: Stand, root: Path) -> None:
+def test_append_to_an_external_table_registers_files_of_new_partitions(empty: Stand, root: Path) -> None:
     empty.create(definition(root, external=True))
     write(root, "k=1/there.csv", "k=1/_hidden.csv", "k=1/deeper/x.csv", "k=2/there.csv", content=b"0\n")
     empty.write({"k=1": "1\n"})
@@ -623,9 +623,7 @@ def test_a_begin_that_is_asked_again_begins_one_transaction(stand: Stand) -> Non
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
-    stand: Stand, kind: WriteKind, reads: bool
-) -> None:
+def test_replacement_loses_no_commit_made_after_its_read(stand: Stand, kind: WriteKind, reads: bool) -> None:
     table = stand.table()
     begun = stand.begin(kind, table, definition=table.definition, reads_replaced=reads)
     staged = stand.put(begun, {"k=1": "from what was read\n"})
@@ -644,9 +642,7 @@ def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
 
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
-def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_conflict(
-    stand: Stand, kind: WriteKind
-) -> None:
+def test_replacement_of_a_table_just_replaced_is_a_conflict(stand: Stand, kind: WriteKind) -> None:
     """The new table has the very version that the statement read of the old one."""
     table = stand.table()
 
@@ -661,9 +657,7 @@ def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_co
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_replacement_of_a_table_that_was_renamed_just_before_it_began_is_a_conflict(
-    stand: Stand, reads: bool
-) -> None:
+def test_replacement_of_a_table_just_renamed_is_a_conflict(stand: Stand, reads: bool) -> None:
     """The table has kept its directory under its new name."""
     stand.write({"k=1": "1\n"})
     table = stand.table()
