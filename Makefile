@@ -59,13 +59,14 @@ lock:  ## Renew requirements.lock from pyproject.toml, and that of the image fro
 	$(LOCKED) --extra postgresql --constraint requirements.lock --output-file docker/requirements.lock pyproject.toml
 
 ##@ Check
-lint: $(STAMP)  ## Style, types, import direction, docs
+lint: $(STAMP)  ## Style, types, import direction, docs, plain English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/import_cycles.py
 	$(BIN)/python tests/docs_check.py
+	$(BIN)/python tests/plain_english_check.py
 
 format: $(STAMP)  ## Rewrite what ruff can
 	$(BIN)/ruff check --fix .

@@ -179,7 +179,7 @@ class Context:
         """Return the table at its newest version.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
         return self.index.tables.load(self.identify(table))
 

@@ -277,7 +277,7 @@ def read_message(delivery: Delivery) -> Message:
     """Return the message that a row of the outbox holds.
 
     Raises:
-        MetastoreRefusedError: It is none that this release knows.
+        MetastoreRefusedError: This release does not know the message.
     """
     try:
         return _read(delivery)

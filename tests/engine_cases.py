@@ -284,7 +284,7 @@ def question(table: str, values: Sequence[Value], where: str = "") -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """What somebody sees of a table: rows by filter (the empty one: all), and the partitions' names."""
+    """The content of a table for a reader: rows by filter (the empty one: all), and the partitions' names."""
 
     rows: dict[str, Rows]
     partitions: list[str]

@@ -72,7 +72,7 @@ def register(catalog: Catalog, place: Path) -> None:
 
 
 def grow(catalog: Catalog, metastore: ManyPartitions, count: int) -> None:
-    """Have both sides have so many partitions; the metastore is told nothing."""
+    """Give both sides so many partitions; no message is enqueued."""
     table = catalog.load_table("s.t")
     for start in range(metastore.count, count, _AT_ONCE):
         new = range(start, min(start + _AT_ONCE, count))

@@ -44,7 +44,7 @@ class LoggingMetastore(FakeMetastore):
             raise unavailable([self.address], "reading the notification log broke off", request_sent=True)
         return self.log[first : first + most]
 
-    def tell(
+    def emit(
         self, kind: str, database: str, table: str, partitions: Sequence[PartitionHint] | None = (), **more: object
     ) -> None:
         """Add an event."""
@@ -54,11 +54,11 @@ class LoggingMetastore(FakeMetastore):
 
     def create_table(self, table: HiveTable) -> None:
         super().create_table(table)
-        self.tell("CREATE_TABLE", table.database, table.name, definition=True)
+        self.emit("CREATE_TABLE", table.database, table.name, definition=True)
 
     def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
         super().drop_table(database, name, delete_data=delete_data)
-        self.tell("DROP_TABLE", database, name, definition=True, dropped=True)
+        self.emit("DROP_TABLE", database, name, definition=True, dropped=True)
 
     def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
         before = self._table(table.database, table.name)
@@ -68,14 +68,14 @@ class LoggingMetastore(FakeMetastore):
         changed = frozenset(k for k in {*then, *now} if then.get(k) != now.get(k))
         columns = before.columns != table.columns
         moved = None if before.location == table.location else before.location
-        self.tell(
+        self.emit(
             "ALTER_TABLE", table.database, table.name, whole, definition=True, columns=columns, parameters=changed,
             storage=before.storage != table.storage, moved_from=moved,
         )  # fmt: skip
 
     def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
         super().rename_table(database, name, to_database, to_name)
-        self.tell(
+        self.emit(
             "ALTER_TABLE", database, name, definition=True, dropped=True, renamed_to=(to_database, to_name)
         )  # fmt: skip
 
@@ -84,7 +84,7 @@ class LoggingMetastore(FakeMetastore):
     ) -> None:
         super().add_partitions(database, table, partitions, if_not_exists=if_not_exists)
         hints = [PartitionHint(self._name(database, table, p), written=written({}, p.parameters)) for p in partitions]
-        self.tell("ADD_PARTITION", database, table, hints)
+        self.emit("ADD_PARTITION", database, table, hints)
 
     def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
         before = {p.values: p for p in self._by_name(database, table).values()}
@@ -92,7 +92,7 @@ class LoggingMetastore(FakeMetastore):
         for partition in partitions:
             change = written(before[partition.values].parameters, partition.parameters)
             hint = PartitionHint(self._name(database, table, partition), written=change)
-            self.tell("ALTER_PARTITION", database, table, [hint])
+            self.emit("ALTER_PARTITION", database, table, [hint])
 
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
@@ -101,7 +101,7 @@ class LoggingMetastore(FakeMetastore):
         super().drop_partitions(database, table, names, if_exists=if_exists, delete_data=delete_data)
         for name in names:
             if name in there:
-                self.tell("DROP_PARTITION", database, table, [PartitionHint(name, dropped=True)])
+                self.emit("DROP_PARTITION", database, table, [PartitionHint(name, dropped=True)])
 
     def rename_partition(self, database: str, table: str, name: str, values: tuple[str, ...]) -> None:
         """Give a partition other values; it stays where it is."""
@@ -110,11 +110,11 @@ class LoggingMetastore(FakeMetastore):
         renamed = HivePartition(values, found.location, found.parameters, found.storage)
         self._partitions[database, table][values] = renamed
         hints = [PartitionHint(name, dropped=True), PartitionHint(self._name(database, table, renamed))]
-        self.tell("ALTER_PARTITION", database, table, hints)
+        self.emit("ALTER_PARTITION", database, table, hints)
 
     def insert(self, database: str, table: str, name: str) -> None:
         """Say that a partition got rows, as Hive does after it has put the files there."""
-        self.tell("ALTER_PARTITION", database, table, [PartitionHint(name)])
+        self.emit("ALTER_PARTITION", database, table, [PartitionHint(name)])
 
     def _name(self, database: str, table: str, partition: HivePartition) -> str:
         keys = [c.name for c in self._table(database, table).partition_columns]

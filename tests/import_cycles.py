@@ -11,7 +11,7 @@ PACKAGE = "catalog_ext"
 
 
 def cycle(package: str = PACKAGE) -> list[str]:
-    """The modules of one circle of imports, the first one repeated at the end; empty if there is none."""
+    """The modules of one circle of imports, the first one repeated at the end; empty without a circle."""
     graph = grimp.build_graph(package, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:

@@ -1,4 +1,4 @@
-"""What the tests of the page share: an index with something of everything, and somebody who looks at it."""
+"""What the tests of the page share: an index with something of everything, and a visitor of the page."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Visitor:
 
 @contextmanager
 def looking_at(catalog: Catalog, *, signed_in: bool = True) -> Iterator[Visitor]:
-    """Somebody who looks at a catalog's page."""
+    """A visitor of a catalog's page."""
     with Service(catalog, page=True) as service:
         visitor = Visitor(service)
         if signed_in:

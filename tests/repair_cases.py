@@ -95,7 +95,7 @@ def skipped(report: catalog_ext.RepairReport) -> dict[str, str]:
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    """Make the operating system refuse to list these folders, as it would to anybody but root."""
+    """Make the operating system refuse to list these folders, as it would for any user but root."""
     scandir, listed, denied = os.scandir, Storage.list_directory, {str(f) for f in folders}
 
     def guarded(path: str) -> object:

@@ -1,7 +1,7 @@
 """Finds the keys of settings that the code reads, Python and Scala, for ``make lint`` to hold the page to.
 
 A key counts as read where a map of properties, options, settings or conf is asked for it, by a literal or by a constant
-that holds one. ``docs/configuration.md`` must name each; those in ``NO_SETTINGS`` are nobody's to give.
+that holds one. ``docs/configuration.md`` must name each; users do not set those in ``NO_SETTINGS``.
 """
 
 from __future__ import annotations

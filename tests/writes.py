@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Crash(BaseException):
-    """The end of a writer's process, as far as the writer can tell: nothing of its code runs after it."""
+    """The end of a writer's process, as far as the writer knows: nothing of its code runs after it."""
 
 
 def crash_at(point: str, write: Callable[[], object]) -> None:
@@ -46,7 +46,7 @@ def begin(
 
 
 def stage(begun: BegunWrite, partition: str, content: bytes = b"x\n", *, number: int = 0) -> StagedFile:
-    """A file of the partition that nobody can see yet."""
+    """A file of the partition that no reader sees yet."""
     own = begun.partition_locations.get(partition)
     folder = Path((own or begun.plan.location).removeprefix("file://")) / begun.plan.staging / begun.transaction_id
     folder = folder if own else folder / partition

@@ -100,7 +100,7 @@ def _index(settings: Settings) -> Iterator[Finding]:
     try:
         missing = missing_file(settings.index)
         if missing is not None:
-            found = f"there is none at {missing} yet: catalog-ext init or register makes it, or a Spark session"
+            found = f"no index exists at {missing} yet: catalog-ext init or register makes it, or a Spark session"
             yield Finding("index", "reachable", CheckState.WARNING, found)
             return
         index = Index.connect(settings.index)

@@ -131,7 +131,7 @@ def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -
             _note("another process follows the metastore; this one takes over when it ends")
         elif not waiting and before in (None, WAITING):
             upto = "" if outcome.event_id is None else f" up to event {outcome.event_id:,}"
-            _note(f"{'in step' if before is None else 'this process follows from now on; in step'}{upto}")
+            _note(f"{'in sync' if before is None else 'this process follows from now on; in sync'}{upto}")
         before = outcome.source
         time.sleep(_WAITING_PAUSE_S if waiting else interval_s)
 

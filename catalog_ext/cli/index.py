@@ -30,7 +30,7 @@ _AFTER_RESTORATION = "Compare the metastore now: catalog-ext drift --check (docs
 @json_option
 @click.pass_obj
 def init(invocation: Invocation, as_json: bool) -> None:
-    """Make the index, with the metastore and the warehouse that it belongs to, where there is none.
+    """Make the index, with the metastore and the warehouse that it belongs to, if they do not exist.
 
     The options go before the command; without them it is a SQLite file beside the warehouse in this folder, with the
     embedded metastore. A server's database has to be there, and its user may make tables in it. What is there already

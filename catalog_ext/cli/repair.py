@@ -77,7 +77,7 @@ def repair(
             f"{counted(len(report.skipped), 'path')} of table {report.table} "
             f"{'is' if len(report.skipped) == 1 else 'are'} skipped, and --strict was given."
         )
-    if check and not report.in_step:
+    if check and not report.in_sync:
         raise click.exceptions.Exit(EXIT_REFUSED)
 
 
@@ -96,7 +96,7 @@ def print_report(report: RepairReport, console: Console, shape: Shape) -> None:
     title = f"Preview of the repair of {report.table}" if report.dry_run else f"Repaired {report.table}"
     note(console, f"{title}, mode {report.mode}{f', where {report.where}' if report.where else ''}", "bold")
     if not len(report):
-        note(console, "In step: nothing to add, drop or change, nothing skipped.")
+        note(console, "In sync: nothing to add, drop or change, nothing skipped.")
     else:
         console.print()
         _print_sums(console, report, words, shape)

@@ -247,7 +247,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
         close = difflib.get_close_matches(lower, known, 1, _NEARLY)
         if close:
             raise InvalidConfigurationError(
-                f"The table property {key[:60]!r} is none that catalog-ext reads, and would change nothing. "
+                f"The table property {key[:60]!r} is unknown to catalog-ext, and would change nothing. "
                 f"Did you mean {close[0]!r}? One for another tool needs a name that differs more.",
                 {"key": key[:60]},
             )

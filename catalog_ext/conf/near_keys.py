@@ -71,7 +71,7 @@ def check_variables(environment: Collection[str]) -> None:
         near = nearest(variable.removeprefix(ENVIRONMENT_PREFIX), ours, _NEARLY_OURS)
         if near is not None:
             raise InvalidConfigurationError(
-                f"The environment variable {variable[:80]} is none that catalog-ext reads, and would change nothing. "
+                f"The environment variable {variable[:80]} is unknown to catalog-ext, and would change nothing. "
                 f"Did you mean {ENVIRONMENT_PREFIX}{near}? One for another program needs a name that differs more.",
                 {"key": variable[:80]},
             )

@@ -86,7 +86,7 @@ PARTITION_RETENTION = Setting(
 STAGING_DIR = Setting(
     "staging-dir", DEFAULT_STAGING,
     Form(
-        "a name that begins with `_` or `.`, holds no `/`, and is none of ours (`.catalog-ext`, `_catalog_ext_…`)",
+        "a name that begins with `_` or `.`, holds no `/`, and is not reserved (`.catalog-ext`, `_catalog_ext_…`)",
         staging_name,
     ), _WRITE,
     "Name of the hidden directory, in the table's, where files of local disks and HDFS lie until their commit.",
@@ -225,7 +225,7 @@ def transaction_options(
     """Return a write's options together with the settings, from any place, that a transaction keeps from its begin.
 
     Raises:
-        InvalidConfigurationError: A value is invalid for its key.
+        InvalidConfigurationError: A value is not valid for its key.
     """
     # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
     found = {key.lower(): text for key, text in options.items() if not is_secret(key)}
@@ -241,6 +241,6 @@ def lock_settings(*sources: Mapping[str, str]) -> LockSettings:
     """Return the settings for Hive locks.
 
     Raises:
-        InvalidConfigurationError: A value is invalid for its key.
+        InvalidConfigurationError: A value is not valid for its key.
     """
     return LockSettings(LOCKS.read(*sources), LOCKS_WAIT.read(*sources))

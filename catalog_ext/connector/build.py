@@ -22,7 +22,7 @@ from filelock import Timeout
 from catalog_ext.connector.packed import packed_name, write_packed
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder, kept, lock_of
-from catalog_ext.metastore.runtime.java import check_age, find_java, jar_folder, java_program, told_version
+from catalog_ext.metastore.runtime.java import check_age, find_java, jar_folder, java_program, version_from_release_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -186,17 +186,17 @@ def check_java() -> None:
     if (Path(os.environ.get("SPARK_CONF_DIR") or jar_folder().parent / "conf") / "spark-env.sh").is_file():
         return
     java = java_program()
-    _check_version(java, told_version(java))
+    _check_version(java, version_from_release_file(java))
 
 
 def fitting_java() -> Path:
     """Return the ``java`` program that a session would take; the installed Spark starts on it.
 
     Raises:
-        EnvironmentSetupError: There is none, it does not run, or it is too old or too new for the installed Spark.
+        EnvironmentSetupError: No Java is found, it does not run, or it is too old or too new for the installed Spark.
     """
     java = find_java()
-    _check_version(java, told_version(java))
+    _check_version(java, version_from_release_file(java))
     return java
 
 

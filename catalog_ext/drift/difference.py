@@ -148,7 +148,7 @@ def changed_in_metastore(parameters: Mapping[str, str]) -> ChangeTime | None:
 
 
 def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
-    """Return when the newest of some files was written; None where there is none."""
+    """Return when the newest of some files was written; None without files."""
     return None if not modified_ms else ChangeTime(Side.STORE, modified_ms // 1000, "")
 
 

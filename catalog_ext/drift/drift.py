@@ -69,7 +69,7 @@ class Drift:
 
         Raises:
             TableNotFoundError: The index has no such table, or neither side one that matches.
-            InvalidInputError: A pattern is none.
+            InvalidInputError: A pattern is not valid.
             IndexDatabaseError: The index cannot be read.
         """
         catalog = self._context.settings.name
@@ -98,7 +98,7 @@ class Drift:
         return comparison.metastore_error is None
 
     def _client(self) -> tuple[HiveMetastore | None, str | None]:
-        """Return the metastore, or why it cannot be asked; neither where there is none."""
+        """Return the metastore, or why it cannot be asked; neither if the catalog has no metastore."""
         if not self._context.metastore.enabled:
             return None, None
         try:

@@ -10,7 +10,7 @@ from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInput
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.sync.publishing import IN_STEP, LEFT_OUT, REFUSED
+from catalog_ext.sync.publishing import IN_SYNC, LEFT_OUT, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,8 @@ class DriftMending:
 
     Args:
         context: What the parts share.
-        repair: Brings the index in step with the store.
-        publishing: Brings the metastore in step with the index.
+        repair: Brings the index in sync with the store.
+        publishing: Brings the metastore in sync with the index.
         alterations: Sets properties of tables.
     """
 
@@ -60,8 +60,8 @@ class DriftMending:
             dry_run: Preview: say what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
-            InvalidInputError: The source is none of the three, or cannot mend a view.
+            TableNotFoundError: The table does not exist.
+            InvalidInputError: The source is not a ``Side``, or cannot mend a view.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             InvalidConfigurationError: There is no metastore, and it is needed.
             MassDropError: More would go than may go at once; nothing was changed.
@@ -85,8 +85,7 @@ class DriftMending:
         """Return the side that is right and the table, of a view the view's; refuse a side that cannot mend it."""
         if source not in set(Side):
             raise InvalidInputError(
-                f"{source[:60]!r} is none of the sides by which {table} can be mended. Use 'store', 'index' or "
-                "'metastore'."
+                f"{source[:60]!r} is not a side by which {table} can be mended. Use 'store', 'index' or 'metastore'."
             )
         side = Side(source)
         found = self._context.index.views.load_relation(self._context.identify(table))
@@ -122,7 +121,7 @@ class DriftMending:
 
     def _publish(self, table: str, where: Where, *, dry_run: bool) -> Iterator[Mended]:
         for entry in self._publishing.publish(table, where=where, dry_run=dry_run):
-            if entry.action == IN_STEP:
+            if entry.action == IN_SYNC:
                 continue
             if entry.action in (REFUSED, LEFT_OUT):
                 yield left_alone(entry.table, "", entry.error or entry.action)

@@ -89,7 +89,7 @@ class PartitionComparison:
             readings = {
                 c.name: _otherwise(descriptors.reading(c.found), said[c.name]) for c in both if c.found is not None
             }
-            differ = [c for c in both if not _in_step(c) or readings.get(c.name)]
+            differ = [c for c in both if not _in_sync(c) or readings.get(c.name)]
             if differ:
                 yield from self._of_index(differ, there, readings)
         for names in batched(named.rest(), AT_ONCE):
@@ -191,7 +191,7 @@ class PartitionComparison:
         return NOT_KNOWN if hidden else None if location else MISSING
 
 
-def _in_step(both: ComparedPartition) -> bool:
+def _in_sync(both: ComparedPartition) -> bool:
     found = both.found
     return found is not None and not both.moved and not statistics_contradict(found, both.wanted.parameters)
 

@@ -56,7 +56,7 @@ class TableDrift:
         context: What the parts share.
         repair: Compares the store with the index.
         table: The table, just loaded.
-        client: The metastore; None where there is none, or it has been found dead.
+        client: The metastore; None if the catalog has none, or it did not answer.
         progress: Is called while the store is listed.
     """
 

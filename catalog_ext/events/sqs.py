@@ -111,13 +111,13 @@ class Queue:
                     events = read_notification(each["Body"])
                 except InvalidInputError as error:
                     unread += 1
-                    self._tell_unreadable(each["MessageId"], error)
+                    self._log_unreadable(each["MessageId"], error)
                     continue
                 # One that comes again in a batch is deleted by the handle that it came with last.
                 messages[each["MessageId"]] = _Message(each["MessageId"], each["ReceiptHandle"], events)
         return list(messages.values())
 
-    def _tell_unreadable(self, number: str, error: InvalidInputError) -> None:
+    def _log_unreadable(self, number: str, error: InvalidInputError) -> None:
         if len(self._unreadable) < _REMEMBERED:
             self._unreadable.add(number)
         logger.warning("Message %s of %s is left: %s", number, self._url, error.message)

@@ -98,7 +98,7 @@ class StoreEvents:
         outcome.ignored = len(events) - len(latest) + len(ignored)
         left: set[str] = set()
         for each in doubts:
-            done, undone = self._bring_in_step(each)
+            done, undone = self._bring_in_sync(each)
             if done is not None:
                 outcome.tables.append(done)
             left.update(undone)
@@ -106,8 +106,8 @@ class StoreEvents:
         outcome.left = [event for event in events if event.uri in left]
         return outcome
 
-    def _bring_in_step(self, doubts: Doubts) -> tuple[StoreEventsOutcome | None, set[str]]:
-        """Repair a table, and return the outcome, None if it is gone, and the objects that must be checked again."""
+    def _bring_in_sync(self, doubts: Doubts) -> tuple[StoreEventsOutcome | None, set[str]]:
+        """Return what was done in a table, None where it is gone, and the objects that have to be looked at again."""
         outcome: StoreEventsOutcome | None = None
         pending = dict(doubts.partitions)
         error: CatalogExtError | str | None = None

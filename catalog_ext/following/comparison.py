@@ -90,7 +90,7 @@ class FollowedComparison:
         drops: Whether what an earlier comparison has seen, and the metastore does not have any more, was dropped; it
             was not where the metastore may have been taken back to an older state.
         looked_at: What earlier comparisons have led to.
-        since_s: When the metastore was last known to be in step, by the index's clock; None for never. What we have
+        since_s: When the metastore was last known to be in sync, by the index's clock; None for never. What we have
             sent it of a partition since may have come on top of another change, and hides it.
 
     Attributes:
@@ -125,7 +125,7 @@ class FollowedComparison:
             theirs: The metastore's table.
             ours: The index's.
             outcome: Gets what stays though it is missing.
-            pending: What the metastore has yet to hear of the table.
+            pending: The outbox messages of the table that are not delivered yet.
             made_anew: Whether the table was dropped and made again: its partitions went with it.
 
         The names are held in memory, which the metastore sends at once; all else is read some at a time.

@@ -47,7 +47,7 @@ LEASE_MS = 30_000
 
 
 class Follower:
-    """Brings the index in step with what others change in the metastore."""
+    """Brings the index in sync with what others change in the metastore."""
 
     def __init__(self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval) -> None:
         self._context = context
@@ -121,9 +121,9 @@ class Follower:
             )
 
     def kept(self) -> list[KeptDoubt]:
-        """Return the tables of the index that are not in step: refused, or to be looked at again.
+        """Return the tables of the index that are not in sync: refused, or to be looked at again.
 
-        What was never taken, as a view of Hive's is not, is none of them.
+        A table that was never imported, such as a Hive view, is not among them.
         """
         return [
             each

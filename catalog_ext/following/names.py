@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class NewNames:
-    """Brings names in step, before tables are looked at one by one: a name is free only when its table has gone on.
+    """Applies renames before tables are compared: a name can be reused only after its old table was renamed.
 
     ``t`` to ``old`` and ``new`` to ``t``, as jobs that write a table anew do it, is two renames, of which the second
     needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own after
@@ -38,7 +38,7 @@ class NewNames:
     Args:
         context: What the parts share.
         imports: Makes databases known.
-        removal: Lets go of tables that were dropped.
+        removal: Removes dropped tables from the index.
         client: The metastore.
         doubts: What the events of a batch put in doubt.
         preview: Gets what names would stand for, and nothing is changed; None where names are changed.

@@ -1,4 +1,4 @@
-"""Brings partitions in step that may have changed in the metastore.
+"""Brings partitions in sync that may have changed in the metastore.
 
 The metastore says which partitions there are and where they lie, the store which files they have. An event says only
 which of them to look at, and that a missing partition was dropped.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 _ATTEMPTS = 3
-_OURS_IS_PENDING = "an alteration of ours has yet to reach the metastore, and may be of its columns too"
+_OURS_IS_PENDING = "an alteration of ours has not reached the metastore yet, and may be of its columns too"
 _LOST = "the metastore does not have it, and no drop of it is known"
 WHY = "the metastore's events"
 """What the history says of a repair that following has made."""
@@ -44,7 +44,7 @@ class PartitionFollowing:
         self._dry_run = dry_run
         self._repair = repair
 
-    def bring_in_step(
+    def bring_in_sync(
         self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
         outcome: TableOutcome,
     ) -> dict[str, PartitionDoubt]:  # fmt: skip

@@ -299,7 +299,7 @@ class FollowRun:
                 # What was left of it is not forgotten by something new, whether or not its time has come.
                 doubt.come_after(TableDoubt.from_json(name, known.doubt))
             refused = known is not None and known.doubt is None
-            done = self._tables.bring_in_step(client, doubt, comparison, refused=refused)
+            done = self._tables.bring_in_sync(client, doubt, comparison, refused=refused)
             if done.action == "followed":
                 done.action = named.get(name, done.action)
             outcome.tables.append(done)

@@ -1,4 +1,4 @@
-"""Brings one table in step that may have changed in the metastore: the table, its columns, its partitions."""
+"""Brings one table in sync that may have changed in the metastore: the table, its columns, its partitions."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ ALL = "*"
 
 
 class TableFollowing:
-    """Brings tables in step.
+    """Brings tables in sync.
 
     Args:
         context: What the parts share.
         repair: Looks at partitions.
         imports: Takes new tables.
-        removal: Lets go of those that were dropped.
+        removal: Removes dropped tables from the index.
         databases: Databases whose new tables are taken; ``*`` for all.
         dry_run: Whether nothing is changed: outcomes say what would be done.
     """
@@ -120,7 +120,7 @@ class TableFollowing:
             logger.warning("Not all tables that were renamed have their names: %s", error.message)
         return names.settled
 
-    def bring_in_step(
+    def bring_in_sync(
         self, client: HiveMetastore, doubt: TableDoubt, comparison: FollowedComparison | None = None, *, refused: bool
     ) -> TableOutcome:
         """Look at what is in doubt of a table; return what was done, and what is left.
@@ -189,7 +189,7 @@ class TableFollowing:
         if doubt.created and self._seen(ours) is None:
             # Of an import that was killed only a part may be here.
             doubt.whole = True
-        self._bring_partitions_in_step(client, theirs, ours, doubt, pending, outcome, comparison)
+        self._bring_partitions_in_sync(client, theirs, ours, doubt, pending, outcome, comparison)
 
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
         """Return if the metastore does not have a table that it gets nothing of from here.
@@ -227,7 +227,7 @@ class TableFollowing:
         self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, pending: PendingMessages,
         outcome: TableOutcome,
     ) -> None:  # fmt: skip
-        """Let go of a table that was dropped or renamed; one that the metastore has only lost stays.
+        """Remove or rename a table that was dropped or renamed; a table without a known drop stays.
 
         Raises:
             MetastoreRefusedError: The metastore has another one of the name.
@@ -247,7 +247,7 @@ class TableFollowing:
         elif pending.any:
             table = str(ours.identifier)
             raise ConflictError(
-                f"Table {table} was dropped in the metastore, which has yet to hear of changes that were made "
+                f"Table {table} was dropped in the metastore, which has not received the changes that were made "
                 f"to it here. It stays: catalog-ext publish {table} makes it again there, catalog-ext unregister "
                 f"{table} lets it go here, too.",
                 {"table": table},
@@ -335,7 +335,7 @@ class TableFollowing:
         # Which side is newer is unknown of what was not seen before.
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
 
-    def _bring_partitions_in_step(
+    def _bring_partitions_in_sync(
         self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, pending: PendingMessages,
         outcome: TableOutcome, comparison: FollowedComparison | None,
     ) -> None:  # fmt: skip
@@ -356,7 +356,7 @@ class TableFollowing:
                 known.dropped = known.dropped or each.dropped
                 # Though the events that are left are of our deliveries alone.
                 known.written = None
-        left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
+        left = self._partitions.bring_in_sync(client, theirs, ours, doubts, outcome)
         if comparison is not None and doubt.whole and not left:
             self._count(ours, comparison.miscounted)
         if left:

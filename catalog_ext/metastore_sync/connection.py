@@ -105,7 +105,7 @@ class MetastoreConnection:
         """Begin to start the embedded server, where that is the metastore: it will be needed soon.
 
         Raises:
-            MetastoreUnavailableError: There is none in its folder, and none is to be made.
+            MetastoreUnavailableError: Its folder has no metastore, and this process may not create it.
         """
         if self._embedded is None:
             return

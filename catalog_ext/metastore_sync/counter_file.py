@@ -30,7 +30,7 @@ COUNTER_WRITTEN = "index.counter.written"
 
 _LARGEST = 4096
 _PAUSES_S = (0.2, 0.8)
-"""Waits before a missing counter is asked for again: on HDFS there is none while another process replaces it."""
+"""Waits before a missing counter is asked for again: on HDFS the file is absent while another process replaces it."""
 
 
 RESTORED = (

@@ -1,4 +1,4 @@
-"""Keeps the metastore in step with the index: delivers its changes, and describes what is pending."""
+"""Keeps the metastore in sync with the index: delivers its changes, and describes what is pending."""
 
 from __future__ import annotations
 

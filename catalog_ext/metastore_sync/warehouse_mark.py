@@ -215,7 +215,7 @@ def shared(warehouse: Location, other: Mark, url: str, own: str) -> str:
 
 
 def _readable(storage: Storage, warehouse: Location) -> Mark | None:
-    """Return the mark that is to be replaced; what is none is replaced, too."""
+    """Return the mark that will be replaced; None if the file does not hold a valid mark."""
     try:
         return read_mark(storage, warehouse)
     except StorageError as error:

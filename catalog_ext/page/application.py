@@ -123,9 +123,7 @@ class _Page:
             return RedirectResponse(Query(quote(path.rstrip("/")), dict(http.query_params)).but(), 303)
         if not self._sessions.is_open(http.cookies.get(self._cookie)):
             return _to_sign_in(http)
-        return self._failed(
-            http, "There is no such page", f"{http.method} {_path(http)[:200]} is none of them.", status
-        )
+        return self._failed(http, "There is no such page", f"{http.method} {_path(http)[:200]} does not exist.", status)
 
     def _signed_in(
         self, view: Callable[[Query, dict[str, str]], Iterator[tuple[str, dict[str, Any]]]]

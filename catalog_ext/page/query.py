@@ -22,7 +22,7 @@ _KNOWN = frozenset({
     "search", "metastore", "sort", "desc", "from", "x", "y", "m", "unit", "where", "xa", "xto", "ya", "yto", "small",
     "before",
 })  # fmt: skip
-"""What there is to choose. Anything else would come again in each of a page's links."""
+"""The parameters that the page reads. Unknown ones are dropped: every link of the page repeats the parameters."""
 
 
 @dataclass(frozen=True, slots=True)

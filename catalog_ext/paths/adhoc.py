@@ -48,7 +48,7 @@ class PathRequest:
 
     Attributes:
         path: A location, with or without wildcards.
-        format: One of ``catalog_ext.metastore.model.tables.FORMATS``; None goes by the files' suffixes.
+        format: One of ``catalog_ext.metastore.model.tables.FORMATS``; None chooses it by the files' suffixes.
         schema: The columns as DDL; None reads them from a sample of files.
         options: Spark's reader options of the format, and ``schema.sample-files``.
         partitioning: Whether keys in the path are columns (``use_hive_partitioning``).
@@ -84,7 +84,7 @@ def load_path(storage: Storage, request: PathRequest) -> PathTable:
         InvalidPatternError: The path is malformed.
         PathNotFoundError: There is no file under it.
         PathLayoutError: A file's path has a key twice.
-        UnsupportedFormatError: The format is not supported, or the files have different ones.
+        UnsupportedFormatError: The format cannot be read, or the files have different formats.
         SchemaConflictError, InvalidInputError: The files' columns cannot be read or reconciled.
         StorageError: The store refuses or does not answer.
     """
@@ -221,7 +221,7 @@ class Sampler:
         """Return up to ``wanted`` files in path order, at least one; None for all.
 
         Raises:
-            PathNotFoundError: There is no file, or the pattern names only missing paths.
+            PathNotFoundError: No file exists, or the pattern names paths that do not exist.
             StorageError: The store refuses or does not answer.
         """
         if wanted is not None:

@@ -69,7 +69,7 @@ class StoreDifference:
         self._drops = drops
         stays = f"NOT {self._is_gone}" if drops else "1"
         self._staying = (
-            f"SELECT i.name FROM indexed_partitions i WHERE {stays} UNION ALL SELECT name FROM partitions_in_step"
+            f"SELECT i.name FROM indexed_partitions i WHERE {stays} UNION ALL SELECT name FROM partitions_in_sync"
         )
         self._equivalent = EquivalentNames(keys, self._staying_names, self._holds)
 
@@ -216,7 +216,7 @@ class StoreDifference:
         sums = "count(*), coalesce(sum(files), 0), coalesce(sum(bytes), 0), coalesce(sum(location IS NULL), 0)"
         lost = self._scratch.rows(f"SELECT {sums} FROM indexed_partitions i WHERE {gone}")
         partitions, files, size, here = next(lost)
-        registered = self._scratch.count("SELECT count(*) FROM indexed_partitions") + self._scratch.in_step
+        registered = self._scratch.count("SELECT count(*) FROM indexed_partitions") + self._scratch.in_sync
         return Loss(partitions, files, size, here, registered)
 
     def changed(self) -> Iterator[Proposed]:

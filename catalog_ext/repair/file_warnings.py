@@ -22,7 +22,7 @@ _NEW_FILES = (
 )
 _NEW_NAMES = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
 _ALL_NAMES = (
-    "SELECT name FROM indexed_partitions UNION SELECT name FROM partitions_in_step UNION SELECT name FROM"
+    "SELECT name FROM indexed_partitions UNION SELECT name FROM partitions_in_sync UNION SELECT name FROM"
     " listed_partitions"
 )
 

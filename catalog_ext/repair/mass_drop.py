@@ -41,7 +41,7 @@ class Loss:
 def found_nothing(scratch: Scratch) -> bool:
     """Return whether the listing found no partition and no file; to be asked before anything is left out of it."""
     found = "SELECT (SELECT count(*) FROM listed_partitions WHERE name <> '') + (SELECT count(*) FROM listed_files)"
-    return not scratch.in_step and scratch.count(found) == 0
+    return not scratch.in_sync and scratch.count(found) == 0
 
 
 def _is_empty(storage: Storage, location: str) -> bool:

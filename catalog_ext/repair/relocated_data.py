@@ -42,7 +42,7 @@ def report_unknown_relocations(
         storage: The stores.
         table: The table.
         scratch: Gets what is skipped.
-        named: Asks the metastore; None where there is none.
+        named: Asks the metastore; None if the catalog has no metastore.
 
     Raises:
         StorageError: The store refuses or does not answer.

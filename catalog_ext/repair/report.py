@@ -195,7 +195,7 @@ class RepairReport(Displayed):
         self.refused = ReportEntries(scratch, _REFUSE, names)
 
     @property
-    def in_step(self) -> bool:
+    def in_sync(self) -> bool:
         """Whether nothing is to be done, all that the location names is there, and all of it could be compared."""
         unseen = "action = 'skip' AND (reason IN (?, ?, ?) OR substr(reason, 1, ?) = ? OR substr(reason, -?) = ?)"
         query = f"SELECT EXISTS (SELECT 1 FROM entries WHERE action IN ('add', 'drop', 'change') OR {unseen})"

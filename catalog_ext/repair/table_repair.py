@@ -61,7 +61,7 @@ class TableRepair:
             session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             LocationNotFoundError: The table's location is not there.
             StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.

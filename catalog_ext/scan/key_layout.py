@@ -67,7 +67,7 @@ _PLAIN_VALUES = {
 
 
 class _Component(NamedTuple):
-    """What one directory name says: a typed value, or the reason why it is none of a partition column."""
+    """A parsed directory name: a typed value, or the reason why it cannot be a value of a partition column."""
 
     value: Value = None
     reason: str = ""
@@ -117,7 +117,7 @@ class Layout:
         return self._looked_at(directory)[0]
 
     def _look_at(self, directory: str) -> tuple[JudgedDirectory, tuple[Value, ...]]:
-        """Return the verdict, and the values of the path's components if it is none against them."""
+        """Return the verdict, and the values of the path's components if the verdict accepts them."""
         if not directory:
             return self._place(()), ()
         parent, slash, name = directory.rpartition("/")

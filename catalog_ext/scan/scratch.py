@@ -23,7 +23,7 @@ CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
 CREATE TABLE indexed_partitions (name TEXT PRIMARY KEY, location TEXT, files INTEGER, bytes INTEGER) WITHOUT ROWID;
 CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
-CREATE TABLE partitions_in_step (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE partitions_in_sync (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER, side INTEGER);
 CREATE TABLE new_etags (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
@@ -83,12 +83,12 @@ class Scratch:
     """A scratch database that goes with its owner, or with the process, however that ends; threads may share it.
 
     Attributes:
-        in_step: How many registered partitions are not in it, because they are listed as they are registered. Their
-            names are in ``partitions_in_step`` if a partition was found that is not registered.
+        in_sync: How many registered partitions are not in it, because they are listed as they are registered. Their
+            names are in ``partitions_in_sync`` if a partition was found that is not registered.
     """
 
     def __init__(self) -> None:
-        self.in_step = 0
+        self.in_sync = 0
         # SQLite's own temporary database: on disk beyond its cache, and unlinked as soon as it is open.
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._lock = threading.Lock()

@@ -198,13 +198,13 @@ class Sides:
                 if some := [row for row in rows if differs[hash(row[0]) & _MASK]]:
                     scratch.insert(table, some, columns=len(some[0]), ignore=table == "listed_partitions")
         here = "SELECT count(*) FROM indexed_partitions WHERE location IS NULL"
-        scratch.in_step = self.indexed.count - scratch.count(here)
+        scratch.in_sync = self.indexed.count - scratch.count(here)
         new = "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions))"
-        if scratch.in_step and scratch.count(new):
+        if scratch.in_sync and scratch.count(new):
             for table, rows in self.indexed.kept():
                 if table == "indexed_partitions":
                     names = [(row[0],) for row in rows if not differs[hash(row[0]) & _MASK]]
-                    scratch.insert("partitions_in_step", names, columns=1)
+                    scratch.insert("partitions_in_sync", names, columns=1)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
     else:
         what = (
             f"Paths are missing: nothing lies at {len(missing)} of the {of} paths that the pattern {shown(pattern)} "
-            f"names: {listed}. Correct the pattern, or use * to take what there is."
+            f"names: {listed}. Correct the pattern, or use * to take the paths that exist."
         )
     return PathNotFoundError(f"{what} {_ABOUT}", {"path": pattern, "missing": "\n".join(missing[:_SHOWN_MISSING])})
 

@@ -112,7 +112,7 @@ class ServiceMetrics:
         self._rows = self._counter("committed_rows", "Rows that commits have made visible.")
         self._bytes = self._counter("committed_bytes", "Bytes that commits have made visible.")
         self._files = self._counter("committed_files", "Files that commits have added and removed.", "change")
-        self._repairs = self._counter("repairs", "Repairs: in_step, changed, failed.", "outcome")
+        self._repairs = self._counter("repairs", "Repairs, by what they have done.", "outcome")
         self._repair_seconds = self._histogram("repair_duration_seconds", "Time of repairs.", buckets=_SLOW)
         changed = "Partitions that repairs have added, dropped and changed."
         self._repaired = self._counter("repaired_partitions", changed, "change")

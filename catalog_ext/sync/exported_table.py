@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.messages import Message, PublishedPartition
     from catalog_ext.metastore.model.tables import Table
 
-MADE, ALTERED, PARTITIONS, IN_STEP = "made", "altered", "partitions", "in step"
+MADE, ALTERED, PARTITIONS, IN_SYNC = "made", "altered", "partitions", "in step"
 
 
 class ExportedRelation:
@@ -48,7 +48,7 @@ class ExportedRelation:
         self._relation = relation
         self._table = table_of(relation)
         self._dry_run = dry_run
-        self.action = IN_STEP
+        self.action = IN_SYNC
         self.sent = self.held = self.kept = 0
 
     def send(self) -> None:
@@ -65,7 +65,7 @@ class ExportedRelation:
             self._send_table(found)
 
     def _carry_out(self, message: Message, action: str) -> None:
-        if self.action == IN_STEP:
+        if self.action == IN_SYNC:
             self.action = action
         if not self._dry_run:
             carry_out(self._client, message)

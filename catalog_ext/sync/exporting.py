@@ -83,7 +83,7 @@ class Exporting:
             dry_run: Preview: compare, and change nothing.
 
         Raises:
-            InvalidInputError: The pattern is none.
+            InvalidInputError: The pattern is not valid.
             TableNotFoundError: No table matches it.
             InvalidConfigurationError: The URIs are none, or those of the index's own metastore.
             MetastoreUnavailableError: It does not answer; what it has got stays.
@@ -102,7 +102,7 @@ class Exporting:
             pattern: A database, or tables of one with ``*`` and ``?``; None for all.
 
         Raises:
-            InvalidInputError: The pattern is none.
+            InvalidInputError: The pattern is not valid.
             TableNotFoundError: No table matches it.
         """
         return self._statements(self._relations(pattern))

@@ -39,7 +39,7 @@ class MetastorePartitions:
     """What the metastore has of partitions that were asked for.
 
     Attributes:
-        pending: What it has yet to hear of the table.
+        pending: The outbox messages of the table that are not delivered yet.
         waiting: The keys (``key_of``) of those that it is about.
         places: Where those lie that the index is to have, by the index's names; None: below the table's location.
         gone: Those of the index that go, because they were dropped there.
@@ -59,7 +59,7 @@ class MetastorePartitions:
     later: set[str] = field(default_factory=set)
 
     def is_pending(self, name: str) -> bool:
-        """Return whether the metastore has yet to hear of a partition."""
+        """Return whether an undelivered outbox message is about a partition."""
         return key_of(name) in self.waiting
 
     def state(self, *, must_lie: bool = False) -> MetastoreState:

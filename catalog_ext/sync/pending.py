@@ -1,4 +1,4 @@
-"""What the metastore has yet to hear of a table: about that our own change decides, not what the metastore has now."""
+"""Pending outbox messages of a table. Metastore state that they will overwrite is not imported."""
 
 from __future__ import annotations
 

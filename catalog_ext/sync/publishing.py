@@ -53,7 +53,7 @@ _MOST_NAMED = 1000
 
 _TABLE_MISSING = "the table is missing"
 
-IN_STEP, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
+IN_SYNC, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
     "in step", "create", "alter", "partitions", "refused", "left out",
 )  # fmt: skip
 
@@ -257,7 +257,7 @@ def _in_words(publication: Publication, differing: Mapping[str, PartitionDiffere
 
 def _entry(name: str, table: Table, publication: Publication) -> PublishEntry:
     if publication.is_empty:
-        return PublishEntry(name, IN_STEP)
+        return PublishEntry(name, IN_SYNC)
     every = publication.create or publication.partitions is None
     published = table.totals.partitions if every else len(publication.partitions or ())
     action = CREATE if publication.create else ALTER if publication.alter or publication.retype else PARTITIONS

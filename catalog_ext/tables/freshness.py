@@ -72,7 +72,7 @@ class Freshness:
         self._statements: OrderedDict[tuple[str, int, int, int], _Statement] = OrderedDict()
         self._lock = Lock()
 
-    def bring_in_step(
+    def bring_in_sync(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None, staleness: Staleness
     ) -> Mapping[str, int]:
         """Compare stale partitions with the store; return those to read at a later version than the table's.

@@ -136,13 +136,13 @@ class TableReads:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
             InvalidPartitionSpecError: A clause does not fit them.
-            StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
-            ConflictError: Descriptors of partitions changed while they were compared with the store.
+            StorageError, MassDropError: As ``Freshness.bring_in_sync`` raises them.
+            ConflictError: Partitions were described anew while they were compared with the store.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
         index = self._context.index
-        moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, among.ids, staleness)
+        moved = {} if staleness is None else self._freshness.bring_in_sync(table, bound, among.ids, staleness)
         if not moved:
             return index.files.plan(table, bound, among.ids, rows, bounds, descriptor, unmeasured=unmeasured)
         self._require_known_descriptors(table, set(moved.values()))
@@ -195,15 +195,14 @@ class TableReads:
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
-                columns.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, is not valid for the partition columns.
             StorageError, MassDropError: As in ``plan_files``.
         """
         table = self._at(table_id, version)
         named = [key_named(table, key) for key in keys]
         bound = among.within(table, bound_to(table, condition))
         index = self._context.index
-        moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, None, staleness)
+        moved = {} if staleness is None else self._freshness.bring_in_sync(table, bound, None, staleness)
         if not moved:
             return index.partition_groups.groups(table, bound, named, wanted)
         return read_moved(

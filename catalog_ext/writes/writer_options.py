@@ -168,7 +168,7 @@ def _contradiction(
     definition: TableDefinition, option: _Decisive, given: Mapping[str, str], table: str | None
 ) -> InvalidConfigurationError:
     name = next(name for name in option.names if name.lower() in given)
-    has = f"{table[:_LONGEST_VALUE]!r}" if table is not None else f"none, which means {_words(option.default)}"
+    has = f"{table[:_LONGEST_VALUE]!r}" if table is not None else f"not set, which means {_words(option.default)}"
     value = given[name.lower()][:_LONGEST_VALUE]
     return InvalidConfigurationError(
         f"The write to table {definition.identifier} has the option {name!r} = {value!r}, and the table's is {has}. "

@@ -117,12 +117,12 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: The table's format has changed since the write was planned.
-            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
+            ConflictError: The table is read otherwise by now than when the write was planned.
+            InvalidPredicateError, InvalidValueError: The predicate is not valid over the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
-            InvalidConfigurationError: An option has an invalid value, or files written with it would be misread with
-                the table's options.
+            InvalidConfigurationError: An option is not valid for its key, or files written with it would be
+                misread by the table's own options.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         check_not_bucketed(table.definition)
@@ -223,11 +223,11 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            OperationNotSupportedError: The table's location has wildcards; or the statement truncates an external table
-                without ``external.table.purge``, or deletes all of it.
-            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
-            InvalidPartitionSpecError: A clause does not fit them.
-            PartitionNotFoundError: A clause matches no partition.
+            OperationNotSupportedError: The table's location has wildcards; or an external table without
+                ``external.table.purge`` is to be truncated, or all of it to be deleted.
+            InvalidPredicateError, InvalidValueError: The predicate is not valid over the table's partition columns.
+            InvalidPartitionSpecError: A clause is not valid over them.
+            PartitionNotFoundError: A clause names no partition.
             ConflictError: Another process changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
@@ -249,7 +249,7 @@ class Writes:
             TableNotFoundError: The table is gone, or a view.
             IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
         """
-        # Load it again: the write must use the table's present properties.
+        # Load the table again: a write uses the table's current properties.
         table = self._context.index.tables.load_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(
@@ -270,7 +270,7 @@ def _check_owns_files(definition: TableDefinition, command: str) -> None:
     purge = write_keys.EXTERNAL_TABLE_PURGE
     if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
         raise OperationNotSupportedError(
-            f"{command} is not for external tables, and {definition.identifier} is one: its files are somebody else's. "
+            f"{command} is not for external tables, and {definition.identifier} is one: others own its files. "
             "DELETE FROM ... WHERE deletes those of the partitions that it names; the table property "
             f"'{purge.key}'='true' lets DELETE and TRUNCATE have all of them.",
             {"table": str(definition.identifier)},

@@ -106,8 +106,8 @@ def _meaning_and_remedy(text: str, what: str) -> tuple[str, str]:
     meaning, remedy, rest = text.partition("Remedy: ")
     if not meaning.strip() or not remedy:
         raise UndocumentedError(f"{what} needs a sentence of what it means, and one that begins with 'Remedy: '.")
-    told = " ".join(rest.split("\n\n")[0].split())
-    return " ".join(meaning.split()), told[0].upper() + told[1:]
+    message = " ".join(rest.split("\n\n")[0].split())
+    return " ".join(meaning.split()), message[0].upper() + message[1:]
 
 
 @cache
@@ -168,40 +168,40 @@ def _scala_messages(names: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _scala_text(text: str, start: int) -> str:
     """The message that begins at ``start``: literals joined by ``+``, up to the end of the argument."""
-    told, at, depth = "", start, 0
+    message, at, depth = "", start, 0
     while at < len(text):
         literal = re.compile(r's?"').match(text, at)
         if literal:
             piece, at = _literal(text, literal.end())
-            told += piece
+            message += piece
         elif depth == 0 and text[at] in ",)":
-            return told
+            return message
         else:
             depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[at], 0)
             # Anything that is neither a literal nor a plus stands for a text.
-            if text[at].isalnum() and not told.endswith("<…>"):
-                told += "<…>"
+            if text[at].isalnum() and not message.endswith("<…>"):
+                message += "<…>"
             at += 1
-    return told
+    return message
 
 
 def _literal(text: str, at: int) -> tuple[str, int]:
     """The content of a string from behind its opening quote, and where it ends."""
-    told = ""
+    message = ""
     while text[at] != '"':
         name = re.compile(r"\$(\w+)").match(text, at)
         if text.startswith("${", at):
             end = _closing(text, at + 2)
-            told += _placeholder(text[at + 2 : end])
+            message += _placeholder(text[at + 2 : end])
             at = end + 1
         elif name:
-            told += f"<{name[1]}>"
+            message += f"<{name[1]}>"
             at = name.end()
         else:
             at += text[at] == "\\"
-            told += text[at]
+            message += text[at]
             at += 1
-    return told, at + 1
+    return message, at + 1
 
 
 def _closing(text: str, at: int) -> int:

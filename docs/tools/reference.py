@@ -31,7 +31,7 @@ setting that is given elsewhere), among variables `CATALOG_EXT_…`, options of 
 properties. What is near to no name is left to whom it belongs to.
 """
 _GRAMMAR = """\
-Sizes and durations have one grammar, whoever reads them, without regard to case: a number, at most one blank, and a
+Sizes and durations have one grammar everywhere, without regard to case: a number, at most one blank, and a
 unit. A size is a whole number above zero with the unit `b`, `k`, `m`, `g`, `t` or `p` (powers of 1024), behind which
 `b` or `ib` may stand (`512m`, `1 g`, `1gib`); a bare number is bytes. Units of a duration are `us`, `ms`, `s` (`sec`,
 `second`), `m` (`min`, `minute`), `h` (`hour`) and `d` (`day`), behind which an `s` may stand; its number may have a
@@ -50,9 +50,9 @@ or `--json`, is one object. A table shows 100 rows unless `--limit` says otherwi
 
 ## What is made, and what is started
 
-`init` makes an index; `register`, `import` and `serve` make one too where there is none. Every other command ends
+`init` makes an index; `register`, `import` and `serve` create a missing one, too. Every other command ends
 with an error that names the nearest index, and makes nothing. The embedded metastore, which is a JVM, is started by
-commands that ask it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have something to tell it, and
+commands that ask it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have changes to send it, and
 by no other; those that only look (`--dry-run`, `drift`, `doctor`) make none. Without Java nothing is made that would
 need it: work without a metastore (`--metastore none`). A `--metastore` or `--warehouse` that is not the index's own is
 refused by every command, whether or not it would be asked.

@@ -61,7 +61,7 @@ def _run(screen: Screen, *, keep: bool, few_days: bool) -> int:
     screen.step("Start an S3 server, a Hive Metastore, the index and Spark")
     with open_stage(screen) as stage:
         ports = stage.ports()
-        outcome = Story(stage, screen, few_days=few_days).tell()
+        outcome = Story(stage, screen, few_days=few_days).run()
         outcome.facts.append(("whole demo", f"{time.monotonic() - started:.0f} s"))
         screen.step("Summary")
         screen.table(["what", "result"], outcome.facts)

@@ -100,7 +100,7 @@ def write_airports(spark: SparkSession, source: Path, location: str) -> None:
 
 
 def add_days(spark: SparkSession, location: str) -> list[str]:
-    """Plain Spark writes two new days, copies of 28 February, without telling anybody; their directories."""
+    """Plain Spark writes two new days, copies of 28 February, past the index; return their directories."""
     added = []
     for origin in ("EWR", "JFK"):
         directory = f"origin={origin}/month=2/day=29"

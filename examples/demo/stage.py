@@ -94,7 +94,7 @@ def open_stage(screen: Screen) -> Iterator[Stage]:
 
 
 def still_answering(ports: list[int]) -> list[int]:
-    """Those of the ports on which somebody still answers."""
+    """The ports on which a server still answers."""
     found = []
     for port in ports:
         with socket.socket() as probe:

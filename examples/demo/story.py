@@ -25,7 +25,7 @@ AIRPORTS = f"{CATALOG}.demo.airports"
 
 @dataclass(slots=True)
 class Outcome:
-    """What the closing summary tells.
+    """The figures of the closing summary.
 
     Attributes:
         facts: Lines of two columns.
@@ -46,7 +46,7 @@ class Story:
         self._partitions = flights.PARTITIONS
         self.outcome = Outcome()
 
-    def tell(self) -> Outcome:
+    def run(self) -> Outcome:
         """All steps; the summary's facts."""
         self.write()
         self.register()
@@ -146,7 +146,7 @@ class Story:
         with screen.busy("plain Spark writes two days that 2013 did not have, 29 February from EWR and JFK"):
             flights.add_days(stage.spark, LOCATION)
         for path in flights.damage(stage.s3.file_system(), LOCATION.removeprefix("s3a://")):
-            screen.say(f"somebody puts a file at {path}")
+            screen.say(f"another program puts a file at {path}")
         screen.say(f"spark.read.parquet now says: {self._plain_says()}")
         self._check("rows before the repair", self._count(), before)
         screen.code(f"catalog_ext.repair_partitions('{TABLE}', dry_run=True)", "python")

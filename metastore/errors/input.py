@@ -46,7 +46,7 @@ class InvalidPartitionSpecError(InvalidInputError):
 
 
 class InvalidPredicateError(InvalidInputError):
-    """A condition is none over the table's partition columns.
+    """A condition is not valid over the table's partition columns.
 
     Remedy: Use comparisons, IN, LIKE, IS NULL, AND, OR and NOT over partition columns; the message says where it
     goes wrong.
@@ -104,7 +104,7 @@ class PartitionDescriptorError(InvalidInputError):
 
 
 class InvalidPatternError(InvalidInputError):
-    r"""An ad-hoc path is no pattern: a brace is not closed, or a range is none.
+    r"""An ad-hoc path is no valid pattern: a brace is not closed, or a range is malformed.
 
     Remedy: Close every `{`, give ranges as `{1..9}`, and escape a wildcard that is meant literally with `\\`.
     """
@@ -152,7 +152,7 @@ class AcidTableError(InvalidInputError):
 
 
 class UnsupportedFormatError(InvalidInputError):
-    """The file format is none that catalog-ext reads or writes.
+    """catalog-ext neither reads nor writes the file format.
 
     Remedy: Use parquet, orc, csv, json or text.
     """

@@ -33,7 +33,7 @@ Item: TypeAlias = Column | Field
 _PARTS = {"array": ("element",), "map": ("key", "value")}
 
 OnLevel: TypeAlias = "Callable[[Sequence[Item], int | None], list[Item]]"
-"""Gives the items of one level anew; the number of the item that the path's last name is, or None if there is none."""
+"""Changes the items of one level. Gets the items, and the position of the path's last name or None if it is missing."""
 
 
 def find(items: Sequence[Item], name: str) -> int | None:

@@ -31,7 +31,7 @@ def find_java() -> Path:
     """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
 
     Raises:
-        EnvironmentSetupError: There is no Java, it does not run, or it is too old.
+        EnvironmentSetupError: No Java is found, it does not run, or it is too old.
     """
     java = java_program()
     check_age(java, _java_version(java))
@@ -96,7 +96,7 @@ def java_program() -> Path:
     """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is not started.
 
     Raises:
-        EnvironmentSetupError: There is none.
+        EnvironmentSetupError: No Java is found.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -113,8 +113,8 @@ def java_program() -> Path:
     return Path(found)
 
 
-def told_version(java: Path) -> int | None:
-    """Return the version of a ``java`` program's runtime, from its file ``release``, without starting a JVM.
+def version_from_release_file(java: Path) -> int | None:
+    """Return the version of a ``java`` program's runtime, from its file ``release``: no JVM is started.
 
     None if it has no such file, as a program that only starts another one.
     """

@@ -16,7 +16,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # Of those that are there nobody knows: what they may have promoted is removed with them, as before.
+    # Existing transactions have no such record: files that they may have promoted are removed with them, as before.
     op.add_column("transactions", sa.Column("reserved", sa.SmallInteger(), nullable=False, server_default=sa.text("1")))
 
 

@@ -55,7 +55,7 @@ def drift_on_hive(stand: Stand) -> Outcome:
 
 
 def _on_hive(stand: Stand) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what a comparison with a real metastore costs: in step, and where it lacks some partitions."""
+    """Yield what a comparison with a real metastore costs: in sync, and where it lacks some partitions."""
     folder = stand.folder / "drift-hive"
     with metastore(folder, None) as (_, uri):
         root = trees.grow(folder / "t", stand.seed, range(ON_HIVE))
@@ -64,7 +64,7 @@ def _on_hive(stand: Stand) -> Iterator[tuple[str, dict[str, Any]]]:
             catalog.register_table("s.t", location=str(root), partition_columns={"p": "INT"})
             catalog.repair_partitions("s.t")
             if catalog.deliver().pending:
-                raise AssertionError("the metastore has not been told")
+                raise AssertionError("the metastore has not got its messages")
             yield "in step", child("drift_process", str(folder), uri, "0", "hive")
             client = catalog.metastore.client()
             lacking = [f"p={key}" for key in range(0, ON_HIVE, MOVED)]

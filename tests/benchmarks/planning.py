@@ -113,7 +113,7 @@ def _others(stand: Stand, size: int, root: Path, key: int) -> dict[str, Callable
         return stand.spark.read.parquet(root.as_uri()).where(f"p = {key}").selectExpr("count(x)")
 
     def from_duckdb() -> tuple[None, float]:
-        # Here, since it tells on leaving of what it has not freed, in every process that has imported it.
+        # Imported here: it prints its leaks at exit, in every process that has imported it.
         import duckdb
 
         started = time.perf_counter()

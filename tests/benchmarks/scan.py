@@ -36,7 +36,7 @@ def run(stand: Stand) -> Outcome:
     folder = stand.folder / "scan"
     folder.mkdir()
     runs: list[_Run] = []
-    while len(runs) < PROCESSES_AT_LEAST or (len(runs) < PROCESSES_AT_MOST and not _is_told(runs)):
+    while len(runs) < PROCESSES_AT_LEAST or (len(runs) < PROCESSES_AT_MOST and not _is_settled(runs)):
         runs.append(_measure(folder))
     size = sum(file.stat().st_size for file in folder.glob("files/**/*.parquet"))
     rows = [[title, *_cells(runs, title)] for title in (*QUERIES, TOGETHER)]
@@ -71,7 +71,7 @@ def _aim(what: str, found: Interval) -> tuple[str, bool, str]:
     return what, found.middle <= AIM, str(found)
 
 
-def _is_told(runs: Sequence[_Run]) -> bool:
+def _is_settled(runs: Sequence[_Run]) -> bool:
     return all(_difference(runs, TOGETHER, other).half <= WIDTH for other in ("plain", "plain v2"))
 
 

@@ -1,7 +1,8 @@
 """Scans in a process of their own: ``python -m tests.benchmarks.scan_process FOLDER`` prints what each query took.
 
 The compiler of a JVM decides once, from its first calls, how it compiles what they meet: the same query is 20 % slower
-or quicker from one JVM to the next, and stays so. More rounds in one JVM cannot tell that from a cost; more JVMs can.
+or quicker from one JVM to the next, and stays so. More rounds in one JVM cannot separate
+that from a cost; more JVMs can.
 """
 
 from __future__ import annotations

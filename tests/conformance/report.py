@@ -209,7 +209,7 @@ def recorded() -> dict[str, Sent]:
 
 
 def unrecorded(found: Sequence[Shown], sent: Mapping[str, Sent]) -> list[str]:
-    """The keys of statements with placeholders that nobody has recorded, and of recorded ones that nobody wants."""
+    """The keys of statements with placeholders that are not recorded, and of recorded ones that are not used."""
     wanted = {s.key for s in found if s.pattern is not None}
     return sorted(wanted ^ set(sent))
 
@@ -243,11 +243,11 @@ def _lines(found: Sequence[Shown]) -> Iterator[str]:
 
 def _row(name: str, tests: Sequence[Shown]) -> str:
     heading = requirements.REQUIREMENTS[name]
-    told = f"`{name}`" if heading == name else f"`{name}`<br>{heading}"
+    shown = f"`{name}`" if heading == name else f"`{name}`<br>{heading}"
     statement = _code(tests[0].statement) if tests else ""
     links = "<br>".join(f"[{s.test}](../{s.path})" for s in tests)
     differs = "<br>".join(dict.fromkeys(_cell(s.differs) for s in tests if s.differs))
-    return f"| {told} | {statement} | {links or '**nothing**'} | {differs} |"
+    return f"| {shown} | {statement} | {links or '**nothing**'} | {differs} |"
 
 
 def _cell(text: str) -> str:

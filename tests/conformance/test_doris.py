@@ -161,7 +161,7 @@ def test_the_statement_that_made_a_table(doris: Doris) -> None:
 @pytest.mark.requirement("Doris.Table.Transactional")
 def test_tables_are_not_transactional_ones_of_hive(doris: Doris) -> None:
     doris.sql("CREATE TABLE non_acid_table (col1 BOOLEAN, col2 INT) TBLPROPERTIES ('transactional' = 'false')")
-    # The metastore keeps no such parameter of a table that is none.
+    # The metastore keeps no such parameter of a table that does not exist.
     assert doris.hive.get_table("doris", "non_acid_table").parameters.get("transactional", "false") == "false"
     assert ("transactional", "false") in doris.rows("SHOW TBLPROPERTIES non_acid_table")
     with pytest.raises(AnalysisException) as caught:

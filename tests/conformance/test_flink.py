@@ -268,7 +268,7 @@ class TestStatistics:
         assert "rowCount=1)" not in str(lake.rows(query)[0][0]).partition("RelationV2")[0]
 
     @pytest.mark.parametrize("file_format", ["parquet", "orc", "csv"])
-    def test_rows_that_nobody_has_counted(self, lake: Lake, tmp_path: Path, file_format: str) -> None:
+    def test_uncounted_rows_are_counted_by_the_query(self, lake: Lake, tmp_path: Path, file_format: str) -> None:
         frame = lake.spark.range(7).selectExpr("id", "IF(id = 0, 'a b%', 'c') AS k")
         frame.repartition(1).write.partitionBy("k").format(file_format).save(f"{tmp_path}/t")
         name = f"lake.s.{file_format}"

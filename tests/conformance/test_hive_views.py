@@ -89,7 +89,7 @@ def load_hours(spark: SparkSession, table: str, day: str, *hours: int) -> None:
 
 
 @pytest.mark.requirement("HivePV.UseCase2", statement="CREATE VIEW")
-def test_a_day_that_somebody_adds_when_its_hours_are_there(spark: SparkSession) -> None:
+def test_a_day_is_added_by_a_statement_when_its_hours_are_there(spark: SparkSession) -> None:
     spark.sql(f"CREATE TABLE hours {HOURS}")
     load_hours(spark, "hours", "d1", *range(24))
     load_hours(spark, "hours", "d2", *range(5))
@@ -145,7 +145,7 @@ def drop_joined(spark: SparkSession) -> None:
 
 
 @pytest.mark.requirement("HivePV.UseCase3", statement="CREATE VIEW sums")
-def test_a_join_whose_partitions_somebody_adds(spark: SparkSession) -> None:
+def test_partitions_of_a_join_are_added_by_a_statement(spark: SparkSession) -> None:
     make_joined(spark)
     spark.sql("""
         CREATE VIEW sums PARTITIONED ON (ds) AS

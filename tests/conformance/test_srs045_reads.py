@@ -185,7 +185,7 @@ def test_a_key_that_exists_nowhere(reads: Reads) -> None:
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.HivePartitionValue", statement="SELECT DISTINCT")
-def test_values_are_strings_that_nobody_infers(reads: Reads) -> None:
+def test_values_are_strings_without_type_inference(reads: Reads) -> None:
     for value in ("2024-01-01", "123", "007", "true"):
         reads.spark.range(1).coalesce(1).write.parquet(f"s3a://{reads.bucket}/kinds/v={value}")
     table = reads.register("kinds")

@@ -143,7 +143,7 @@ def test_invalid_paths(bucket: Bucket) -> None:
         condition, message = bucket.refusal(f"SELECT * FROM lake.files('s3a://bucket/{path}')")
         assert condition == "CATALOG_EXT_PATH_NOT_FOUND"
         assert "Failed to check existence of a key" in message
-    assert "bucket" in bucket.refusal("SELECT * FROM lake.`s3a://bucket-of-nobody/x`")[1]
+    assert "bucket" in bucket.refusal("SELECT * FROM lake.`s3a://no-such-bucket/x`")[1]
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.TableFunction.S3")

@@ -129,12 +129,12 @@ def attempt(stand: Stand, command: Command) -> str:
     return "success"
 
 
-def check(stand: Stand, command: Command, told: str, *, point: str) -> None:
+def check(stand: Stand, command: Command, reported: str, *, point: str) -> None:
     states = {t.state for t in stand.index.transactions.all()}
     assert states <= {State.FINISHED, State.ABORTED}, point
     found = stand.rows(), stand.rows(OTHER), incoming(stand)
     old, new = (BEFORE, THEIRS, INCOMING), (command.after, command.theirs, {} if command.takes else INCOMING)
-    assert found in ([new] if told == "success" else [old] if told == "failure" else [old, new]), point
+    assert found in ([new] if reported == "success" else [old] if reported == "failure" else [old, new]), point
     if command.run is not _relocate or found == old:
         root = Location.parse(stand.table().definition.location)
         # S3 has no directory of a partition without files.

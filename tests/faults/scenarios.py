@@ -67,7 +67,7 @@ class Scenario:
             stand.write(self.before)
 
     def write(self, stand: Stand, location: object) -> str:
-        """Does the write; ``success``, ``failure``, or ``unknown``: what its user is told."""
+        """Does the write; ``success``, ``failure``, or ``unknown``: as its user sees it."""
         more: dict[str, Any] = {"options": self.options}
         if self.creates:
             made: TableDefinition = definition(str(location))
@@ -90,12 +90,12 @@ class Scenario:
         except TableNotFoundError:
             return None
 
-    def check(self, stand: Stand, told: str, location: str | None = None) -> None:
+    def check(self, stand: Stand, reported: str, location: str | None = None) -> None:
         """The promises, after recovery has run to its end."""
         unfinished = [t for t in stand.index.transactions.all() if t.state not in (State.FINISHED, State.ABORTED)]
         assert unfinished == []
         state = self.state(stand)
-        assert state in ([self.after] if told == "success" else [self.before] if told == "failure" else
+        assert state in ([self.after] if reported == "success" else [self.before] if reported == "failure" else
                          [self.before, self.after])  # fmt: skip
         if state is None:
             assert location is None or stand.storage.stat(location) is None

@@ -117,9 +117,7 @@ def test_a_connection_that_is_lost_at_commit(postgres_url: str, tmp_path: Path, 
             index.tables.drop(stand.table().identifier, deliver=False)
 
 
-def test_a_commit_that_nobody_answers_for_is_unknown(
-    postgres_url: str, tmp_path: Path, lost_answers: LostAnswers
-) -> None:
+def test_commit_without_an_answer_is_unknown(postgres_url: str, tmp_path: Path, lost_answers: LostAnswers) -> None:
     with Index.open(postgres_url, migrate=True) as index:
         for committed in (True, False):
             location = tmp_path / f"{committed}"
@@ -135,7 +133,7 @@ def test_a_commit_that_nobody_answers_for_is_unknown(
 
 
 def write_many(url: str, number: int) -> None:
-    """Appends to one partition, and overwrites one of its own and one of everybody, so many times."""
+    """Appends to one partition, and overwrites one of its own and one that all processes overwrite, so many times."""
     won = 0
     with Index.open(url) as index:
         stand = Stand(index, Storage(), {"unknown_timeout_s": 60.0})
@@ -166,10 +164,10 @@ def test_many_processes_write_to_one_table(index_url: str, tmp_path: Path) -> No
         won = sum(code or 0 for code in codes)
         assert won >= 1
         rows = stand.rows()
-        everybody = sorted(f"{p}-{n}" for p in range(1, PROCESSES + 1) for n in range(WRITES))
-        assert sorted(rows["k=0"].split()) == everybody
+        expected = sorted(f"{p}-{n}" for p in range(1, PROCESSES + 1) for n in range(WRITES))
+        assert sorted(rows["k=0"].split()) == expected
         assert {rows[f"k={p}"] for p in range(1, PROCESSES + 1)} == {f"{WRITES - 1}\n"}
-        assert rows["k=100"].strip() in everybody
+        assert rows["k=100"].strip() in expected
         assert stand.listed() == rows
         assert stand.strays() == []
         table = stand.table()
@@ -188,17 +186,17 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         stop = threading.Event()
 
         def write(number: int) -> dict[str, str]:
-            told: dict[str, str] = {}
+            reported: dict[str, str] = {}
             for n in range(8):
                 kind = WriteKind.OVERWRITE_PARTITIONS if number == 0 else WriteKind.APPEND
                 content = f"{number}-{n}"
                 try:
                     stand.write({"k=0": f"{content}\n", f"k={number + 1}": f"{content}\n"}, kind)
-                    told[content] = "success"
+                    reported[content] = "success"
                 except (TransactionStateError, ConflictError, StagedFileMissingError, LocationNotFoundError):
                     # The last one is a task's, whose directory is removed under its feet.
-                    told[content] = "failure"
-            return told
+                    reported[content] = "failure"
+            return reported
 
         def recover() -> None:
             while not stop.is_set():
@@ -208,18 +206,18 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             recoverer = pool.submit(recover)
             try:
-                told = dict(pair for result in pool.map(write, range(3)) for pair in result.items())
+                reported = dict(pair for result in pool.map(write, range(3)) for pair in result.items())
             finally:
                 stop.set()
             recoverer.result()
         recover_at_last = stand.engine.recover(older_than_s=0)
         assert recover_at_last.failed == ()
-        won = {content for content, outcome in told.items() if outcome == "success"}
-        assert won, "nobody got through"
+        won = {content for content, outcome in reported.items() if outcome == "success"}
+        assert won, "no write succeeded"
         rows = stand.rows()
         for number in (1, 2):
             mine = sorted(content for content in won if content.startswith(f"{number}-"))
-            assert rows.get(f"k={number + 1}", "").split() == mine, "each append is there once, if its user was told so"
+            assert rows.get(f"k={number + 1}", "").split() == mine, "each append that was acknowledged is there once"
         assert set(rows.get("k=0", "").split()) <= won
         assert stand.listed() == rows
         # A task that was still writing when its transaction was undone may have left a hidden file.
@@ -228,7 +226,7 @@ def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
         assert stand.strays() == []
 
 
-def test_a_metastore_that_is_gone_is_told_later(tmp_path: Path) -> None:
+def test_metastore_that_was_away_gets_its_messages_later(tmp_path: Path) -> None:
     (tmp_path / "index.db").write_bytes(empty_index())
 
     def gone() -> HiveMetastore:

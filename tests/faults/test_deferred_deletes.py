@@ -262,16 +262,16 @@ def test_an_error_while_settling_is_nothing_to_the_writer(
         stand = Stand(index)
         EVERYTHING.prepare(stand, tmp_path / "t")
         with armed(point, action, lasting=lasting):
-            told = EVERYTHING.write(stand, tmp_path / "t")
-        assert told == "success"
+            reported = EVERYTHING.write(stand, tmp_path / "t")
+        assert reported == "success"
         assert EVERYTHING.state(stand) == EVERYTHING.after
         assert stand.engine.recover(older_than_s=0).failed == ()
-        EVERYTHING.check(stand, told)
+        EVERYTHING.check(stand, reported)
         assert stand.table().floor == 0
 
 
 @pytest.mark.parametrize("point", DEFERRED_DELETE_POINTS)
-def test_somebody_else_at_every_step_of_settling(tmp_path: Path, point: str) -> None:
+def test_another_process_acts_at_every_step_of_a_deferred_delete(tmp_path: Path, point: str) -> None:
     with local_index(tmp_path) as index:
         stand = Stand(index, options={"deliver": lambda _: True})
         EVERYTHING.prepare(stand, tmp_path / "t")

@@ -1,6 +1,6 @@
 """A Hive engine without locks beside our writes: at every step of ours its files come and go as Hive moves them.
 
-What is left is told row by row; ``docs/design/9-hive-writers.md`` has the table that this makes.
+What is left is recorded row by row; ``docs/design/9-hive-writers.md`` has the table that this makes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Hive:
         metastore: Has the table as ``s.t``.
 
     Attributes:
-        acknowledged: Whether its user was told that the statement has succeeded.
+        acknowledged: Whether the statement has succeeded for its user.
     """
 
     def __init__(self, root: Path, metastore: FakeMetastore, table: str) -> None:
@@ -170,7 +170,7 @@ class Trial:
         return stored
 
     def indexed(self) -> set[int] | None:
-        """What the index has, read where it says; None where a file is missing, which a query tells its user."""
+        """What the index has, read where it says; None where a file is missing, for which a query raises an error."""
         table, catalog = self.catalog.load_table(self.table), self.catalog
         found: set[int] = set()
         for row in catalog.partitions(self.table, where="ds = 'a'").to_pylist():
@@ -247,7 +247,7 @@ OUTCOMES: dict[str, dict[str, dict[str, tuple[set[int], set[int]]]]] = {
 
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_rows_of_both(tmp_path: Path, metastore: FakeMetastore, name: str) -> None:
-    """Both users were told of success; whoever moves last decides, and what nobody has replaced stays."""
+    """Both statements have succeeded: the last move decides, and what neither has replaced stays."""
     ours = STATEMENTS[name]
     seen: dict[str, dict[str, dict[str, tuple[set[int], set[int]]]]] = {name: {}}
     with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
@@ -321,7 +321,7 @@ def test_hives_file_stays_if_a_repair_registers_it_before_the_commit(
 def test_a_partition_that_we_drop_in_the_middle_of_hives_overwrite_fails_it(
     tmp_path: Path, metastore: FakeMetastore, ours: str
 ) -> None:
-    """Hive's user is told; what its statement has left lies there, and a repair finds it."""
+    """Hive's statement fails; the files that it has left are there, and a repair finds them."""
     with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
         trial = Trial(catalog, tmp_path, "t", metastore)
         trial.hive.overwrite(lambda: STATEMENTS[ours](trial))
@@ -331,7 +331,7 @@ def test_a_partition_that_we_drop_in_the_middle_of_hives_overwrite_fails_it(
 
 
 def test_hive_takes_a_relocated_partition_back(tmp_path: Path, metastore: FakeMetastore) -> None:
-    """Hive decides where its rows go when its overwrite begins, and tells the metastore so: what it says is taken."""
+    """Hive chooses the directory when its overwrite begins, and stores it in the metastore, from which it is imported."""
     with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
         trial = Trial(catalog, tmp_path, "t", metastore)
         trial.hive.overwrite(lambda: STATEMENTS["relocate"](trial))
@@ -361,4 +361,4 @@ def test_a_repair_whose_listing_hive_overtakes(tmp_path: Path, metastore: FakeMe
         assert trial.settled() == rows
         if move == trial.hive.fill:
             assert [e.reason for e in report] == [CAME_BACK]
-            assert not report.in_step
+            assert not report.in_sync

@@ -107,5 +107,5 @@ def test_a_move_of_partitions_killed_at_every_step(tmp_path: Path, command: str)
         with Index.open(order.index) as index:
             left = stand(index, order)
             assert left.engine.recover(older_than_s=0).failed == ()
-            told = "success" if POINTS.index(point) >= RESERVED else "failure"
-            commands.check(left, commands.COMMANDS[command], told, point=point)
+            reported = "success" if POINTS.index(point) >= RESERVED else "failure"
+            commands.check(left, commands.COMMANDS[command], reported, point=point)

@@ -95,8 +95,8 @@ def test_process_that_is_killed_loses_no_row(
             left = stand(index, order)
             assert left.engine.recover(older_than_s=0).failed == ()
             if statement in commands.COMMANDS:
-                told = "success" if POINTS.index(point) >= RESERVED else "failure"
-                commands.check(left, commands.COMMANDS[statement], told, point=point)
+                reported = "success" if POINTS.index(point) >= RESERVED else "failure"
+                commands.check(left, commands.COMMANDS[statement], reported, point=point)
             else:
                 check_removal(left, order)
     if database != "sqlite":

@@ -39,11 +39,11 @@ def test_an_error_at_every_step(stand: Stand, tmp_path: Path, name: str, action:
         case = Stand(stand.index, stand.storage)
         prepare(case, tmp_path / f"{number}")
         with armed(point, action):
-            told = attempt(case, command)
+            reported = attempt(case, command)
         if point in COMMITTED:
-            assert told == "success", point
+            assert reported == "success", point
         recover(case)
-        check(case, command, told, point=point)
+        check(case, command, reported, point=point)
         forget(case)
 
 
@@ -57,14 +57,14 @@ def test_a_death_at_every_step(stand: Stand, tmp_path: Path, name: str) -> None:
     for number, point in enumerate((*OF_WRITING, *(MOVE_POINTS if name in MOVING else ()))):
         case = Stand(stand.index, stand.storage)
         prepare(case, tmp_path / f"{number}")
-        told = "success"
+        reported = "success"
         with armed(point, die):
             try:
                 command.run(case)
             except (Crash, CommitStateUnknownError):
-                told = "unknown"
+                reported = "unknown"
         recover(case)
-        check(case, command, told, point=point)
+        check(case, command, reported, point=point)
         forget(case)
 
 
@@ -75,10 +75,10 @@ def test_a_recoverer_at_every_step_of_a_slow_owner(stand: Stand, tmp_path: Path,
         case = Stand(stand.index, stand.storage)
         prepare(case, tmp_path / f"{number}")
         with armed(point, lambda _, case=case: recover(case)):
-            told = attempt(case, command)
-        assert told == ("failure" if point not in (*DECIDED, *MOVE_POINTS, "begin.before") else "success"), point
+            reported = attempt(case, command)
+        assert reported == ("failure" if point not in (*DECIDED, *MOVE_POINTS, "begin.before") else "success"), point
         recover(case)
-        check(case, command, told, point=point)
+        check(case, command, reported, point=point)
         forget(case)
 
 

@@ -1,4 +1,4 @@
-"""Random writes and repairs against a model in memory: versions, totals, changes, and what the metastore is told."""
+"""Random writes and repairs against a model in memory: versions, totals, changes, and messages for the metastore."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Metastore:
             for name in message.payload["drop"]:
                 del self.partitions[name]
             for kind in ("add", "alter"):
-                for told in message.payload[kind]:
-                    assert (told["name"] in self.partitions) == (kind == "alter")
-                    self.partitions[told["name"]] = (told["location"], int(told["parameters"]["numFiles"]))
+                for reported in message.payload[kind]:
+                    assert (reported["name"] in self.partitions) == (kind == "alter")
+                    self.partitions[reported["name"]] = (reported["location"], int(reported["parameters"]["numFiles"]))
             assert index.outbox.claim(message.outbox_id, "test", 60_000)
             assert index.outbox.done(message.outbox_id, "test")
 

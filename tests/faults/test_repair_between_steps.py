@@ -68,7 +68,7 @@ class Trial:
         """How many files each partition has in the index."""
         return {name: len(files) for name, files in indexed(self.catalog, self.table).items()}
 
-    def check_in_step(self) -> None:
+    def check_in_sync(self) -> None:
         """The index has what lies on the store, no more and no less, and a repair finds nothing to do."""
         located = self.catalog.partitions(self.table).to_pylist()
         at = {row["partition"]: row["location"] for row in located if row["location"]}
@@ -104,7 +104,7 @@ def reached(
         for point in POINTS:
             stack.enter_context(armed(point, found.add))
         do_write(catalog, trial.table)
-    trial.check_in_step()
+    trial.check_in_sync()
     assert {"reserve.after", "apply.after"} <= found
     assert ("clean.after" in found) is (do_write is not append), "what only adds files is finished by its commit"
     return [point for point in POINTS if point in found], trial.shape()
@@ -129,7 +129,7 @@ def test_a_repair_between_any_two_steps_does_nothing(
     assert seen == [(point, []) for point, _ in seen]
     assert {point for point, _ in seen} == set(points)
     assert trial.shape() == new
-    trial.check_in_step()
+    trial.check_in_sync()
 
 
 @each_write
@@ -143,4 +143,4 @@ def test_a_repair_after_a_crash_does_nothing_and_recovery_leaves_the_old_or_the_
         assert (point, changes(catalog.repair_partitions(trial.table))) == (point, [])
         catalog.recover(trial.table, older_than=0)
         assert trial.shape() in (trial.old, new), point
-        trial.check_in_step()
+        trial.check_in_sync()

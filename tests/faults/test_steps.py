@@ -1,4 +1,4 @@
-"""An error at every step of a write, and somebody else at work at every step of it, in one process."""
+"""An error at every step of a write, and another actor at every step of it, in one process."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def test_an_error_at_every_step(stand: Stand, tmp_path: Path, name: str, action:
         scenario.prepare(case, location)
         nth = 2 if point == "promote.file" else 1
         with armed(point, action, nth):
-            told = scenario.write(case, location)
+            reported = scenario.write(case, location)
         if point in COMMITTED or (point == "reserve.after" and action != "unavailable"):
-            assert told == "success", point
+            assert reported == "success", point
         elif point in DECIDED:
-            assert told == "unknown", point
+            assert reported == "unknown", point
         elif point in ("commit.called", "reserve.before"):
-            # Of an index that is away nobody can tell whether it has heard the request.
-            assert told == ("unknown" if action == "unavailable" else "failure")
+            # Whether an index that is away has received the request is unknown.
+            assert reported == ("unknown" if action == "unavailable" else "failure")
         else:
-            assert told == "failure", point
+            assert reported == "failure", point
         recover(case)
-        scenario.check(case, told, str(location))
+        scenario.check(case, reported, str(location))
         forget(case)
 
 
@@ -147,10 +147,10 @@ def test_a_recoverer_at_every_step_of_a_slow_owner(stand: Stand, tmp_path: Path,
         location = tmp_path / f"{number}"
         scenario.prepare(case, location)
         with armed(point, lambda _, case=case: recover(case)):
-            told = scenario.write(case, location)
-        assert told == ("failure" if point not in (*DECIDED, "begin.before") else "success"), point
+            reported = scenario.write(case, location)
+        assert reported == ("failure" if point not in (*DECIDED, "begin.before") else "success"), point
         recover(case)
-        scenario.check(case, told, str(location))
+        scenario.check(case, reported, str(location))
         forget(case)
 
 
@@ -167,20 +167,22 @@ def test_a_slow_owner_at_every_step_of_a_recoverer(stand: Stand, tmp_path: Path,
         if reserved:
             with armed("promote.before", "storage"), pytest.raises(CatalogExtError):
                 case.engine.commit(begun.transaction_id)
-        told: list[str] = []
+        reported: list[str] = []
 
-        def owner(_: str, case: Stand = case, begun: str = begun.transaction_id, told: list[str] = told) -> None:
+        def owner(
+            _: str, case: Stand = case, begun: str = begun.transaction_id, reported: list[str] = reported
+        ) -> None:
             try:
                 case.engine.commit(begun)
-                told.append("success")
+                reported.append("success")
             except CatalogExtError:
-                told.append("failure")
+                reported.append("failure")
 
         with armed(point, owner):
             recover(case)
         # An append is finished by its commit.
         passed = not point.startswith(("publish", "clean"))
-        assert told == (["success" if reserved else "failure"] if passed else []), point
+        assert reported == (["success" if reserved else "failure"] if passed else []), point
         recover(case)
         APPEND.check(case, "success" if reserved else "failure")
         forget(case)

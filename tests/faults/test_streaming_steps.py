@@ -63,7 +63,7 @@ def test_a_query_that_is_started_again_does_not_wait_for_a_lease(stand: Stand, p
     ("point", "nth"), [*((p, 1) for p in POINTS if p.startswith("undo")), ("undo.due", 2), ("undo.due", 3)]
 )
 def test_what_was_promoted_and_is_undone_waits_again(stand: Stand, point: str, nth: int, by_owner: bool) -> None:
-    """Whoever lists directories sees no row that no version has, wherever the undoing dies."""
+    """A reader that lists directories sees no row that no version has, at whichever step the undoing dies."""
     stream = Stream(stand)
     stream.epoch(6, {"h=7": "a\n", "h=6": "b\n"})
     stream.epoch(6, {"h=7": "c\n"})

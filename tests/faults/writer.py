@@ -87,19 +87,19 @@ REMOVALS: dict[str, Callable[[Stand], None]] = {"drop table": _drop, "vacuum": _
 
 
 def run(order: Order) -> None:
-    """Does the write; the exit code says what its user was told."""
+    """Does the write; the exit code says what its user saw."""
     with Index.open(order.index) as index, ExitStack() as faults:
         writer = stand(index, order)
         for point, action, nth in order.faults:
             faults.enter_context(armed(point, action, nth))
         if order.scenario in REMOVALS:
             REMOVALS[order.scenario](writer)
-            told = "success"
+            reported = "success"
         elif order.scenario in COMMANDS:
-            told = attempt(writer, COMMANDS[order.scenario])
+            reported = attempt(writer, COMMANDS[order.scenario])
         else:
-            told = SCENARIOS[order.scenario].write(writer, order.location)
-    os._exit({"success": 0, "failure": 3, "unknown": 4}[told])
+            reported = SCENARIOS[order.scenario].write(writer, order.location)
+    os._exit({"success": 0, "failure": 3, "unknown": 4}[reported])
 
 
 def run_all(orders: Sequence[Order], *, at_once: int = 4) -> list[int]:

@@ -42,12 +42,12 @@ def main(order: dict[str, Any]) -> None:
 
 
 def slowly(catalog: catalog_ext.Catalog, table: str, batch: int) -> None:
-    def told(progress: catalog_ext.RepairProgress) -> None:
+    def reported(progress: catalog_ext.RepairProgress) -> None:
         say(phase=progress.phase, partitions=progress.partitions)
         time.sleep(0.05)
 
     options = RepairOptions(deliver=False, batch_partitions=batch)
-    Repair(catalog.index, catalog.storage, catalog.load_table(table), options, told).run(Scratch())
+    Repair(catalog.index, catalog.storage, catalog.load_table(table), options, reported).run(Scratch())
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class Batch:
         return writer
 
     def end(self, writer: Any) -> Any:
-        """What the writer tells the driver."""
+        """The writer's message to the driver."""
         message = writer.commit()
         writer.close()
         return message

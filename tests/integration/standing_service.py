@@ -1,4 +1,4 @@
-"""What every client of a standing service needs: the service, and Spark's configuration as docs/clients.md tells it."""
+"""What every client of a standing service needs: the service, and Spark's configuration as docs/clients.md has it."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ REGISTER = "register_table(table => 'sales.a', location => "
         ("register_table(table => 'nope.a', location => '{location}')", "NAMESPACE_NOT_FOUND", "nope"),
     ],
 )
-def test_bad_input_is_told_in_sparks_own_exceptions(flights: Lake, call: str, condition: str, words: str) -> None:
+def test_bad_input_raises_sparks_own_exceptions(flights: Lake, call: str, condition: str, words: str) -> None:
     tables = flights.catalog.list_tables("sales")
     with pytest.raises(PySparkException) as caught:
         flights.sql("CALL lake.system." + call.replace("{location}", flights.location)).collect()

@@ -299,7 +299,7 @@ def _check(lake: Lake, statement: str, expected: Answer) -> None:
         assert [tuple(row) for row in lake.spark.sql(statement).collect()] == list(expected), statement
 
 
-def test_a_table_of_a_type_that_this_spark_lacks_is_named_and_can_be_dropped(lake: Lake) -> None:
+def test_table_with_a_type_of_a_newer_spark_is_named_and_can_be_dropped(lake: Lake) -> None:
     table = external(lake, "clock", {"ds": "STRING"}, "id INT, at TIME")
     # Spark has TIME behind a switch, from the release on that has it.
     lake.spark.conf.set("spark.sql.timeType.enabled", "true")

@@ -159,7 +159,7 @@ def test_the_same_tree_makes_the_same_bytes(release: Release, tmp_path: Path) ->
 def test_files_of_a_job_with_our_names_are_in_nobodys_way(installed: Environment, tmp_path: Path) -> None:
     for name in ("metastore.py", "conf.py", "errors.py", "migrations/__init__.py", "migrations/env.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("raise RuntimeError('the file of a user, which nobody asked for')\n")
+        (tmp_path / name).write_text("raise RuntimeError('the file of a user, which must not be imported')\n")
     (tmp_path / "data" / "k=1").mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "data" / "k=1" / "a.parquet")
 
@@ -213,7 +213,7 @@ def test_the_readme_works_without_compiler_and_network(installed: Environment, t
 
 
 def without_network(command: list[str]) -> list[str]:
-    """The command in a network of its own where the system lets everybody have one, otherwise as it is."""
+    """The command in a network of its own where the system lets every user have one, otherwise as it is."""
     alone = ["unshare", "--net", "--map-root-user"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
         return command

@@ -25,7 +25,7 @@ class ThriftProxy:
     Attributes:
         uri: Where it is called.
         calls: Calls so far, by method.
-        before: Is told of each call, by its method, before the server gets it.
+        before: Called for each call, with its method, before the server gets it.
         refuses: Says for each call, by its method and bytes, whether its connection breaks before the server gets it.
     """
 

@@ -85,7 +85,7 @@ def main() -> None:
     spark.stop()
 
     (_, program), (_, commands) = found["Use it without Spark"]
-    # In one folder, as whoever reads on has it.
+    # In one folder, as a reader of the README has it.
     (FOLDER / "without").mkdir()
     os.chdir(FOLDER / "without")
     for _ in range(2):  # also the second time

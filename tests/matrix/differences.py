@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Outcomes = dict[tuple[str, str, int], dict[str, Any]]
-"""What each statement got, by the test, the text, and the how manieth of that text it is in the test."""
+"""What each statement got, by the test, the text, and its occurrence number in the test."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Difference:
     Attributes:
         here: What it gets.
         newest: What it gets on the newest.
-        why: The reason; None where there is none yet.
+        why: The reason; None without a known reason.
     """
 
     statement: str
@@ -82,7 +82,7 @@ REASONS: Sequence[Reason] = (
         _BEFORE_NEWEST, "SHOW TABLE EXTENDED", "4.3 leaves out the line of properties where there are none",
         r"Table Properties: \[\[, \]\]", r"\\nTable Properties: \[\[, \]\]",
     ),
-    Reason(_OLD, "DESCRIBE EXTENDED", "4.2 tells catalog, namespace and table apart, older ones show a name", "'Name'"),
+    Reason(_OLD, "DESCRIBE EXTENDED", "4.2 shows catalog, namespace and table, older ones show a name", "'Name'"),
     Reason(
         ("4.0",), "EXPLAIN", "extractions of variants are in plans since 4.1; Parquet files have other sizes",
         "Physical Plan", rf"PushedVariantExtractions: \[\], |{_SIZE}",
@@ -112,7 +112,7 @@ def differences(spark: str, here: Outcomes, newest: Outcomes, reasons: Sequence[
     """Return what differs, once for each statement, in the order of the tests.
 
     A statement that only one of them has sent differs by itself only where nothing before it in its test does: what
-    follows an error is often left out. Tests that one of them has left out are told by the counts of tests.
+    follows an error is often left out. Tests that one of them has left out show in the counts of tests.
     """
     found: dict[tuple[str, str, str], Difference] = {}
     strayed = {test for test, _, _ in here} ^ {test for test, _, _ in newest}

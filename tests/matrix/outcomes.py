@@ -59,7 +59,7 @@ class _Notes:
     """What one test sends.
 
     Attributes:
-        entries: Of each statement: the test, its text, the how manieth of that text it is, and its outcome.
+        entries: Of each statement: the test, its text, its occurrence number, and its outcome.
     """
 
     def __init__(self, test: str, folder: Path) -> None:

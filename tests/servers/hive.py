@@ -77,7 +77,7 @@ class HiveMetastore:
         self._server.stop()
 
     def stop(self) -> None:
-        """Nobody answers at ``uri``; what it knew is kept."""
+        """No server answers at ``uri``; what it knew is kept."""
         self._server.stop()
 
 

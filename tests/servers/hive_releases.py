@@ -191,7 +191,7 @@ class ReleaseMetastore:
             except MetastoreUnavailableError:
                 continue  # the client has waited already
             if log:
-                # The table of the last number is made when somebody asks for it; the listener waits for it otherwise.
+                # The table of the last number is made at the first request; the listener waits for it otherwise.
                 client.newest_event_id()
             client.close()
             return

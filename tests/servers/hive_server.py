@@ -71,7 +71,7 @@ class HiveServer:
         scratch.mkdir(parents=True)
         conf.mkdir()
         write_settings(conf / "hive-site.xml", self._settings(metastore_uri, scratch))
-        # The server looks for this name and overlooks what Java was told.
+        # The server looks for this name and overlooks Java's properties.
         (conf / "hive-log4j2.properties").write_text(LOG4J, encoding="utf-8")
         command = [
             str(find_java()),

@@ -33,7 +33,7 @@ max_client_conn = 500
 
 
 class PgBouncer:
-    """Gives each client the next of four server connections; as root it runs as nobody, since it refuses root.
+    """Gives each client the next of four server connections; as root it runs as `nobody`, since it refuses root.
 
     Args:
         directory: Holds its settings; every user may enter it.
@@ -71,7 +71,7 @@ def find_pgbouncer() -> tuple[Path, Path]:
     """The program and a folder of libraries for it; fetched the first time.
 
     Raises:
-        EnvironmentSetupError: There is none, and none can be fetched.
+        EnvironmentSetupError: It is missing and cannot be fetched.
     """
     installed = shutil.which("pgbouncer", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
     if installed:

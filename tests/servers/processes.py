@@ -130,7 +130,7 @@ class ServerProcess:
 
 
 def unanswered(port: int) -> str | None:
-    """Why nobody can be connected to at a port of the loopback interface; None where somebody listens."""
+    """Why no connection to a port of the loopback interface succeeds; None if a server listens there."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
     except OSError as error:
@@ -139,7 +139,7 @@ def unanswered(port: int) -> str | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """``count`` different ports of the loopback interface that nobody listens on now."""
+    """``count`` different ports of the loopback interface on which no server listens now."""
     with ExitStack() as open_sockets:
         ports = []
         for _ in range(count):

@@ -57,7 +57,7 @@ class Prometheus:
         command = [
             str(programs / "prometheus"), f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
-            # Debian's package has the pages apart, and nobody looks at them.
+            # Debian's package has the pages apart, and no test looks at them.
             f"--web.console.templates={directory}", f"--web.console.libraries={directory}",
         ]  # fmt: skip
         self._process = ServerProcess("Prometheus", command, directory / "prometheus.log", stop_signal=signal.SIGTERM)

@@ -196,7 +196,7 @@ def with_signs_of_life(blanks: int, reply: Reply | None = None, *, silent_for: f
 
 def proxy_saying(status: int) -> Reply:
     """Return what a proxy answers in the service's place."""
-    return lambda body, ask: Answer(status, "text/html", b"<html>nobody here</html>")
+    return lambda body, ask: Answer(status, "text/html", b"<html>no service here</html>")
 
 
 def changing(**fields: object) -> Reply:

@@ -37,9 +37,9 @@ class SeaweedServer:
     Attributes:
         endpoint: The URL that clients use: requests through it are counted.
         direct_endpoint: The server's own URL, for measuring without the proxy.
-        access_key: The key of somebody who may do everything, made for this start.
+        access_key: The key of a user who may do everything, made for this start.
         secret_key: Its secret.
-        reader_key: The key of somebody who may read and list; its secret is ``reader_secret``.
+        reader_key: The key of a user who may read and list; its secret is ``reader_secret``.
         region: What clients must sign with.
     """
 

@@ -97,7 +97,7 @@ def _write_configuration(directory: Path, given: Mapping[str, str]) -> None:
         "datanucleus.schema.autoCreateAll": "true",
         "datanucleus.connectionPoolingType": "NONE",
         "hive.async.log.enabled": "false",
-        # It would look at the directory of each partition that it is told of.
+        # It would look at the directory of each partition that it gets.
         "hive.stats.autogather": "false",
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",

@@ -77,7 +77,7 @@ def test_requests_answers_tokens_and_refusals_pass(stand: Stand) -> None:
         assert (refused.status, json.load(refused)["error"]["code"]) == (401, "CATALOG_EXT_UNAUTHORIZED")
     assert stand.call("namespaces/load", namespace="nope")["error"]["code"] == "CATALOG_EXT_NAMESPACE_NOT_FOUND"
     with stand.ask("ping", prefix="") as elsewhere:
-        assert elsewhere.read() == b"", "it is somebody else's, and Caddy says nothing"
+        assert elsewhere.read() == b"", "the host is unknown, and Caddy says nothing"
 
 
 def test_many_rows_come_whole(stand: Stand, tmp_path: Path) -> None:

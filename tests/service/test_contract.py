@@ -80,7 +80,7 @@ def catalog(module_catalog: Catalog) -> Catalog:
 # Transport
 
 
-def test_a_client_of_several_services_is_told_of_which_index_they_are(client: Client, catalog: Catalog) -> None:
+def test_client_of_several_services_gets_their_index_ids(client: Client, catalog: Catalog) -> None:
     assert client.call("tables/list", namespace="s").index is None
     other = Client(client.service)
     other.index = "?"
@@ -282,7 +282,7 @@ def test_a_field_of_another_type_is_400_and_nothing_is_done(
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**40, True, "1"])
-def test_an_integer_that_is_none_of_64_bits_is_400(client: Client, value: object) -> None:
+def test_integer_beyond_64_bits_is_400(client: Client, value: object) -> None:
     assert client.call("tables/plan", table_id=value, version=1, predicate=None).status == 400
     assert client.call("tables/plan", table_id=1, version=value, predicate=None).status == 400
 
@@ -301,7 +301,7 @@ def test_an_integer_that_is_none_of_64_bits_is_400(client: Client, value: object
         None,
     ],
 )
-def test_a_column_that_is_none_is_400(client: Client, column: object) -> None:
+def test_malformed_column_is_400(client: Client, column: object) -> None:
     fields = {**FIELDS["tables/create"], "columns": [column]}
     assert client.call("tables/create", **fields).status == 400
 
@@ -358,7 +358,7 @@ def test_every_error_has_its_status_and_the_form_of_the_contract(
         "kind": kind.kind, "sqlstate": kind.sqlstate, "parameters": {"table": "s.t"},
     }  # fmt: skip
     assert re.fullmatch(r"[0-9A-Z]{5}", kind.sqlstate)
-    # Whoever asks for what is not there, or not so, is told at analysis; what failed on the way, while it runs.
+    # A missing table or a wrong request is an error at analysis; a failure on the way is one while the query runs.
     assert kind.kind is (errors.ErrorKind.ANALYSIS if answer.status in (400, 404, 409) else errors.ErrorKind.RUNTIME)
 
 
@@ -382,7 +382,7 @@ def test_ping(client: Client) -> None:
     assert client.call("ping").json == {"service": "catalog-ext", "contract": 2, "version": "0.1.0"}
 
 
-def test_a_client_of_another_contract_is_told_so(client: Client) -> None:
+def test_client_of_another_contract_gets_an_error(client: Client) -> None:
     client.contract = "2"
     assert client.call("namespaces/list").status == 200
     client.contract = "1"
@@ -441,7 +441,7 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
     assert client.call("tables/load", namespace="s", name="life").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
 
 
-def test_a_new_tables_format_is_what_its_clauses_name_and_a_dry_run_creates_nothing(client: Client) -> None:
+def test_new_tables_format_is_from_its_clauses_also_in_a_dry_run(client: Client) -> None:
     fields = {
         **FIELDS["tables/create"], "name": "clauses", "table_type": "MANAGED", "format": None, "dry_run": True,
         "storage": {"stored_as": "TEXTFILE", "serde": None}, "columns": [{"name": "id", "type": "bigint"}],
@@ -528,9 +528,7 @@ def test_a_managed_table_gets_its_directory_and_loses_it(client: Client, catalog
     assert catalog.storage.stat(location) is None
 
 
-def test_a_managed_table_amid_another_ones_files_is_refused_and_leaves_no_directory(
-    client: Client, catalog: Catalog
-) -> None:
+def test_managed_table_inside_another_is_refused_without_a_directory(client: Client, catalog: Catalog) -> None:
     inside = f"{client.load()['location']}/inside"
     fields = {**FIELDS["tables/create"], "name": "managed", "table_type": "MANAGED", "location": inside}
     assert client.call("tables/create", **fields).error["code"] == "CATALOG_EXT_INVALID_INPUT"
@@ -652,13 +650,13 @@ def test_predicates_of_every_kind_leave_what_satisfies_them(
         7,
     ],
 )
-def test_a_predicate_that_is_none_is_400(client: Client, predicate: object) -> None:
+def test_malformed_predicate_is_400(client: Client, predicate: object) -> None:
     answer = plan(client, predicate)
     assert answer.status == 400
     assert answer.error["code"].startswith("CATALOG_EXT_INVALID_")
 
 
-def test_a_predicate_that_is_nested_too_deeply_is_400_and_a_long_one_is_not(client: Client) -> None:
+def test_too_deeply_nested_predicate_is_400_and_a_long_one_is_not(client: Client) -> None:
     deep: dict[str, Any] = {"op": "true"}
     for _ in range(400):
         deep = {"op": "not", "arg": deep}
@@ -1023,7 +1021,7 @@ def test_what_a_metadata_table_does_not_have_is_400(client: Client, fields: dict
     assert client.call("tables/metadata", **{"table_id": table_id, "name": "files", **fields}).status == 400
 
 
-def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text_for_chars(client: Client) -> None:
+def test_metadata_table_without_keys_has_no_values_and_chars_are_text(client: Client) -> None:
     column = {"name": "a", "type": "int"}
     for name, keys in (("bare", []), ("chars", [{"name": "k x", "type": "char(3)"}, {"name": "l", "type": "time(6)"}])):
         fields = {**FIELDS["tables/create"], "name": name, "table_type": "MANAGED", "columns": [column]}
@@ -1038,7 +1036,7 @@ def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text
     assert chars["columns"][1]["type"] == "struct<`k x`:string,l:time(6)>"
 
 
-def test_a_metadata_table_that_is_none_is_null_beside_the_names_of_all(client: Client) -> None:
+def test_unknown_metadata_table_is_null_beside_the_known_names(client: Client) -> None:
     loaded = client.call("tables/load", namespace="s", name="t", metadata="Files").json
     assert (loaded["metadata"], loaded["metadata_tables"][0], loaded["name"]) == (None, "files", "t")
     gone = client.call("tables/load", namespace="s", name="never", metadata="files")

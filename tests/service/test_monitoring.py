@@ -72,7 +72,7 @@ def test_health_and_readiness_need_no_token_and_say_nothing_of_the_catalog(clien
         assert (answer.status, answer.json) == (200, said)
 
 
-def test_health_asks_nobody(client: Client, catalog: Catalog) -> None:
+def test_health_needs_no_index(client: Client, catalog: Catalog) -> None:
     before = catalog.index.query_count
     for _ in range(20):
         get(client, "/health")
@@ -129,7 +129,7 @@ def test_index_that_was_restored_is_ready_for_queries_alone(client: Client, cata
     assert value(client, "index_behind") == 0
 
 
-def test_a_schema_that_lacks_what_is_asked_for_is_told_as_an_older_one(catalog: Catalog, tmp_path: Path) -> None:
+def test_incomplete_schema_is_reported_as_an_older_one(catalog: Catalog, tmp_path: Path) -> None:
     set_revision(tmp_path, "0001")
     with closing(sqlite3.connect(tmp_path / "index.db")) as connection, connection:
         connection.execute("DROP TABLE followed_metastore")
@@ -217,7 +217,7 @@ def test_what_an_alert_counts_begins_at_zero(client: Client, catalog: Catalog) -
         for (name, labels), n in found.items()
         if name == "catalog_ext_request_errors_total"
     }
-    # Of what comes from nothing no increase is seen: the first error that nobody foresaw would alert nobody.
+    # Prometheus sees no increase of a series that did not exist: the first unexpected error would fire no alert.
     assert unforeseen == dict.fromkeys((*operations_of(catalog), "other"), 0)
     runs = {
         (dict(labels)["task"], dict(labels)["outcome"]): n
@@ -285,7 +285,7 @@ def test_a_service_that_has_stopped_counts_no_more(catalog: Catalog) -> None:
     assert measures._listeners == ()
 
 
-def test_a_listener_that_fails_is_logged_and_keeps_nobody_from_hearing(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_listener_is_logged_and_others_are_called(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[measures.Event] = []
 
     def fails(_: measures.Event) -> None:

@@ -121,7 +121,7 @@ def test_a_clause_that_names_no_partition(client: Client, operation: str, fields
     assert len(ask(client, "tables/plan").rows) == 4
 
 
-def test_keys_without_values_are_checked_and_stand_for_what_there_is(client: Client) -> None:
+def test_keys_without_values_are_checked_and_match_all_partitions(client: Client) -> None:
     unknown = ask(client, "statistics/put", files=[], columns=None, clauses=[clause({}, "q")])
     assert unknown.error["message"] == MISTAKES["unknown"]["message"].format(what="table s.t")
     assert ask(client, "statistics/put", files=[], columns=None, clauses=[clause({}, "k")]).status == 200

@@ -41,7 +41,7 @@ def test_answers_do_not_wait_for_acknowledgements(catalog: Catalog) -> None:
         service.stop()
 
 
-def test_a_taken_port_is_told(catalog: Catalog) -> None:
+def test_taken_port_is_an_error(catalog: Catalog) -> None:
     with Service(catalog) as first, pytest.raises(ServiceError, match=str(first.port)):
         Service(catalog, port=first.port)
 
@@ -71,7 +71,7 @@ def test_what_only_this_machine_reaches_is_known(host: str, loopback: bool) -> N
 
 
 def has_version_6() -> bool:
-    """Whether the kernel of this machine has version 6; without it what is told of that is tested."""
+    """Whether the kernel of this machine has version 6; without it the error is tested."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

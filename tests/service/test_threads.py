@@ -59,7 +59,7 @@ def test_every_operation_is_of_a_kind(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("busy", ["procedures/call", "writes/commit", "paths/plan"])
-def test_loads_plans_and_heartbeats_are_answered_beside_calls_that_take_long(
+def test_loads_plans_and_heartbeats_are_answered_during_long_calls(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
     held = Held()

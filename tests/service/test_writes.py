@@ -121,13 +121,13 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     }  # fmt: skip
     assert indexed(catalog) == visible(root)
     assert not (root / "_catalog_ext_staging").exists()
-    assert {**writer.commit(begun).json, "commit_ms": outcome["commit_ms"]} == outcome, "asked again, the same is told"
+    assert {**writer.commit(begun).json, "commit_ms": outcome["commit_ms"]} == outcome, (
+        "asked again, the answer is the same"
+    )
     assert catalog.repair_partitions("s.t", strict=True).version == 2, "and a repair finds nothing to do"
 
 
-def test_a_request_that_is_repeated_with_other_files_is_refused_and_the_first_counts(
-    writer: Writer, catalog: Catalog, root: Path
-) -> None:
+def test_request_repeated_with_other_files_is_refused(writer: Writer, catalog: Catalog, root: Path) -> None:
     begun = writer.begun()
     first, second, third, fourth = (writer.stage(begun, EU, number=number) for number in range(4))
     assert writer.stage_all(begun, first, second).status == 200
@@ -194,7 +194,7 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
         refused = delete("truncate", predicate)
         assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
         assert refused.json["error"]["message"] == (
-            f"{command} not for external tables, and s.t is one: its files are somebody else's. DELETE FROM ... WHERE "
+            f"{command} not for external tables, and s.t is one: others own its files. DELETE FROM ... WHERE "
             "deletes those of the partitions that it names; the table property 'external.table.purge'='true' lets "
             "DELETE and TRUNCATE have all of them."
         )
@@ -228,7 +228,7 @@ def test_an_overwrite_by_a_condition_adds_to_what_it_does_not_cover(
     adds = {"replace-where-mismatch": "add"}
     outcome = writer.write("overwrite", EU, predicate=is_us, options=adds)
     assert (outcome["partitions_removed"], outcome["partitions_changed"], outcome["files_removed"]) == (1, 1, 1)
-    assert len(indexed(catalog)[EU]) == 2, "rows of another partition than the condition's lose nobody's rows"
+    assert len(indexed(catalog)[EU]) == 2, "rows of another partition than the condition's lose no rows"
     assert visible(root) == {EU: {**indexed(catalog)[EU], "unknown.csv": 1}}
     begun = writer.begun("overwrite", predicate=is_us, options={**adds, "overwrite-mode": "relocate"})
     split = writer.commit(begun, writer.stage(begun, EU))
@@ -264,7 +264,7 @@ def test_an_aborted_write_leaves_nothing(writer: Writer, catalog: Catalog, root:
         "ds=2025-01-01/region=" + "x" * 2000,
     ],
 )  # fmt: skip
-def test_a_partition_that_is_none_of_the_tables_is_refused_and_leaves_nothing(
+def test_invalid_partition_is_refused_and_leaves_nothing(
     writer: Writer, catalog: Catalog, root: Path, tmp_path: Path, partition: str
 ) -> None:
     begun = writer.begun()

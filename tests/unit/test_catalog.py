@@ -151,7 +151,7 @@ def test_unregistering_leaves_the_files_and_the_name_is_free_again(catalog: Cata
     assert (tmp_path / "t/ds=2025-01-01/region=eu/1.csv").exists()
 
 
-def test_without_a_metastore_there_is_nothing_to_deliver_and_nothing_to_import(catalog: Catalog) -> None:
+def test_without_a_metastore_nothing_is_delivered_and_import_fails(catalog: Catalog) -> None:
     assert catalog.metastore_state() == "none"
     assert catalog.deliver().pending == 0
     with pytest.raises(InvalidConfigurationError, match="no metastore"):
@@ -215,9 +215,7 @@ def test_a_table_that_hive_cannot_hold_stays_in_the_index_alone(tmp_path: Path) 
         ("PARTITION-COLUMNS", "", "virtual"),
     ],
 )
-def test_a_table_can_be_loaded_whatever_an_earlier_release_took_for_its_partition_mode(
-    key: str, text: str, mode: str
-) -> None:
+def test_table_with_an_unknown_partition_mode_of_an_old_release_loads(key: str, text: str, mode: str) -> None:
     """Releases that found properties by their very keys alone have kept any text under a key that differs in case."""
     made = replace(definition("t"), properties={key: text})
     assert str(made.partition_mode) == mode

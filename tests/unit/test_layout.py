@@ -146,7 +146,7 @@ def test_what_a_predicate_excludes_is_not_looked_at(where: str, pruned: list[str
     assert {judged.judge(d).place for d in kept} <= {Place.ABOVE, Place.PARTITION}
 
 
-def test_a_directory_does_not_conform_though_the_predicate_might_exclude_it() -> None:
+def test_directory_is_nonconforming_although_the_predicate_excludes_it() -> None:
     assert layout("region = 'eu'").judge("ds=tomorrow").place is Place.NONCONFORMING
 
 
@@ -190,7 +190,7 @@ def test_equal_values_in_other_spellings_stand_back() -> None:
     assert known.obstacle("k=%64/l=1") == ""
     assert known.obstacle("K=d/l=1") == beside.format("k=%64/l=1")
     assert known.obstacle("k=a%3Ab/l=1") == ""
-    assert known.obstacle("k=a%3ab/l=1") == "", "nobody has it in Hive's spelling yet"
+    assert known.obstacle("k=a%3ab/l=1") == "", "no partition has it in Hive's spelling yet"
     assert known.obstacle("k=a:b/l=1") == beside.format("k=a%3ab/l=1")
 
 

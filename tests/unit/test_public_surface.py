@@ -37,7 +37,7 @@ def test_the_facade_stays_one_page() -> None:
     assert len(Path(catalog_ext.catalog.__file__).read_text(encoding="utf-8").splitlines()) <= 250
 
 
-def test_a_parameter_is_recorded_with_its_kind_and_default_but_without_its_type() -> None:
+def test_parameter_is_recorded_with_kind_and_default_without_its_type() -> None:
     def function(first: int, /, second: str, *, third: bool = False, **rest: int) -> None: ...
 
     def same(first: str, /, second: int, *, third: object = False, **rest: str) -> None:

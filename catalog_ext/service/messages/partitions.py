@@ -67,7 +67,7 @@ def _comparison(item: Request, open_keys: bool) -> KeyComparison:
     texts = tuple(value for value in values if value is None or isinstance(value, str))
     if operator not in _OPERATORS or len(texts) < len(values) or (operator != "in" and len(texts) != 1) or not texts:
         raise InvalidInputError(
-            f"A comparison of the request with {operator[:40]!r} is none: give one of {', '.join(_OPERATORS)} and "
+            f"A comparison of the request with {operator[:40]!r} is not valid: give one of {', '.join(_OPERATORS)} and "
             "'values' of text or null, one unless it is 'in'."
         )
     return KeyComparison(key, operator, texts)

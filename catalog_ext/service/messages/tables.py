@@ -82,7 +82,7 @@ def _change(item: Request) -> ColumnChange:
     kind, path = item.text("change"), tuple(item.texts("path"))
     if kind not in _READERS or not path:
         raise InvalidInputError(
-            f"The change {kind[:40]!r} of the request is none, or has no path. There are: {', '.join(_READERS)}."
+            f"The change {kind[:40]!r} of the request is unknown, or has no path. Known are: {', '.join(_READERS)}."
         )
     return _READERS[kind](item, path)
 

@@ -35,7 +35,7 @@ def widen(left: DataType, right: DataType, path: str = "") -> DataType:
     """Return the narrowest type that holds every value of both exactly and as which Spark's columnar readers read both.
 
     Raises:
-        TypeConflictError: There is no such type.
+        TypeConflictError: No such type exists.
     """
     if left == right or right.name == "void":
         return left

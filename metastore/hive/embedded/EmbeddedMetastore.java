@@ -100,7 +100,7 @@ public class EmbeddedMetastore {
         Thread.currentThread().setContextClassLoader(EmbeddedMetastore.class.getClassLoader());
         final HiveMetaStore.HMSHandler base = new HiveMetaStore.HMSHandler("embedded", conf, false);
         IHMSHandler handler = RetryingHMSHandler.getProxy(conf, base, false);
-        handler.get_all_databases(); // the schema exists and the first query is compiled before anybody is told
+        handler.get_all_databases(); // the schema exists and the first query is compiled before the address is published
         base.shutdown();
         TBinaryProtocol.Factory protocol = new TBinaryProtocol.Factory();
         TThreadPoolServer.Args settings = new TThreadPoolServer.Args(socket);
@@ -191,7 +191,7 @@ public class EmbeddedMetastore {
             output.write((last ? "last\n" : "shared\n").getBytes(StandardCharsets.UTF_8));
             output.flush();
         } catch (Exception gone) {
-            // Nobody is left to be told.
+            // The parent process has ended: there is no reader left.
         }
         closeQuietly(holder);
         if (last) {

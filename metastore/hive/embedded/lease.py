@@ -63,7 +63,7 @@ class Lease:
 
 
 def read_state(directory: Path) -> ServerState | None:
-    """Return the state file of ``directory``, or None when there is none that can be read as one."""
+    """Return the state file of ``directory``, or None if it is missing or not readable."""
     try:
         fields = json.loads((directory / STATE_FILE).read_text(encoding="utf-8"))
         return ServerState(

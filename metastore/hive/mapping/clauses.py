@@ -70,7 +70,7 @@ class StorageClauses:
             None where nothing names a format.
 
         Raises:
-            UnsupportedFormatError: It is none that is supported, or its settings are not.
+            UnsupportedFormatError: The format or its settings are not supported.
         """
         named = self.serde or self.stored_as or self.input_format
         if named is None and _DELIMITED.isdisjoint(settings):

@@ -172,7 +172,7 @@ class Descriptors:
         """Return the descriptor by which the partition can be read.
 
         Raises:
-            UnsupportedFormatError: There is none; the message is why, to stand after "of its partition X".
+            UnsupportedFormatError: The format is not supported. The message is a clause to follow "of its partition X".
         """
         found = _finding(self._table, storage, columns)
         if found is None:

@@ -26,7 +26,7 @@ SPARK_BUCKETS = f"{_SCHEMA}.numBuckets"
 SPARK_BUCKET_COLUMN = f"{_SCHEMA}.bucketCol."
 FROM_SERDE = "from deserializer"
 """The comment that Hive gives to columns that it has asked a SerDe for (``MetaStoreUtils.determineFieldComment``)."""
-_FOR_NOBODY = (Column("col", "array<string>", comment=FROM_SERDE),)
+_PLACEHOLDER = (Column("col", "array<string>", comment=FROM_SERDE),)
 """What Spark's Hive catalog writes for the columns of a table that Hive engines cannot read."""
 
 _MAX_PARAMETER = 4000
@@ -57,7 +57,7 @@ def describes_columns(name: str) -> bool:
 
 def keeps_columns_from_hive(provider: str, columns: Sequence[Column]) -> bool:
     """Return whether Spark has written no columns for Hive engines, which cannot read the table: its schema alone."""
-    return provider != "hive" and tuple(columns) == _FOR_NOBODY
+    return provider != "hive" and tuple(columns) == _PLACEHOLDER
 
 
 def read_schema(parameters: Mapping[str, str], table: str) -> tuple[tuple[Column, ...], tuple[Column, ...]] | None:

@@ -1,4 +1,4 @@
-"""Altered and renamed tables in the metastore: a message that is carried out twice comes to the same."""
+"""Applies alterations and renames of tables to the metastore. Every operation is idempotent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying out messages on the metastore: a message that is carried out twice comes to the same."""
+"""Applies outbox messages to the metastore. Every operation is idempotent."""
 
 from __future__ import annotations
 

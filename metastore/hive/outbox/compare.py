@@ -1,4 +1,4 @@
-"""Compares a table of the metastore with what it is to be there."""
+"""Compares a Hive table with the definition that the index publishes."""
 
 from __future__ import annotations
 

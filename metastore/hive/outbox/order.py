@@ -2,7 +2,7 @@
 
 The messages of a table follow one another, and a message about a namespace waits for those before it in the namespace
 and holds up those after it. A message that was refused so often that it is set aside holds up only what may depend on
-it: changes of other partitions, and of properties while only partitions are refused, come to the same in either order.
+it: changes of other partitions, and of properties while only partitions are refused, commute.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Order:
 
 
 def may_overtake(later: Message | None, earlier: Message | None) -> bool:
-    """Return whether two messages of one table come to the same in either order; None is one that cannot be read."""
+    """Return whether two messages of one table commute; None is a message that cannot be read."""
     match earlier, later:
         case SyncPartitions(), SyncPartitions():
             return not (_touched(earlier) & _touched(later))

@@ -79,7 +79,7 @@ class FailoverMetastore(CallForwarder):
 class RetryingMetastore(CallForwarder):
     """Calls that fail because no server can be used are tried again, with growing pauses, where that is safe.
 
-    Safe is a call that was not sent, or one that comes to the same when it is carried out twice.
+    Safe is a call that was not sent, or an idempotent call.
 
     Args:
         metastore: Who answers.

@@ -20,10 +20,10 @@ _CALLS = frozenset(name for name in vars(HiveMetastore) if not name.startswith("
 """The methods of ``HiveMetastore`` that are passed on."""
 
 _ONCE = frozenset({"create_database", "drop_database", "create_table", "drop_table", "rename_table", "lock"})
-"""Calls that do not come to the same when a server carries them out twice."""
+"""Calls that are not idempotent."""
 
 _REPEATABLE_WITH = {"add_partitions": "if_not_exists", "drop_partitions": "if_exists"}
-"""Calls that come to the same only with this argument, which is the default."""
+"""Calls that are idempotent only with this argument, which is the default."""
 
 
 def _is_repeatable(method: str, named: Mapping[str, Any]) -> bool:
@@ -45,7 +45,7 @@ class CallForwarder(ABC):
         Args:
             method: The name of the method that it calls.
             function: The call.
-            repeatable: Whether the call may reach a server twice and come to the same.
+            repeatable: Whether the call is idempotent: it may reach a server twice.
         """
 
     @abstractmethod

@@ -113,7 +113,7 @@ class Gssapi:
             store: MIT's elements: ``ccache``, ``client_keytab``.
 
         Raises:
-            GssError: There is none.
+            GssError: The library was not found.
         """
         elements = (_Element * len(store))(*(_Element(k.encode(), v.encode()) for k, v in store.items()))
         name = c_void_p() if principal is None else self.name(principal)

@@ -39,7 +39,7 @@ class HiveMetastore(Protocol):
         """Return the database.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: The namespace does not exist.
         """
 
     def create_database(self, database: HiveDatabase) -> None:
@@ -53,14 +53,14 @@ class HiveMetastore(Protocol):
         """Set the comment, location (unless None) and parameters of the database to those given.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: The namespace does not exist.
         """
 
     def drop_database(self, name: str) -> None:
         """Drop an empty database; its directory stays.
 
         Raises:
-            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotFoundError: The namespace does not exist.
             NamespaceNotEmptyError: It has tables.
         """
 
@@ -71,7 +71,7 @@ class HiveMetastore(Protocol):
         """Return the table.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
 
     def create_table(self, table: HiveTable) -> None:
@@ -86,7 +86,7 @@ class HiveMetastore(Protocol):
         """Drop a table with its partitions; the files stay unless ``delete_data``.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
 
     def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
@@ -97,14 +97,14 @@ class HiveMetastore(Protocol):
             cascade: Whether its partitions get its columns too.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
 
     def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
         """Give an external table another name, maybe in another database; a managed one's directory would move.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: The table does not exist.
         """
 
     def add_partitions(

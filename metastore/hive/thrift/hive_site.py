@@ -22,7 +22,7 @@ _MAX_SITE_BYTES = 16 << 20
 
 
 def site_settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """Return what ``hive-site.xml`` says; nothing where there is none.
+    """Return the settings of ``hive-site.xml``; empty if the file does not exist.
 
     Args:
         environment: Names the folders of ``hive-site.xml``: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR; the

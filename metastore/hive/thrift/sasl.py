@@ -32,7 +32,7 @@ _SILENT = (
     "true there; one with TLS needs hive.metastore.use.SSL as well."
 )
 _BY_KEYTAB = "See that the keytab {} can be read and has the key of {}, that the KDC answers, and"
-_BY_CACHE = "Get a ticket with kinit (klist shows what there is), or name a keytab (metastore.client-keytab); see"
+_BY_CACHE = "Get a ticket with kinit (klist lists the tickets), or name a keytab (metastore.client-keytab); see"
 _AND_THE_SERVER = " that hive.metastore.kerberos.principal is the server's own."
 _REFUSED = (
     "Compare hive.metastore.kerberos.principal with the server's own, and the clocks of both; the server's log says "
@@ -201,7 +201,7 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
     def _receive(self) -> tuple[_Status, bytes]:
         status, size = struct.unpack(">BI", self._socket.readAll(5))
         if status not in tuple(_Status):
-            raise denied(self._address, "its answer to a Kerberos handshake is none", _SILENT)
+            raise denied(self._address, "it does not answer a Kerberos handshake as a Kerberos server", _SILENT)
         data = self._socket.readAll(_checked(size, _MOST_NEGOTIATED_BYTES))
         if status in (_Status.BAD, _Status.ERROR):
             said = data.decode("utf-8", "replace").strip().rstrip(".")[:500] or "it says no more"

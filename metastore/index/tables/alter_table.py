@@ -197,7 +197,7 @@ class Alterations(IndexPart):
             deliver: Whether to enqueue a message for the metastore.
 
         Raises:
-            TableNotFoundError: There is no table of this name.
+            TableNotFoundError: The table does not exist.
             ConflictError: See ``_prepare``.
             PartitionDescriptorError: A partition with a descriptor of its own could not be read with the new columns.
         """
@@ -231,8 +231,8 @@ class Alterations(IndexPart):
         name.
 
         Raises:
-            TableNotFoundError: There is no table of this name.
-            NamespaceNotFoundError: The new name's namespace does not exist.
+            TableNotFoundError: The table does not exist.
+            NamespaceNotFoundError: The new name's namespace is not there.
             TableAlreadyExistsError: The new name is taken.
         """
 

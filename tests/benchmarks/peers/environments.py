@@ -28,7 +28,7 @@ class Environment:
 
     Attributes:
         python: The interpreter.
-        options: What it is told: the Maven coordinates, and the folder where Ivy puts them.
+        options: Ivy's options: the Maven coordinates, and the folder where Ivy puts them.
     """
 
     python: Path

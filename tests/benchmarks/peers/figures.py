@@ -128,14 +128,14 @@ class Answers:
 
     @property
     def under_way(self) -> str:
-        """The measure that has begun and has not ended, empty if there is none."""
+        """The measure that has begun and has not ended, else empty."""
         return self._begun
 
     def take(self, line: str) -> None:
         """One line of its output.
 
         Raises:
-            AssertionError: It is none that a contender prints.
+            AssertionError: No contender prints such a line.
         """
         answer = json.loads(line)
         match answer:

@@ -21,7 +21,7 @@ HOW = {
     "`add_files`, Delta CONVERT TO DELTA, DuckLake `ducklake_add_data_files`; once, on a new table. The three formats "
     "read the footer of every file meanwhile, ours and Hive do not.",
     "rows": "What ours leaves for later: `ANALYZE TABLE … COMPUTE STATISTICS` reads the footers of files whose rows "
-    "nobody has counted. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
+    "are not counted yet. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
     "plan one": "`SELECT sum(x)` with all three keys given, another partition each time, up to Spark's input "
     "partitions; in DuckDB EXPLAIN.",
     "run one": "`SELECT count(x)` of one partition, planned and run, another partition each time.",
@@ -31,7 +31,7 @@ HOW = {
     "count": "The rows of the whole table, planned and run.",
     "max": "The greatest day of the whole table, planned and run.",
     "unchanged": "The tree is looked through and is as it was. The formats have no such thing: their own lists count, "
-    "and a file that somebody adds to the tree, or takes away, they do not notice.",
+    "and they do not notice a file that another program adds to the tree or removes.",
     "commit": "INSERT of one row into one partition by SQL, a new file in each (DuckLake's inlining of small inserts "
     "is off), from the statement to the end of the commit.",
 }
@@ -62,7 +62,7 @@ WHY = {
     ("plan year", "hive"): _LISTINGS,
     ("plan all", "hive"): _LISTINGS,
     ("plan one", "hive"): "the metastore's answer for one partition is small, and Spark asks it itself",
-    ("commit", "hive"): "it does less: files are moved and a new partition is told to the metastore, without a "
+    ("commit", "hive"): "it does less: files are moved and a new partition is added to the metastore, without a "
     "transaction, a check for conflicts or a version, and a query meanwhile sees a part",
     ("commit", "iceberg"): f"a commit writes a few small files from within Spark; {_SERVICE}",
     ("commit", "delta"): f"a commit writes one small file from within Spark; {_SERVICE}",
@@ -112,7 +112,7 @@ def placed(page: str, section_text: str, notes: str) -> str:
 
 
 def parted(page: str) -> tuple[str, str, str]:
-    """What stands before the section, the section, and what stands behind it; all is before where there is none."""
+    """The text before the section, the section, and the text after it; without the section all text is before it."""
     found = re.search(rf"^{re.escape(TITLE)}$.*?^{re.escape(END)}\n", page, re.MULTILINE | re.DOTALL)
     return (page[: found.start()], found[0], page[found.end() :]) if found else (page, "", "")
 

@@ -116,7 +116,7 @@ def _run(assignment: Assignment, measures: tuple[str, ...], answers: Answers) ->
 
 
 def failure(said: str) -> str | None:
-    """The error with which a contender ended, as its last lines tell; None if it is that a result was wrong."""
+    """The error with which a contender ended, from its last lines; None if its result was wrong."""
     errors = [match for line in said.splitlines() if (match := _ERROR.match(line))]
     if not errors or errors[-1]["name"] == "AssertionError":
         return None

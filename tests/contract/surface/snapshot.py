@@ -67,7 +67,7 @@ def _described(value: Any) -> dict[str, Any]:
         return {"parameters": parameters(value)}
     methods = {name: parameters(method) for name, method in _public(value, _is_method)}
     if value in (catalog_ext.Catalog, catalog_ext.CatalogTable, catalog_ext.RepairReport):
-        # Nobody else makes one, and what they are composed of is their own affair.
+        # Users do not construct these classes, so their parameters are not public.
         return {"methods": methods}
     properties = [name for name, _ in _public(value, inspect.isdatadescriptor)]
     return {"parameters": parameters(value), "properties": properties, "methods": methods}
@@ -92,11 +92,11 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    told = f"{parameter.kind.name.lower()} {parameter.name}"
+    text = f"{parameter.kind.name.lower()} {parameter.name}"
     if parameter.default is parameter.empty:
-        return told
+        return text
     default = parameter.default
-    return f"{told} = {default.name if isinstance(default, Enum) else repr(default)}"
+    return f"{text} = {default.name if isinstance(default, Enum) else repr(default)}"
 
 
 def command_line() -> dict[str, list[str]]:
@@ -187,7 +187,7 @@ def operations(catalog: Catalog) -> list[str]:
 
 
 def procedures(catalog: Catalog) -> dict[str, dict[str, list[str]]]:
-    """The SQL procedures, with their parameters and the columns of their rows, as the service tells them."""
+    """The SQL procedures, with their parameters and the columns of their rows, as the service lists them."""
     with Service(catalog) as service:
         described = Client(service).call("procedures/list").json["procedures"]
     return {
@@ -200,8 +200,8 @@ def procedures(catalog: Catalog) -> dict[str, dict[str, list[str]]]:
 
 
 def _procedure_parameter(parameter: dict[str, Any]) -> str:
-    told = f"{parameter['name']} {parameter['type']}"
-    return f"{told} required" if parameter["required"] else f"{told} = {parameter['default']!r}"
+    text = f"{parameter['name']} {parameter['type']}"
+    return f"{text} required" if parameter["required"] else f"{text} = {parameter['default']!r}"
 
 
 def migrations(catalog: Catalog, database: Path) -> dict[str, dict[str, str | None]]:

@@ -143,7 +143,7 @@ def test_cells_show_cards_lists_and_bars(notebook: Notebook) -> None:
     bar = notebook.show("lake.repair_partitions('s.c');")["bar"]
     assert "<progress" in bar
     assert bar.endswith("(gone)")
-    # What a service's thread does is for somebody else.
+    # A service's thread works for another client.
     assert "bar" not in notebook.show("spark.sql('CALL lake.system.repair_partitions(\\'s.c\\')').collect();")
 
 

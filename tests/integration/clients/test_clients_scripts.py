@@ -183,7 +183,7 @@ def test_a_spark_connect_server_of_ones_own_with_the_service_inside(tmp_path: Pa
     assert _printed([sys.executable], _INSIDE, None, tmp_path, {"CONNECT": "local[2]"}) == expected
 
 
-def test_a_commit_that_is_under_way_when_an_interrupted_script_ends_is_whole(tmp_path: Path) -> None:
+def test_commit_in_flight_when_an_interrupted_script_ends_is_complete(tmp_path: Path) -> None:
     """Cut off in the middle a later recovery would finish it, and its rows be there twice after another try."""
     assert _printed([sys.executable], _INTERRUPTED, None, tmp_path) == "interrupted"
     with catalog_ext.connect(

@@ -255,7 +255,7 @@ def test_one_drivers_writes_are_the_others_next_answer(spark: SparkSession, thri
 def test_the_history_names_the_clients(
     servers: tuple[SparkServer, SparkServer], spark: SparkSession, thrift: HiveServer2Cursor
 ) -> None:
-    """All of them write by one service, which runs as somebody else."""
+    """All of them write by one service, which runs as another user."""
     thrift.execute("INSERT INTO lake.s.days VALUES (8, 'users')")
     remote = f"sc://127.0.0.1:{servers[1].port}/;user_id=grace%20h"
     session = SparkSession.builder.remote(remote).create()

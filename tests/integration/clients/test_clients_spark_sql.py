@@ -29,8 +29,8 @@ SET use_hive_partitioning = 0;
 SELECT * FROM t ORDER BY id;
 SELECT ds FROM t;
 CALL system.repair_partitions(table => 's.t', mode => 'mend');
-SHOW TABLES IN stranger.s;
-SHOW TABLES IN nobody.s;
+SHOW TABLES IN unauthorized.s;
+SHOW TABLES IN unreachable.s;
 SELECT 'end';
 """
 _TOKEN = "x" * 40
@@ -40,12 +40,12 @@ def test_a_script_and_its_errors(standing_service: StandingService, tmp_path: Pa
     conf = conf_folder(
         standing_service,
         {
-            "spark.sql.catalog.stranger": CATALOG_CLASS,
-            "spark.sql.catalog.stranger.uri": standing_service.uri,
-            "spark.sql.catalog.stranger.token": _TOKEN,
-            "spark.sql.catalog.nobody": CATALOG_CLASS,
-            "spark.sql.catalog.nobody.uri": "http://127.0.0.1:1",
-            "spark.sql.catalog.nobody.token": _TOKEN,
+            "spark.sql.catalog.unauthorized": CATALOG_CLASS,
+            "spark.sql.catalog.unauthorized.uri": standing_service.uri,
+            "spark.sql.catalog.unauthorized.token": _TOKEN,
+            "spark.sql.catalog.unreachable": CATALOG_CLASS,
+            "spark.sql.catalog.unreachable.uri": "http://127.0.0.1:1",
+            "spark.sql.catalog.unreachable.token": _TOKEN,
         },
     )
     script = tmp_path / "script.sql"
@@ -68,9 +68,9 @@ def test_a_script_and_its_errors(standing_service: StandingService, tmp_path: Pa
     # What a person has done wrong comes without a Java trace.
     assert "\tat org.apache" not in done.stderr.partition("[CATALOG_EXT_UNAUTHORIZED]")[0]
     assert _TOKEN not in done.stderr
-    # log4j2.properties is in force: the connector tells its commits, Hadoop does not tell what is as it should be.
+    # log4j2.properties is in force: the connector logs its commits, Hadoop does not log what is as it should be.
     assert "INSERT of lake.s.t made version 1" in done.stderr
     assert "NativeCodeLoader" not in done.stderr
-    # And the service tells them in its own log, which keeps its token to itself.
+    # And the service logs them in its own log, which does not contain its token.
     assert "2 rows" in standing_service.log
     assert standing_service.token_file.read_text().strip() not in standing_service.log

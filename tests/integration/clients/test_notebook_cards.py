@@ -1,4 +1,4 @@
-"""Cards in a real browser: they fit the screen in both themes, and nobody else is asked."""
+"""Cards in a real browser: they fit the screen in both themes, and no other host is asked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _of_a_table_that_is_gone(catalog: Catalog) -> str:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_a_card_fits_in_both_themes_and_asks_nobody(
+def test_card_fits_in_both_themes_and_sends_no_request(
     browser: Browser, cards: dict[str, str], theme: Literal["light", "dark"], width: int, tmp_path: Path
 ) -> None:
     kept = Path(os.environ.get("CATALOG_EXT_SCREENSHOTS", tmp_path))

@@ -193,7 +193,7 @@ class Composed:
             return
         process.wait_until(check, _READY_S)
         if name == "metastore":
-            # Hive's scripts make the table of the last number; here it is made when somebody asks for it.
+            # Hive's scripts make the table of the last number; here it is made at the first request.
             client = connect(self.places.here("thrift://metastore:9083"))
             client.newest_event_id()
             client.close()

@@ -1,4 +1,4 @@
-"""docker-compose.yml from end to end: its services, as processes, and somebody who works with them."""
+"""docker-compose.yml from end to end: its services, as processes, and a user who works with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def secret() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def composed(secret: dict[str, str]) -> Iterator[Composed]:
-    # PostgreSQL runs as nobody, who may not enter pytest's folders.
+    # PostgreSQL runs as the user `nobody`, who may not enter pytest's folders.
     with tempfile.TemporaryDirectory(prefix="catalog-ext-compose-") as name:
         folder = Path(name)
         folder.chmod(0o755)

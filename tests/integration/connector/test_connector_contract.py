@@ -160,7 +160,7 @@ class TestPlanning:
         self, spark: SparkSession, service: RecordedService
     ) -> None:
         rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
-        # The index is asked for the count, but nobody has counted the files; then for the files, to count them.
+        # The index is asked for the count, but the files are not counted; then for the files, to count them.
         assert service.requests == {"tables/load": 2, "partitions/groups": 1, "tables/plan": 1}
 
     def test_settings_over_those_of_the_table_are_one_request_more(
@@ -191,7 +191,7 @@ class TestPlanning:
         )
         plans = [body for name, body in service.bodies if name == "tables/plan"]
         assert {body["version"] for body in plans} == {service.table("trips").version}
-        # Nobody has counted the files: the index is asked for the answers, too, and has none.
+        # The files are not counted: the index is asked for the answers, too, and has none.
         assert service.requests == {"tables/load": 2, "partitions/groups": 2, "tables/plan": 2}
         assert {body["version"] for name, body in service.bodies if name != "tables/load"} == {plans[0]["version"]}
 
@@ -388,7 +388,7 @@ class TestPlanning:
             ("JOIN days ON day(t.ds) = days.n + 3 WHERE days.n = 1", 1),
         ],
     )
-    def test_what_joins_and_subqueries_find_leaves_only_the_partitions_that_hold(
+    def test_values_of_joins_and_subqueries_prune_partitions(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path, join: str, files: int
     ) -> None:
         spark.sql("SELECT date'2025-01-04' AS day, '2025-01-04' AS text, 1 AS n").write.parquet(str(tmp_path / "days"))
@@ -581,10 +581,10 @@ class TestFailures:
         assert refused(spark, "SELECT * FROM lake.sales.`a/b`") == "TABLE_OR_VIEW_NOT_FOUND"
 
     def test_a_wrong_token_is_said(self, spark: SparkSession, service: RecordedService) -> None:
-        spark.conf.set("spark.sql.catalog.stranger", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
-        spark.conf.set("spark.sql.catalog.stranger.uri", service.uri)
-        spark.conf.set("spark.sql.catalog.stranger.token", "another")
-        assert refused(spark, "SHOW TABLES IN stranger.sales", SparkRuntimeException) == "CATALOG_EXT_UNAUTHORIZED"
+        spark.conf.set("spark.sql.catalog.unauthorized", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.unauthorized.uri", service.uri)
+        spark.conf.set("spark.sql.catalog.unauthorized.token", "another")
+        assert refused(spark, "SHOW TABLES IN unauthorized.sales", SparkRuntimeException) == "CATALOG_EXT_UNAUTHORIZED"
 
     def test_a_service_that_is_gone_is_said(self, spark: SparkSession, service: RecordedService) -> None:
         spark.conf.set("spark.sql.catalog.gone", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
@@ -646,7 +646,7 @@ class TestFailures:
         spark.conf.set("spark.sql.catalog.filed.token-file", str(tmp_path / "token"))
         assert ("sales", "trips", False) in rows(spark, "SHOW TABLES IN filed.sales")
 
-    def test_connections_that_lie_idle_are_not_kept_for_longer_than_what_lies_between_keeps_them(
+    def test_idle_connections_are_closed_before_a_proxy_closes_them(
         self, spark: SparkSession, service: RecordedService
     ) -> None:
         """Java's own time is 20 minutes before Java 21; it has no other place for it, and reads it once."""
@@ -760,7 +760,7 @@ class TestWrites:
 
     @pytest.mark.parametrize(
         "reply",
-        [refusing(CommitStateUnknownError("nobody knows yet")), hanging_up, proxy_saying(502)],
+        [refusing(CommitStateUnknownError("not known yet")), hanging_up, proxy_saying(502)],
         ids=["unknown", "cut", "proxy"],
     )
     def test_an_answer_that_is_lost_is_asked_for_again_and_never_aborted(

@@ -360,7 +360,7 @@ def test_what_only_files_can_say_is_scanned(spark: SparkSession, counted: str, q
         assert gathered(frame) == gathered(spark.sql(optionless.format(t="truth")))
 
 
-def test_files_that_nobody_counted_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_uncounted_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
     for kind in ("parquet", "csv"):
         for k in (1, 2):
             spark.range(k).coalesce(1).write.format(kind).save(str(tmp_path / kind / f"k={k}"))
@@ -379,9 +379,7 @@ def test_files_that_nobody_counted_are_read(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_of_few_files_that_nobody_counted_the_footers_are_read_and_no_others(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_only_the_footers_of_few_uncounted_files_are_read(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     def put(k: int, rows: int) -> None:
         spark.range(rows).coalesce(1).write.format(kind).mode("append").save(str(tmp_path / f"k={k}"))
 

@@ -85,10 +85,10 @@ def kinds(spark: SparkSession, request: pytest.FixtureRequest) -> str:
         rows = [[values[number + 1] for values, _ in COLUMNS.values()]]
         if number == 2:
             rows.append(["NULL"] * len(COLUMNS))
-        told = ", ".join(f"({', '.join(row)}, {number})" for row in rows)
+        literals = ", ".join(f"({', '.join(row)}, {number})" for row in rows)
         casts = ", ".join(f"CAST(c{i} AS {values[0]})" for i, (values, _) in enumerate(COLUMNS.values()))
         names = ", ".join(f"c{i}" for i in range(len(COLUMNS)))
-        spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ {casts}, k FROM VALUES {told} AS v({names}, k)")
+        spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ {casts}, k FROM VALUES {literals} AS v({names}, k)")
     spark.sql(
         f"SELECT * FROM {table} WITH ('index-answers' = 'false', 'file-skipping' = 'false')"
     ).localCheckpoint().createOrReplaceTempView("truth")
@@ -183,7 +183,7 @@ def files(frame: DataFrame) -> tuple[list[str], int]:
 def test_what_others_wrote_is_left_out_only_where_that_is_safe(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Other writers leave NaN out of the bounds; what nobody has looked into is read."""
+    """Other writers leave NaN out of the bounds; files without known bounds are read."""
     # By the bounds in the file Spark's own reader would lose the NaN.
     request.addfinalizer(lambda: spark.conf.unset("spark.sql.parquet.filterPushdown"))
     spark.conf.set("spark.sql.parquet.filterPushdown", "false")
@@ -216,7 +216,7 @@ def test_columns_that_came_later(spark: SparkSession) -> None:
         assert gathered(spark.sql(f"SELECT count({column}) FROM lake.s.later")) == ["(1,)"]
 
 
-def test_a_reader_that_goes_by_position_reads_everything(spark: SparkSession, kinds: str) -> None:
+def test_reader_that_matches_columns_by_position_reads_everything(spark: SparkSession, kinds: str) -> None:
     for option in ("'orc.force.positional.evolution' = 'true'",) if kinds.endswith("orc") else ():
         frame = spark.sql(f"SELECT text FROM {kinds} WITH ({option}) WHERE num = 1")
         assert files(frame) == (["('a',)"], 4)
@@ -332,7 +332,7 @@ def test_a_column_that_came_back_with_another_type(spark: SparkSession, how: str
 
 
 def test_an_answer_that_is_not_known_stays_so(spark: SparkSession) -> None:
-    """Whoever gives the groups stops then, so that what is held is not all of them."""
+    """The producer of the groups stops then, so that not all of them are held."""
     jvm: Any = spark._jvm
     scan = jvm.org.apache.spark.sql.catalogext.scan
     nothing = jvm.scala.Option.empty()

@@ -146,7 +146,7 @@ def test_what_the_index_says_of_keys_of_a_type(codec: Codec) -> None:
 
     def found(text: str) -> dict[str, object]:
         data_type = codec._schema(text).apply(0).dataType()
-        said = {"told": types.isTold, "answered": types.isAnswered, "compared": types.isCompared}
+        said = {"exact": types.isExact, "answered": types.isAnswered, "compared": types.isCompared}
         return {"type": text, **{name: ask(data_type) for name, ask in said.items()}}
 
     assert [found(case["type"]) for case in KEY_TYPES] == KEY_TYPES

@@ -89,7 +89,7 @@ def known(service: RecordedService) -> dict[str, int | None]:
 def test_counts_of_footers_answer_every_later_question(
     spark: SparkSession, service: RecordedService, tmp_path: Path, kind: str, many: int
 ) -> None:
-    """Files without rows and empty files among them; the later questions open no file: there is none any more."""
+    """Files without rows and empty files among them; the later questions open no file: none is left."""
     folder = tmp_path / kind
     for number in range(many):
         put(folder / "c" / "k=1" / f"{number}.{kind}", 2)

@@ -43,7 +43,7 @@ def put(place: Path, name: str, *values: int) -> None:
 
 @pytest.fixture
 def tree(spark: SparkSession, tmp_path: Path) -> Path:
-    """The table ``lake.s.t``: two days with a row each, whose index is in step."""
+    """The table ``lake.s.t``: two days with a row each, whose index is in sync."""
     spark.sql("DROP TABLE IF EXISTS lake.s.t")
     for day in (1, 2):
         put(tmp_path / "t" / f"ds=2025-01-0{day}", "1.parquet", day)
@@ -119,7 +119,7 @@ def test_a_join_that_prunes_while_it_runs_compares_what_it_reads(spark: SparkSes
 
 
 def test_an_insert_from_the_table_itself(spark: SparkSession, tree: Path) -> None:
-    """What it selects is brought in step by a commit of its own, to which appends are indifferent."""
+    """What it selects is brought in sync by a commit of its own, to which appends are indifferent."""
     put(tree / "ds=2025-01-01", "2.parquet", 10)
     spark.sql("ALTER TABLE lake.s.t SET TBLPROPERTIES ('max-staleness' = '0s')")
     spark.sql("INSERT INTO lake.s.t PARTITION (ds = '2025-01-09') SELECT id FROM lake.s.t WHERE ds = '2025-01-01'")

@@ -94,5 +94,5 @@ def test_the_requests_of_a_traced_query_belong_to_the_drivers_span(lake: Lake) -
     (planning,) = (s for s in mine if s.name == "plan_files")
     assert planning.parent is not None
     assert planning.parent.span_id == requests["tables/plan"].context.span_id
-    # The other query was nobody's: a trace of its own for each of its requests.
+    # The other query has no parent span: each of its requests has a trace of its own.
     assert [s.name for s in ended if s.name == "tables/plan" and s.parent is None]

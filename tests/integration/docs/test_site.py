@@ -212,7 +212,7 @@ TASKS = {
 """What people look for, and where they find it."""
 
 
-def test_the_search_finds_what_is_looked_for_and_asks_nobody(site: Site, browser: Browser) -> None:
+def test_search_finds_pages_and_asks_no_other_host(site: Site, browser: Browser) -> None:
     handler = functools.partial(Quiet, directory=str(site.folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -237,7 +237,7 @@ def found(page: Page, words: str) -> list[str]:
     """The pages that a search lists first."""
     page.evaluate("document.querySelector('.md-search-result__list').replaceChildren()")
     page.fill(_QUERY, words)
-    # What a finger leaves behind: the theme looks then, and filling alone is none.
+    # What a finger leaves behind: the theme looks then, and filling alone is no touch.
     page.dispatch_event(_QUERY, "keyup")
     page.locator(".md-search-result__link").nth(3).wait_for(state="attached")
     links = page.eval_on_selector_all(".md-search-result__link", "links => links.map(link => link.href)")

@@ -53,16 +53,16 @@ class Lake:
         )
         self.catalog.create_namespace("s")
 
-    def put(self, path: str, content: bytes = b"x\n", *, told: bool = True) -> None:
+    def put(self, path: str, content: bytes = b"x\n", *, announced: bool = True) -> None:
         self.s3.put_object(Bucket=self.name, Key=f"t/{path}", Body=content)
-        if told:
-            self.tell("ObjectCreated:Put", path, len(content))
+        if announced:
+            self.emit("ObjectCreated:Put", path, len(content))
 
     def delete(self, path: str) -> None:
         self.s3.delete_object(Bucket=self.name, Key=f"t/{path}")
-        self.tell("ObjectRemoved:Delete", path)
+        self.emit("ObjectRemoved:Delete", path)
 
-    def tell(self, name: str, path: str, size: int | None = None) -> None:
+    def emit(self, name: str, path: str, size: int | None = None) -> None:
         self._sequence += 1
         key = f"t/{path}".replace(" ", "+").replace("=", "%3D")
         now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
@@ -90,7 +90,7 @@ class Lake:
 @pytest.fixture
 def lake(moto_server: S3Server, tmp_path: Path) -> Iterator[Lake]:
     lake = Lake(moto_server, tmp_path)
-    lake.put(f"{A}/1.csv", told=False)
+    lake.put(f"{A}/1.csv", announced=False)
     lake.catalog.register_table(
         "s.t", location=f"s3a://{lake.name}/t", partition_columns={"ds": "DATE", "region": "STRING"}, schema="x INT",
         format="csv",
@@ -110,9 +110,9 @@ def test_a_queue_is_emptied_into_the_index(lake: Lake, capsys: pytest.CaptureFix
     assert lake.run("--json") == 0
     assert lake.server.list_requests() - before == 2, "one for each partition"
     assert indexed(lake.catalog) == {A: {"2.csv": 2}, B: {f"{n}.csv": 2 for n in range(15)}}
-    (told,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (told["events"], told["left"]) == (17, 0)
-    assert told["tables"][0] | {"version": 0} == {
+    (announced,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (announced["events"], announced["left"]) == (17, 0)
+    assert announced["tables"][0] | {"version": 0} == {
         "table": "s.t", "looked_at": 2, "added": 1, "dropped": 0, "changed": 1, "version": 0, "error": None,
     }  # fmt: skip
     assert lake.catalog.load_table("s.t").version == 2, "one commit"
@@ -120,7 +120,7 @@ def test_a_queue_is_emptied_into_the_index(lake: Lake, capsys: pytest.CaptureFix
     before = lake.server.list_requests()
     lake.delete(f"{A}/never.csv")
     assert lake.run() == 0
-    # Somebody may have listed it while it was there, and be about to commit that.
+    # Another process may have listed it while it was there, and be about to commit that.
     assert (lake.server.list_requests() - before, lake.waiting()) == (1, 0)
 
 
@@ -185,7 +185,7 @@ def test_our_own_writes_cost_no_listing(lake: Lake) -> None:
     begun = begin(lake.catalog)
     staged = Bucket(lake.server, lake.name).stage(begun, B, b"1\n")
     lake.catalog.writes.transactions.commit(begun.transaction_id, [staged])
-    lake.tell("ObjectCreated:CompleteMultipartUpload", f"{B}/{staged.name}", 2)
+    lake.emit("ObjectCreated:CompleteMultipartUpload", f"{B}/{staged.name}", 2)
     before = lake.server.list_requests()
     assert lake.run() == 0
     assert lake.server.list_requests() == before

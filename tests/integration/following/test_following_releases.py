@@ -138,8 +138,8 @@ def test_drift_is_found_and_mended_and_tables_leave(
         }  # fmt: skip
         capsys.readouterr()
         assert main([*arguments, "--check", "--json"]) == 3
-        told = json.loads(capsys.readouterr().out)["differences"]
-        assert {(each["kind"], each["subject"]) for each in told} == kinds
+        reported = json.loads(capsys.readouterr().out)["differences"]
+        assert {(each["kind"], each["subject"]) for each in reported} == kinds
         assert {(row["kind"], row["subject"]) for row in _called(catalog, "drift", {"table": "d.t"})} == kinds
 
         mend = {"table": "d.t", "source": "metastore", "drop": True}

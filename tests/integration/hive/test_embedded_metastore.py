@@ -1,4 +1,4 @@
-"""The embedded metastore lives exactly as long as somebody uses it, whatever happens to its users."""
+"""The embedded metastore lives exactly as long as a process uses it, whatever happens to its users."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if sys.argv[2] == "starting":
     print(server._process.pid, flush=True)
 else:
     uri = server.start()
-    # The child is there before the test is told to go on.
+    # The child is there before the test goes on.
     if sys.argv[2] == "forked" and os.fork() == 0:
         time.sleep(60)
         os._exit(0)
@@ -122,14 +122,14 @@ def server_pid(directory: Path) -> int:
     return state.pid
 
 
-def test_one_that_nobody_waits_for_lets_others_go_first(directory: Path) -> None:
+def test_server_in_the_background_has_a_lower_priority(directory: Path) -> None:
     with EmbeddedMetastore(directory, niceness=7):
         threads = [int(thread.name) for thread in Path(f"/proc/{server_pid(directory)}/task").iterdir()]
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {min(own + 7, 19)}
 
 
-@pytest.mark.parametrize("upto", ["it answers", "it takes long", "somebody waits"])
+@pytest.mark.parametrize("upto", ["it answers", "it takes long", "a client waits"])
 def test_its_session_has_the_least_share(upto: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     least, full = ("nice 19", "nice 0") if sessions_divide_the_processor() else ("", "")
     shares: list[str] = []
@@ -150,7 +150,7 @@ def test_its_session_has_the_least_share(upto: str, directory: Path, monkeypatch
         if upto == "it answers":
             share_processor(server_process(server), 1)  # or a busy machine would not let it start in time
             answers.set()
-        elif upto == "somebody waits":
+        elif upto == "a client waits":
             with pytest.raises(MetastoreUnavailableError, match="not ready"):
                 server.uri(timeout=0.3)
         until(lambda: share(server_process(server)) == full, "its full share")

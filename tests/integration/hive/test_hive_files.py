@@ -120,7 +120,7 @@ def tables(spark: SparkSession) -> SparkSession:
 def hive_4(
     tables: SparkSession, hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[HiveCli]:
-    """Hive 4 on a metastore of its own, which has been told what the other one knows."""
+    """Hive 4 on a metastore of its own, which gets what the other one knows."""
     assert tables
     source = connect(hive_metastore.uri)
     server = ReleaseMetastore(RELEASE_4, tmp_path_factory.mktemp("metastore-4"))

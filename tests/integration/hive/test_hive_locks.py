@@ -128,7 +128,7 @@ def rows(root: Path, partition: str) -> list[int]:
     return sorted(int(line) for file in found for line in file.read_text().split())
 
 
-def check_in_step(catalog: Catalog, table: str, root: Path) -> None:
+def check_in_sync(catalog: Catalog, table: str, root: Path) -> None:
     """After a repair the index has what lies there."""
     catalog.repair_partitions(table)
     assert indexed(catalog, table) == {name: files for name, files in walked(root, 1).items() if files}
@@ -198,7 +198,7 @@ def test_each_waits_for_the_others_lock(server: HiveMetastore, catalog: Catalog,
         assert rows(root, "b") == [5], "Hive has its lock when we have committed and tidied up"
         gate.go("late")
         assert run.result(200)[-1] == [("a", "4"), ("a", "10"), ("a", "20"), ("b", "30")]
-    check_in_step(catalog, "l.t", root)
+    check_in_sync(catalog, "l.t", root)
     client = catalog.metastore.client()
     assert client.show_locks("l", "t") == []
 
@@ -261,7 +261,7 @@ def test_without_locks_who_moves_last_decides(server: HiveMetastore, catalog: Ca
         seen = run.result(200)[-1]
     assert {case: rows(root, case) for case in AFTERWARDS} == AFTERWARDS
     assert sorted(seen) == sorted((case, str(x)) for case, found in AFTERWARDS.items() for x in found)
-    check_in_step(catalog, "l.u", root)
+    check_in_sync(catalog, "l.u", root)
 
 
 @pytest.fixture(params=[RELEASE_3, RELEASE_4], ids=lambda release: release.version)
@@ -275,7 +275,7 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HiveMetas
 
 
 def test_locks_of_later_releases(client: HiveMetastoreClient) -> None:
-    """Asked for, waited for behind somebody, kept alive, given up; who has one is named."""
+    """Asked for, waited for behind another holder, kept alive, given up; who has one is named."""
     part, whole = (LockComponent("d", "t", name, LockType.EXCLUSIVE) for name in ("k=1", ""))
     first, second = HiveLock(client, [part], "first", 0), HiveLock(client, [part], "second", 0)
     first.acquire()

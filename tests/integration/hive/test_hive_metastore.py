@@ -191,7 +191,7 @@ def test_threads_share_a_client(client: CountingMetastore, database: str) -> Non
     assert len(list(client.partition_names(database, "trips"))) == 8 * 28
 
 
-def test_a_restart_is_survived_and_an_end_is_told(make_hive_metastore: Callable[[], HiveMetastore]) -> None:
+def test_restart_is_survived_and_an_outage_is_reported(make_hive_metastore: Callable[[], HiveMetastore]) -> None:
     server = make_hive_metastore()
     client = CountingMetastore(connect(f"thrift://127.0.0.1:1,{server.uri}", connect_timeout=2))
     assert "default" in client.list_databases()

@@ -141,7 +141,7 @@ def _altered_and_renamed(
 
 def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_path: Path) -> None:
     counts = {"numFiles": "3", "totalSize": "30", "numRows": "9", "transient_lastDdlTime": "1700000000"}
-    told = counts | {"numFilesErasureCoded": "0"}
+    reported = counts | {"numFilesErasureCoded": "0"}
     new = names[0].replace("01-01", "01-02")
     states = [
         {"name": name, "location": f"file:{tmp_path}/moved/{number}", "parameters": counts}
@@ -157,7 +157,7 @@ def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_
     assert made == {"get_table": 1, "partitions_by_names": 1, "add_partitions": 1, "alter_partitions": 1}
     found = list(client.partitions("sales", "trips"))
     assert {p.location for p in found} == {state["location"] for state in states}
-    assert {tuple(sorted(p.parameters.items())) for p in found} == {tuple(sorted(told.items()))}
+    assert {tuple(sorted(p.parameters.items())) for p in found} == {tuple(sorted(reported.items()))}
     client.drop_partitions("sales", "trips", ["ds=2025-01-02/region=a b/hour=1"])
     assert (tmp_path / "moved" / "0" / "file").exists()
 

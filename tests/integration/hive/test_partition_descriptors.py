@@ -175,7 +175,7 @@ def test_each_partition_is_read_by_its_descriptor(
     assert files == {"k=1", "orc", "text"}
 
 
-def test_what_hive_changes_later_is_followed_and_what_we_overwrite_is_the_tables(
+def test_later_change_by_hive_is_imported_and_our_overwrite_wins(
     spark: SparkSession, catalog: Catalog, hive: HiveCli, logged_hive_metastore: HiveMetastore, tmp_path: Path
 ) -> None:
     table = f"{DB}.later"

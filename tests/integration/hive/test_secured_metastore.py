@@ -70,7 +70,7 @@ def tls(authority: Authority) -> dict[str, str]:
 def tls_metastore(
     tls: dict[str, str], authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SecuredMetastore]:
-    """One with TLS, that does as the user whom it is told."""
+    """One with TLS, that acts as the user whom it is given."""
     folder = tmp_path_factory.mktemp("metastore") / "tls"
     server = SecuredMetastore(folder, tls | BY_STORAGE, Access(tls_context(authority.pem)))
     yield server
@@ -248,7 +248,7 @@ def test_who_the_store_is_asked_for(tls_metastore: SecuredMetastore, authority: 
     assert _made(tls_metastore, replace(access, user=getpass.getuser()), mine).name == "of_mine"
 
 
-def test_release_3_is_told_over_tls_who_we_are(tls: dict[str, str], authority: Authority, tmp_path: Path) -> None:
+def test_release_3_gets_our_user_name_over_tls(tls: dict[str, str], authority: Authority, tmp_path: Path) -> None:
     """It has no classes that ask the store: its audit log says whom it works for."""
     access = Access(tls_context(authority.pem), user="alice")
     folder = tmp_path / "metastore"

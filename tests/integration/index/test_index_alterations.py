@@ -52,9 +52,9 @@ def test_alterations_follow_one_another(index: Index) -> None:
     wanted = {f"c{n}_{i}" for n in range(4) for i in range(5)}
     assert {c.name for c in after.definition.columns} == wanted | {c.name for c in table.definition.columns}
     assert after.version == table.version
-    told = [d.payload for d in index.outbox.pending() if d.table == "busy" and d.operation == "alter_table"]
-    assert [len(p["columns"]) for p in told] == [len(table.definition.columns) + i + 1 for i in range(20)]
-    assert all(p["rebuild"] for p in told)
+    reported = [d.payload for d in index.outbox.pending() if d.table == "busy" and d.operation == "alter_table"]
+    assert [len(p["columns"]) for p in reported] == [len(table.definition.columns) + i + 1 for i in range(20)]
+    assert all(p["rebuild"] for p in reported)
 
 
 def test_a_rename_changes_the_name_only(index: Index) -> None:
@@ -71,10 +71,10 @@ def test_a_rename_changes_the_name_only(index: Index) -> None:
     assert index.tables.load_by_id(table.table_id) == renamed
     with pytest.raises(TableNotFoundError):
         index.alterations.rename(table.identifier, new, deliver=True)
-    # The metastore hears of it also when the table is dropped before it was told: else it would keep the old name.
+    # The message is kept also if the table is dropped before its delivery: else the metastore would keep the old name.
     index.tables.drop(new, deliver=True)
-    told = [(d.operation, d.namespace, d.table) for d in index.outbox.pending() if d.namespace.startswith("renam")]
-    assert told[-2:] == [("rename_table", "renaming", "old"), ("drop_table", "renaming2", "new")]
+    reported = [(d.operation, d.namespace, d.table) for d in index.outbox.pending() if d.namespace.startswith("renam")]
+    assert reported[-2:] == [("rename_table", "renaming", "old"), ("drop_table", "renaming2", "new")]
 
 
 def test_partitions_stay_where_they_are_when_the_location_changes(index: Index) -> None:

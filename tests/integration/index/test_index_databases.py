@@ -126,8 +126,8 @@ def test_namespaces(index: Index) -> None:
     for act in (index.namespaces.load, index.tables.all, lambda name: index.namespaces.drop(name, deliver=True)):
         with pytest.raises(NamespaceNotFoundError, match="sales"):
             act("sales")
-    told = [(d.operation, d.namespace, d.table) for d in index.outbox.pending()]
-    assert told == [(f"{verb}_namespace", "sales", None) for verb in ("create", "alter", "drop")]
+    reported = [(d.operation, d.namespace, d.table) for d in index.outbox.pending()]
+    assert reported == [(f"{verb}_namespace", "sales", None) for verb in ("create", "alter", "drop")]
 
 
 def test_tables(index: Index) -> None:
@@ -154,7 +154,7 @@ def test_tables(index: Index) -> None:
         index.tables.load(wanted.identifier)
     with pytest.raises(TableNotFoundError):
         index.tables.drop(wanted.identifier, deliver=True)
-    # What the metastore has not been told of a table that is gone, it need not hear.
+    # Messages about a dropped table that were not delivered need not be.
     (dropped,) = index.outbox.pending()
     assert (dropped.operation, dropped.payload["purge"]) == ("drop_table", True)
     assert index.tables.create(wanted, deliver=False).table_id != table.table_id
@@ -383,7 +383,7 @@ def test_partitions_come_in_the_order_of_their_values(index: Index) -> None:
     assert listed_names(index, add(index, table, *reversed(ordered))) == ordered
 
 
-def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
+def test_metastore_gets_what_it_can_hold(index: Index) -> None:
     table = create(index, keys={"k": "string"})
     names = [f"k={i:04d}" for i in range(1500)]
     changes = [AddPartition(n, ()) for n in names[:-1]]
@@ -461,7 +461,7 @@ def test_claims_go_by_the_databases_clock(index: Index, monkeypatch: pytest.Monk
     assert index.outbox.done(message.outbox_id, "next")
 
 
-def test_a_reader_of_a_dropped_table_is_told(index: Index) -> None:
+def test_reader_of_a_dropped_table_gets_an_error(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(50)), files=3)
     index.tables.drop(table.identifier, deliver=False)
     for read in (index.files.plan, index.partitions.all):

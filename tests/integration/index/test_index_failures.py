@@ -60,7 +60,7 @@ def test_files_that_are_no_index(tmp_path: Path) -> None:
         Index.open(str(text / "below" / "index.db"))
 
 
-def test_a_table_that_somebody_removed(tmp_path: Path) -> None:
+def test_table_row_removed_by_another_program_is_not_found(tmp_path: Path) -> None:
     with Index.open(str(tmp_path / "index.db")) as index:
         other = sqlite3.connect(tmp_path / "index.db")
         other.execute("DROP TABLE namespaces")

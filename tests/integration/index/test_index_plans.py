@@ -129,7 +129,7 @@ def _below(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _mysql(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
     for row in rows:
         how = "SCAN" if row["type"] in ("ALL", "index") else "SEARCH"
-        # The length tells whether more of the index is used than the table's number, which has eight bytes.
+        # The length shows whether more of the index is used than the table's number, which has eight bytes.
         bound = str(row["key"]) if int(row["key_len"] or 0) > 8 else ""
         yield str(row["table"]).removesuffix("_1").removesuffix("_2"), how, bound
 

@@ -1,4 +1,4 @@
-"""Transactions on each database: every kind of write, what the versions tell, and writers that race."""
+"""Transactions on each database: every kind of write, what the versions list, and writers that race."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_last_fact_about_a_path_decides_and_its_users_are_found(index: Index
     index.tables.drop(other.identifier, deliver=False)
 
 
-def test_what_versions_tell_until_they_expire(index: Index, table: Table) -> None:
+def test_versions_list_their_changes_until_they_expire(index: Index, table: Table) -> None:
     for kind in (WriteKind.APPEND, OVERWRITE, OVERWRITE):
         asked = plan(table, kind, relocate=kind is OVERWRITE)
         made = begin(index, index.tables.load(table.identifier), asked, *names(1, 2))

@@ -237,11 +237,11 @@ def test_events_come_the_newest_first_and_repairs_with_what_they_made(filled: tu
         ("repair", "sync", None, "ada@host:1"), ("commit", "step 0", 3, "ada"), ("commit", "step 1", 2, "ada"),
     ]  # fmt: skip
     assert (events[0].error, events[0].summary["where"], events[0].duration_ms) == ("denied", "n = 1", 40)
-    told, place = index.overviews.recent_events(table, before=None, limit=1)
+    reported, place = index.overviews.recent_events(table, before=None, limit=1)
     while place is not None:
         more, place = index.overviews.recent_events(table, before=place, limit=1)
-        told += more
-    assert told == events
+        reported += more
+    assert reported == events
     assert counted() == {**commits, (0, "repair that changed nothing"): 1}
 
 

@@ -52,7 +52,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 class Process:
-    """A repairing process, ready and waiting to be told to start."""
+    """A repairing process, ready and waiting for the signal to start."""
 
     def __init__(self, **order: Any) -> None:
         command = [sys.executable, "-W", "ignore", "-m", "tests.integration.repairing_process", json.dumps(order)]
@@ -91,10 +91,10 @@ def test_processes_at_once_register_every_table_and_partition_once(
         process.start()
     lines = [line for process in processes for line in process.finish()]
     for table in TABLES:
-        told = [line for line in lines if line["table"] == table]
-        assert sum(line["registered"] for line in told) == 1
-        assert sum(line["added"] for line in told) == PARTITIONS
-        assert all(line["added"] + line["skipped"] in (0, PARTITIONS) for line in told)
+        reported = [line for line in lines if line["table"] == table]
+        assert sum(line["registered"] for line in reported) == 1
+        assert sum(line["added"] for line in reported) == PARTITIONS
+        assert all(line["added"] + line["skipped"] in (0, PARTITIONS) for line in reported)
         assert indexed(catalog, table) == walked(tree, 1)
         totals = catalog.load_table(table).totals
         assert (totals.partitions, totals.files) == (PARTITIONS, PARTITIONS)

@@ -1,4 +1,4 @@
-"""Another metastore at the address of the index's own is told nothing, also in the middle of a process's life."""
+"""Another metastore at the address of the index's own gets no message, also in the middle of a process's life."""
 
 from __future__ import annotations
 

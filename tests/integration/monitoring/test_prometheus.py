@@ -47,7 +47,7 @@ def _rules() -> list[dict[str, Any]]:
     return found
 
 
-# The rules by themselves: for each alert the series that it is to tell of, and those that are as they should be. A
+# The rules by themselves: for each alert the series for which it fires, and those that are as they should be. A
 # series is `value at the start` + `change a minute` x minutes.
 _UP = 'up{job="catalog-ext", instance="a:1"}'
 _HERE = 'job="catalog-ext", instance="a:1"'
@@ -186,13 +186,13 @@ class Watched:
 @pytest.fixture(scope="module")
 def watched(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("prometheus")
-    (nobody,) = free_ports(1)
+    (closed,) = free_ports(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CATALOG_EXT_RECOVERY_INTERVAL", "500ms")
         token = new_token()
         with (
             # The metastore is not there: what is committed waits for it.
-            local_catalog(folder, metastore=f"thrift://127.0.0.1:{nobody}") as catalog,
+            local_catalog(folder, metastore=f"thrift://127.0.0.1:{closed}") as catalog,
             Service(catalog, metrics_token=token) as service,
         ):
             write(folder / "t", f"{EU}/1.csv")
@@ -262,7 +262,7 @@ def test_prometheus_evaluates_the_rules_and_an_alert_fires(watched: Watched) -> 
         connection.execute("UPDATE catalog_ext_schema_version SET version_num = '0001'")
     try:
         watched.until(lambda: "CatalogExtIndexDown" in alerts(), "the alert")
-        # The outage is told as such, and not as an index without tables.
+        # The outage is reported as such, and not as an index without tables.
         assert watched.prometheus.query("catalog_ext_tables") == []
     finally:
         with closing(sqlite3.connect(watched.index)) as connection, connection:

@@ -32,7 +32,7 @@ def delivering_service(
 
 @pytest.fixture(scope="module")
 def conf(delivering_service: StandingService, hive_metastore: HiveMetastore) -> Path:
-    """Spark's configuration as docs/neighbours.md tells it: ``lake``, and our tables in Spark's Hive catalog too."""
+    """Spark's configuration as docs/neighbours.md has it: ``lake``, and our tables in Spark's Hive catalog too."""
     from tests.integration.standing_service import conf_folder
 
     prefix = f"spark.sql.catalog.{SESSION_CATALOG}"

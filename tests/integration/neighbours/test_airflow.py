@@ -137,7 +137,7 @@ def test_a_dag_that_waits_for_a_partition_and_has_spark_work(
     process = airflow.start("dags", "test", "trips_daily", "2025-01-06")
     until(lambda: "landed" in airflow.log and "Poking" in airflow.log, "the sensor's first look")
     assert process.poll() is None
-    # The sensor has looked in vain: nobody has repaired the day. More of it lands, which the DAG's own repair finds.
+    # The sensor has looked in vain: the day is not repaired yet. More of it lands, which the DAG's own repair finds.
     catalog.repair_partitions("sales.trips", where="ds = '2025-01-06'")
     land(delivering_service, "2025-01-06", 4, "late")
     assert process.wait(300) == 0, airflow.log

@@ -80,7 +80,7 @@ def looking(browser: Browser, service: Service, **options: Any) -> Iterator[Seen
 
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_fits_and_shuts_nobody_out(
+def test_every_page_fits_and_is_accessible(
     browser: Browser, service: Service, theme: str, width: int, tmp_path: Path
 ) -> None:
     kept = Path(os.environ.get("CATALOG_EXT_SCREENSHOTS", tmp_path))

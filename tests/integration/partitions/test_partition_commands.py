@@ -354,7 +354,7 @@ class TestShow:
 
     @pytest.mark.parametrize("clauses", ["LIMIT 2", "PARTITION (r = 'x') LIMIT 1", "WHERE k > 0 LIMIT 2"])
     def test_a_limit_reads_no_further(self, spark: SparkSession, service: RecordedService, clauses: str) -> None:
-        """The answer is cut off after its first batch, which nobody notices who needs no more."""
+        """The answer is cut off after its first batch, which a reader that needs no more does not notice."""
         listed = [
             {"partition_id": k, "partition": f"k={k}/r=x", "files": 1, "bytes": 1, "created_ms": 0}
             for k in (1, 2, 3) * 2

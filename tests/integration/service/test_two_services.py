@@ -155,7 +155,7 @@ class Traffic:
                 with self._timed():
                     found = [tuple(row) for row in session.sql(f"SELECT x, k FROM {self._table}").collect()]
             except SparkRuntimeException as error:
-                # What an overwrite replaces is deleted, whoever is reading it.
+                # What an overwrite replaces is deleted, also while a query reads it.
                 if error.getCondition() == "CATALOG_EXT_FILE_MISSING":
                     continue
                 raise

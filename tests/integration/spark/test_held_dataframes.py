@@ -169,7 +169,7 @@ def test_what_the_index_answered_and_a_cache_kept_has_its_version(lake: Lake, qu
 
 
 @pytest.mark.parametrize("statement", ["REPLACE TABLE", "CREATE OR REPLACE TABLE"])
-def test_an_append_since_a_table_that_replaces_itself_was_read_is_a_conflict(lake: Lake, statement: str) -> None:
+def test_append_after_the_read_of_a_self_replacement_is_a_conflict(lake: Lake, statement: str) -> None:
     query = f"{statement} lake.w.t PARTITIONED BY (k) AS SELECT id + 1 AS id, k FROM lake.w.t"
     before = lake.catalog.load_table("w.t")
     with (
@@ -189,7 +189,7 @@ def _commit_behind_the_cache(catalog: Catalog) -> None:
     insert(catalog, "k=1", table="w.t")
 
 
-def test_a_query_whose_files_were_replaced_says_that_the_table_has_moved_on(lake: Lake, df: DataFrame) -> None:
+def test_query_whose_files_were_replaced_reports_a_newer_version(lake: Lake, df: DataFrame) -> None:
     planned = df.select("id")
     assert ids(planned) == [1, 2]
     version = lake.catalog.load_table("w.t").version
@@ -202,7 +202,7 @@ def test_a_query_whose_files_were_replaced_says_that_the_table_has_moved_on(lake
     assert ids(df.select("id")) == [2, 4]
 
 
-def test_a_file_that_somebody_has_deleted_is_repaired_as_the_error_says(lake: Lake, df: DataFrame) -> None:
+def test_deleted_file_is_repaired_as_the_error_says(lake: Lake, df: DataFrame) -> None:
     shutil.rmtree(lake.location("t") / "k=1")
     with pytest.raises(PySparkException) as gone:
         df.select("id").collect()
@@ -211,7 +211,7 @@ def test_a_file_that_somebody_has_deleted_is_repaired_as_the_error_says(lake: La
     assert ids(df.select("id")) == [2]
 
 
-def test_statements_that_read_their_target_meet_no_conflict_with_themselves(lake: Lake) -> None:
+def test_statements_that_read_their_target_cause_no_conflict(lake: Lake) -> None:
     lake.sql("INSERT OVERWRITE lake.w.t SELECT id + 1, k FROM lake.w.t")
     lake.sql("INSERT INTO lake.w.t SELECT id + 10, k FROM lake.w.t")
     lake.sql("CREATE TABLE lake.w.u PARTITIONED BY (k) AS SELECT * FROM lake.w.t")

@@ -63,7 +63,7 @@ CONDITIONS = (
 
 @pytest.fixture(scope="module")
 def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """With `k`: partitions of keys of many types, some of them empty, and files that nobody has counted."""
+    """With `k`: partitions of keys of many types, some of them empty, and files that are not counted."""
     with local_lake(driver, tmp_path_factory.mktemp("pushdown"), conf=INTERPRETED) as lake:
         declared = ", ".join(f"{name} {of}" for name, (of, _) in KEYS.items())
         lake.sql(f"CREATE TABLE lake.w.k (id INT, {declared}) PARTITIONED BY ({', '.join(KEYS)})")

@@ -145,9 +145,9 @@ def test_tables_like_others(ours: Session) -> None:
         ours.sql(f"DROP TABLE sales.{name}")
     # Spark's grammar does not take the name before.
     if SPARK >= (4, 2):
-        refused = ours.error("CREATE TABLE sales.told LIKE lake.sales.ours.history")
+        refused = ours.error("CREATE TABLE sales.copied LIKE lake.sales.ours.history")
         assert refused.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
-        assert "CREATE TABLE spark_catalog.sales.told AS SELECT * FROM ... LIMIT 0" in str(refused)
+        assert "CREATE TABLE spark_catalog.sales.copied AS SELECT * FROM ... LIMIT 0" in str(refused)
 
 
 def test_changes_of_ours(ours: Session) -> None:

@@ -258,9 +258,7 @@ def test_statements_on_a_temporary_view_are_sparks(session: Session, tmp_path: P
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_function_is_put_back_when_the_metastore_refuses_it_without_our_settings(
-    session: Session, is_kept: bool
-) -> None:
+def test_function_is_restored_if_the_metastore_refuses_it_without_settings(session: Session, is_kept: bool) -> None:
     """Spark stores it with our settings; it is dropped, and stored again without them. The second call is refused."""
     stored = session.metastore.calls["create_function"]
 

@@ -769,7 +769,7 @@ def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
 
 
 @since((4, 2), "views in catalogs other than Spark's own")
-def test_an_alias_within_a_view_goes_by_the_views_catalog(lake: Lake) -> None:
+def test_alias_within_a_view_is_resolved_in_the_views_catalog(lake: Lake) -> None:
     before = ".".join(lake.rows("SELECT current_catalog(), current_database()")[0])
     lake.sql("USE lake.w")
     try:

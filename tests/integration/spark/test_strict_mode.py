@@ -58,7 +58,7 @@ def test_a_predicate_inside_of_a_view_counts(lake: Lake) -> None:
 
 
 @pytest.mark.requirement("HivePV.Strict.Unconstrained", statement="SELECT * FROM v2 WHERE c3 = 3")
-def test_a_predicate_on_what_is_no_partition_column_below_the_view_does_not(lake: Lake) -> None:
+def test_predicate_on_a_data_column_below_the_view_does_not_prune(lake: Lake) -> None:
     """V2 shows C1 of the table as C2, and C3 is a data column: a predicate on C3 alone prunes nothing."""
     lake.sql("CREATE TEMPORARY VIEW v2 AS SELECT c1 AS c2, id AS c3 FROM lake.w.t1")
     error = refused(lake, "SELECT * FROM v2 WHERE c3 = 3")

@@ -170,7 +170,7 @@ def test_later_write_with_another_option_is_refused_and_writes_nothing(made: Mad
     for name, one in writes.items():
         with pytest.raises(PySparkException) as caught:
             one()
-        assert "the option 'header' = 'true', and the table's is none" in str(caught.value), name
+        assert "the option 'header' = 'true', and the table's is not set" in str(caught.value), name
     assert made.rows(f"SELECT * FROM {made.table}") == [(1, "x,y", None, DAY)]
 
 
@@ -206,7 +206,7 @@ def test_table_moves_into_a_database_that_only_spark_has(database: Sql, tmp_path
         database.sql("DROP DATABASE other_place CASCADE", "DROP DATABASE third_place CASCADE")
 
 
-def test_table_of_sparks_own_is_saved_in_a_database_that_only_the_index_has(database: Sql) -> None:
+def test_spark_table_is_saved_in_a_database_that_only_the_index_has(database: Sql) -> None:
     database.spark.conf.set("spark.sql.catalog.spark_catalog.create.formats", "none")
     try:
         database.spark.sql("SELECT 1 AS a").write.saveAsTable("made.sparks")

@@ -148,7 +148,7 @@ def test_two_processes_may_promote_and_clean_up_at_once(store: RenameStore) -> N
     assert store.visible() == sorted(place.target.relative_to(store.table) for place in places)
 
 
-_STRANGER = """
+_OTHER_USER = """
 import json, sys
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.storage.entries import ListedFile
@@ -181,8 +181,8 @@ def test_permissions(store: RenameStore) -> None:
     store.storage.create_directory(store.table.join("ds=2"))
     Client(f"hdfs://{store.table.bucket}").set_permission(store.table.join("closed").path, 0o700)
     answer = subprocess.run(
-        [sys.executable, "-c", _STRANGER, str(store.table)],
-        env={"HADOOP_USER_NAME": "stranger", "PYTHONPATH": ":".join(sys.path)},
+        [sys.executable, "-c", _OTHER_USER, str(store.table)],
+        env={"HADOOP_USER_NAME": "other", "PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -197,7 +197,7 @@ def test_permissions(store: RenameStore) -> None:
     assert sorted(said["list"]) == sorted(kinds)
 
 
-def test_nobody_answers_or_is_named() -> None:
+def test_address_without_a_server_or_name_is_an_error() -> None:
     from tests.servers.processes import free_ports
 
     (port,) = free_ports(1)

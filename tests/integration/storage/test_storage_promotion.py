@@ -148,7 +148,7 @@ def test_two_processes_may_promote_at_once(store: RenameStore | UploadStore) -> 
     assert store.left_behind() == []
 
 
-def test_deleting_is_told_only_of_what_is_there(store: RenameStore | UploadStore) -> None:
+def test_delete_of_missing_files_succeeds(store: RenameStore | UploadStore) -> None:
     places = store.stage(5)
     promote(store.storage, places)
     gone = store.table.join("ds=9/never.parquet")
@@ -237,12 +237,12 @@ def test_wrong_credentials(s3_server: S3Server, bucket_on: Callable[[S3Server], 
     table = Location("s3a", bucket_on(s3_server), f"table-{secrets.token_hex(4)}")
     uploads = UploadStore(Storage(s3_options(s3_server)), table, s3_server)
     places = uploads.stage(3)
-    stranger = Storage({**s3_options(s3_server), "secret_key": "wrong"})
+    other_user = Storage({**s3_options(s3_server), "secret_key": "wrong"})
     for call in (
-        lambda: promote(stranger, places),
-        lambda: undo(stranger, places),
-        lambda: stranger.delete_files([places[0].target]),
-        lambda: list(stranger.uploads_to(table).pending(table)),
+        lambda: promote(other_user, places),
+        lambda: undo(other_user, places),
+        lambda: other_user.delete_files([places[0].target]),
+        lambda: list(other_user.uploads_to(table).pending(table)),
     ):
         with pytest.raises(StorageAccessDeniedError, match="credentials"):
             call()

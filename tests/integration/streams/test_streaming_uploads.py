@@ -40,7 +40,7 @@ def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path)
         stream = Stream(writer)
 
         def held() -> list[str]:
-            """The partitions of whole objects that nobody sees."""
+            """The partitions of complete objects that no version has."""
             return sorted(path.split("/")[-2] for path in writer.strays() if "_catalog_ext_staging/" in path)
 
         stream.epoch(8, {"h=8": "a\n", "h=9": "b\n"})

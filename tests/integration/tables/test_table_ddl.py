@@ -477,7 +477,7 @@ class TestShow:
         lake.sql("CREATE TABLE lake.s.no_serde (id INT) USING csv")
         assert lake.refused("SHOW CREATE TABLE lake.s.no_serde AS SERDE")[0] == "CATALOG_EXT_NOT_SUPPORTED"
 
-    def test_what_there_is(self, lake: Lake) -> None:
+    def test_show_statements_list_what_exists(self, lake: Lake) -> None:
         lake.sql(
             "CREATE TABLE lake.s.listed_one (id INT, ds STRING) PARTITIONED BY (ds) TBLPROPERTIES ('a' = 'b')",
             "CREATE TABLE lake.s.listed_two (id INT)",

@@ -169,7 +169,7 @@ def test_registration_fails_when_it_begins_during_the_commit_of_a_deletion(index
     shared.stand.rows(shared.gaining)
 
 
-def test_load_fails_when_a_registration_of_its_files_commits_during_its_reserve(index: Index, tmp_path: Path) -> None:
+def test_load_fails_if_its_files_are_registered_during_its_reserve(index: Index, tmp_path: Path) -> None:
     """The files lie near no table: both commits had looked for the other one, and neither had seen it."""
     shared = SharedDirectory(index, tmp_path, "load")
     stand, landed = shared.stand, tmp_path / "in" / "000000_0.csv"

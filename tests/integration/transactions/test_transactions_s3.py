@@ -115,7 +115,7 @@ def test_vacuum_leaves_the_uploads_of_another_index(s3_stand: tuple[Stand, str],
     assert list(stand.storage.uploads_to(Location.parse(location)).pending(Location.parse(location))) == []
 
 
-def test_a_conflict_leaves_no_upload_on_a_store_that_does_not_tell_them(
+def test_conflict_leaves_no_upload_on_a_store_that_cannot_list_uploads(
     s3_stand: tuple[Stand, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand, location = s3_stand

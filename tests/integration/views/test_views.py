@@ -119,7 +119,7 @@ def test_views_over_views_session_tables_and_virtual_columns(spark: SparkSession
     spark.sql("DROP TABLE spark_catalog.default.names")
 
 
-def test_partitions_depend_on_what_the_index_could_answer_or_a_limit_could_cut(spark: SparkSession) -> None:
+def test_partition_dependencies_include_index_answers_and_limits(spark: SparkSession) -> None:
     queries = {
         "counts": "SELECT count(*) AS n, ds FROM trips GROUP BY ds",
         "some": "SELECT id, 'a' AS ds FROM (SELECT id, ds AS d FROM trips LIMIT 1)",

@@ -174,7 +174,7 @@ def test_the_service_is_killed_while_tasks_write(service: StandingService, lake:
     service.start()
     assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 0), (2, 1)]
     recovery = f"CALL lake.system.recover(table => 'w.{table}', older_than => '{{}}')"
-    # It may be alive, for all that anybody knows.
+    # Whether it is alive is unknown.
     ((_, named, _, _, waiting, _, _),) = lake.rows(recovery.format("10m"))
     assert (named, waiting) == (f"w.{table}", "waits")
     assert staged(lake, table) == left
@@ -347,7 +347,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_full_disk_is_told_by_its_name(lake: Lake, full_disk: Path) -> None:
+def test_full_disk_is_reported_as_such(lake: Lake, full_disk: Path) -> None:
     table = f"lake.w.full{secrets.token_hex(4)}"
     lake.sql(f"CREATE TABLE {table} (x STRING, k INT) USING parquet PARTITIONED BY (k) LOCATION '{full_disk}/t'")
     lake.sql(f"INSERT INTO {table} VALUES ('a', 1)")

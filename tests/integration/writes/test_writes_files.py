@@ -278,7 +278,7 @@ def test_the_first_columns_have_statistics_and_no_more(lake: Lake, fmt: str) -> 
     # Of a file without statistics nothing is kept: the last one is the one before.
     assert written(**{"write.statistics-columns": "0"}) == names[:7]
     assert lake.rows(f"SELECT count(*), max(c149) FROM lake.w.{table}") == [(5, 149)]
-    # A file that somebody else wrote gets its statistics from ANALYZE.
+    # A file of another writer gets its statistics from ANALYZE.
     written_here = next(path for path in lake.on_disk(table) if "part-" in path)
     (lake.location(table) / f"new.{fmt}").write_bytes((lake.location(table) / written_here).read_bytes())
     (lake.location(table) / f".new.{fmt}.crc").unlink(missing_ok=True)

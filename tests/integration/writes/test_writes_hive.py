@@ -236,7 +236,7 @@ def test_what_hive_inserts_is_found_and_disturbs_nothing(
     for key, partition in found.items():
         wanted = on_disk(partition.location, 1)
         if key != "y":
-            del wanted["numRows"]  # nobody has counted Hive's files
+            del wanted["numRows"]  # Hive's files are not counted
         assert statistics(partition.parameters) == wanted, key
     (rows,) = hive_cli.run([f"SELECT id FROM {table}"])
     assert sorted(int(row[0]) for row in rows) == [1, 2, 3, 4, 10, 11]

@@ -1,4 +1,4 @@
-"""Writes by Spark through S3A, on two S3 servers: uploads that nobody completes before the commit, and none left."""
+"""Writes by Spark through S3A, on two S3 servers: uploads that are completed at the commit, and none left."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_partitions_of_a_stream_wait_as_hidden_objects(remote: Remote, tmp_path:
         (source / ".new").rename(source / f"{hours[0]}.json")
 
     def waiting() -> list[str]:
-        """The partitions of whole objects that nobody sees."""
+        """The partitions of complete objects that no version has."""
         found = list_tree(remote.catalog.storage, remote.place("hours"), descend=lambda _: True, depth_hint=1)
         staged = (one.directory.split("/") for one in found if isinstance(one, ListedFile))
         return sorted(parts[-1] for parts in staged if parts[0] == "_catalog_ext_staging")

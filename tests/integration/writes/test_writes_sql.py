@@ -183,7 +183,7 @@ def test_insert_overwrite_replaces_what_receives_rows(lake: Lake) -> None:
     frame.withColumn("id", F.lit(6)).writeTo(table).overwritePartitions()
     assert lake.rows(everything) == [(1, "a", 1), (2, "a", 2), (6, "b", 1)]
     assert lake.operations("s.dynamic")[-1] == "INSERT OVERWRITE"
-    assert lake.spark.conf.get(OVERWRITE_MODE) == "STATIC", "nobody touched the session"
+    assert lake.spark.conf.get(OVERWRITE_MODE) == "STATIC", "the session's setting is unchanged"
 
 
 def test_an_empty_static_overwrite_names_its_partition_as_rows_would(lake: Lake) -> None:
@@ -528,7 +528,7 @@ def test_replacing_a_table(lake: Lake) -> None:
     lake.check_files("s.replaced")
 
 
-def test_delete_goes_by_partitions(lake: Lake) -> None:
+def test_delete_deletes_whole_partitions(lake: Lake) -> None:
     table = register(lake, "deletes", {"ds": "DATE", "r": "STRING"})
     values = ", ".join(f"({i}, 'v', DATE'2025-01-0{i}', '{'eu' if i % 2 else 'us'}')" for i in range(1, 8))
     lake.sql(f"INSERT INTO {table} VALUES {values}, (8, 'v', NULL, 'x')")
@@ -775,7 +775,7 @@ def test_a_key_that_is_no_text_is_refused(lake: Lake) -> None:
     assert lake.rows("SELECT id FROM lake.s.bytes WHERE k <> CAST(X'61ff' AS STRING)") == [(1,)]
 
 
-def test_every_statement_that_changes_partitions_goes_by_the_sessions_locks(lake: Lake) -> None:
+def test_partition_statements_use_the_sessions_locks(lake: Lake) -> None:
     """There is no metastore to ask for them, and each statement says so."""
     table = create(lake, "locked", "id INT, k INT", "k")
     other = create(lake, "locked_other", "id INT, k INT", "k")

@@ -124,7 +124,7 @@ def test_a_preview_changes_nothing(run: Run, trips: Path) -> None:
     assert _json(run, "partitions", "sales.trips")["partitions"] == []
 
 
-def test_repair_then_in_step(run: Run, trips: Path) -> None:
+def test_repair_then_in_sync(run: Run, trips: Path) -> None:
     _register(run, trips)
     assert run("repair", "sales.trips", "--check")[0] == 3
     report = _json(run, "repair", "sales.trips")
@@ -135,13 +135,13 @@ def test_repair_then_in_step(run: Run, trips: Path) -> None:
     assert "Nothing was changed.\n" in out
 
 
-def test_a_table_without_trouble_is_in_step(run: Run, tmp_path: Path) -> None:
+def test_a_table_without_trouble_is_in_sync(run: Run, tmp_path: Path) -> None:
     _write(tmp_path / "t" / "k=1" / "a.parquet")
     assert run("register", "s.t", "t", "--create-namespace")[0] == 0
     code, out, _ = run("repair", "s.t")
     assert code == 0
     assert "The table is at version 1." in out
-    assert "In step" in run("repair", "s.t")[1]
+    assert "In sync" in run("repair", "s.t")[1]
 
 
 def test_strict_refuses_and_changes_nothing(run: Run, trips: Path) -> None:
@@ -438,7 +438,7 @@ def test_an_interrupt_is_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert err.lstrip("\n") == "interrupted: what was committed stays, nothing else was changed\n"
 
 
-def test_what_nobody_expected_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(catalog: Catalog) -> list[str]:
         raise RuntimeError("oops")
 
@@ -503,7 +503,7 @@ def _refused(run: Run, trips: Path, tmp_path: Path, times: int) -> int:
     """Let the outbox hold a message that a metastore has refused so often; return its number."""
     _register(run, trips)
     with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
-        index.namespaces.create(Namespace("told"), deliver=True)
+        index.namespaces.create(Namespace("known"), deliver=True)
         (message,) = index.outbox.pending()
         for _ in range(times):
             index.outbox.retry()
@@ -517,12 +517,12 @@ def test_what_is_refused_is_shown_and_skipped(run: Run, trips: Path, tmp_path: P
     number = _refused(run, trips, tmp_path, times)
     code, out, _ = run("doctor", "--quick", "--json")
     assert (code, json.loads(out)["healthy"]) == (1, False)
-    assert "told: not yours" in out
+    assert "known: not yours" in out
     code, out, _ = run("doctor", "--quick")
     assert code == 1
     assert "catalog-ext outbox" in out
     (listed,) = _json(run, "outbox")["changes"]
-    assert (listed["id"], listed["table"], listed["state"], listed["error"]) == (number, "told", state, "not yours")
+    assert (listed["id"], listed["table"], listed["state"], listed["error"]) == (number, "known", state, "not yours")
     assert _json(run, "status")["entries"][0]["state"] == state
     assert _json(run, "outbox", "retry", str(number))["changes"][0]["state"] == state, "there is no metastore"
     assert run("outbox", "skip")[0] == 2
@@ -534,7 +534,7 @@ def test_what_is_refused_is_shown_and_skipped(run: Run, trips: Path, tmp_path: P
     assert _json(run, "doctor", "--quick")["healthy"] is True
 
 
-def test_a_mistyped_table_is_told_from_those_that_are_there(run: Run, trips: Path, tmp_path: Path) -> None:
+def test_mistyped_table_gets_a_similar_name_suggested(run: Run, trips: Path, tmp_path: Path) -> None:
     _register(run, trips)
     code, _, err = run("repair", "sales.tripps")
     assert code == 1
@@ -592,8 +592,8 @@ def test_unregistering_a_managed_table_says_how_it_comes_back(run: Run, trips: P
     assert "It was a managed table. catalog-ext import sales.m" in out
 
 
-class _Told:
-    """A catalog whose metastore takes what it is told in four steps."""
+class _Delivering:
+    """A catalog whose metastore takes its messages in four steps."""
 
     def __init__(self) -> None:
         self.left = [4, 3, 1, 0]
@@ -608,13 +608,13 @@ class _Told:
         return self.left.pop(0) if len(self.left) > 1 else self.left[0]
 
 
-def test_the_bar_moves_while_the_metastore_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_moves_while_messages_are_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catalog_ext.cli.progress._ASKED_EVERY_S", 0.01)
-    told, written = _Told(), io.StringIO()
+    reported, written = _Delivering(), io.StringIO()
     console = Console(file=written, force_terminal=True, width=120)
-    with progress_bar(console, "Repairing", cast("Catalog", told)) as report:
+    with progress_bar(console, "Repairing", cast("Catalog", reported)) as report:
         report(RepairProgress("applying", 1200, 3000, 1200))
         report(RepairProgress("delivering", 0, 0))
         until(lambda: "4 of 4 changes" in written.getvalue(), "the bar")
     assert "Telling the metastore" in written.getvalue()
-    assert told.starts == 1, "the embedded metastore is started while changes are applied"
+    assert reported.starts == 1, "the embedded metastore is started while changes are applied"

@@ -42,14 +42,14 @@ def test_lines_of_a_file(index: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     lines = [line(f"{EU}/2.csv"), "", line("ds=2025-01-02/region=eu/1.csv"), line(f"{EU}/_x")]
     (tmp_path / "events.jsonl").write_text("\n".join(lines))
     assert run(index, str(tmp_path / "events.jsonl")) == 0
-    told = capsys.readouterr().out
-    assert "3 events, 1 of them about no partition or known already" in told
-    assert "s.t: 2 partitions looked at; 1 added, 0 dropped, 1 changed; version 2" in told
+    reported = capsys.readouterr().out
+    assert "3 events, 1 of them about no partition or known already" in reported
+    assert "s.t: 2 partitions looked at; 1 added, 0 dropped, 1 changed; version 2" in reported
     with local_catalog(tmp_path) as catalog:
         assert indexed(catalog) == walked(tmp_path / "t", 2)
 
 
-def test_a_line_that_is_none_is_said_and_the_others_are_taken(
+def test_malformed_line_is_reported_and_the_others_are_read(
     index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "t", f"{EU}/2.csv")

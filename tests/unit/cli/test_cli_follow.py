@@ -54,12 +54,12 @@ def test_preview(
     server.rename_table("s", "t", "s", "u")
     for _ in range(2):
         assert run(index, "follow", "--dry-run", "--databases", "s") == 0
-        told = capsys.readouterr().out
-        assert f"4 events, up to {server.newest} of {server.newest}" in told
-        assert "s.t: renamed" in told
-        assert "s.u: 1 added; 1 changed" in told
-        assert "s.new: imported" in told
-        assert "Nothing was changed: this is a preview." in told
+        reported = capsys.readouterr().out
+        assert f"4 events, up to {server.newest} of {server.newest}" in reported
+        assert "s.t: renamed" in reported
+        assert "s.u: 1 added; 1 changed" in reported
+        assert "s.new: imported" in reported
+        assert "Nothing was changed: this is a preview." in reported
     with open_catalog(tmp_path) as catalog:
         assert catalog.list_tables("s") == ["t"]
         assert sorted(indexed(catalog)) == ["ds=a"]
@@ -76,9 +76,9 @@ def test_once(
     add(server, root, "b")
     server.insert("s", "t", "ds=a")
     assert run(index, "follow", "--once") == 0
-    told = capsys.readouterr().out
-    assert f"2 events, up to {server.newest} of {server.newest}" in told
-    assert "s.t: 1 added; 1 changed" in told
+    reported = capsys.readouterr().out
+    assert f"2 events, up to {server.newest} of {server.newest}" in reported
+    assert "s.t: 1 added; 1 changed" in reported
     with open_catalog(tmp_path) as catalog:
         assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]
     assert run(index, "follow", "--once") == 0
@@ -105,18 +105,18 @@ def test_what_is_refused_is_said_and_in_status(
     assert f"up to event {server.newest} of {server.newest}, 0 behind" in entries["follower"]["detail"]
 
 
-def test_it_ends_badly_as_long_as_a_table_of_the_index_is_not_in_step(
+def test_exit_code_is_1_while_a_table_is_not_in_sync(
     index: str, server: LoggingMetastore, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For cron: a run is not good because an earlier one has met the trouble first."""
     server._tables["s", "t"] = replace(server.get_table("s", "t"), columns=(Column("x", "date"),))
-    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True, columns=True)
     assert run(index, "follow", "--once") == 1
     assert "s.t: refused: " in capsys.readouterr().out
     assert run(index, "follow", "--once") == 1
-    told = capsys.readouterr()
-    assert "0 events" in told.out
-    assert told.err.startswith("s.t is still refused: ")
+    reported = capsys.readouterr()
+    assert "0 events" in reported.out
+    assert reported.err.startswith("s.t is still refused: ")
 
 
 def test_a_database_that_is_not_there_is_an_error_where_the_look_ends(
@@ -124,15 +124,15 @@ def test_a_database_that_is_not_there_is_an_error_where_the_look_ends(
 ) -> None:
     server.create_database(HiveDatabase("sales"))
     assert run(index, "follow", "--once", "--databases", "s,salse") == 2
-    told = capsys.readouterr()
-    assert "no database salse" in told.err
-    assert "Did you mean sales? " in told.err
-    assert told.out == "", "nothing was looked at"
+    reported = capsys.readouterr()
+    assert "no database salse" in reported.err
+    assert "Did you mean sales? " in reported.err
+    assert reported.out == "", "nothing was looked at"
     assert run(index, "follow", "--once", "--databases", "*") == 0
 
 
 @pytest.mark.parametrize("by", ["option", "setting"])
-def test_a_database_that_is_not_there_may_come_later_where_following_goes_on(
+def test_missing_database_may_appear_later_with_continuous_following(
     index: str, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], by: str,
 ) -> None:  # fmt: skip
@@ -154,10 +154,10 @@ def test_a_database_that_is_not_there_may_come_later_where_following_goes_on(
     if by == "setting":
         monkeypatch.setenv("CATALOG_EXT_FOLLOW_DATABASES", "sale")
     assert run(index, "follow", *(["--databases", "sale"] if by == "option" else [])) == 0
-    told = capsys.readouterr()
-    assert told.err.count("warning: The metastore has no database sale yet") == 1
-    assert "Did you mean sales? " in told.err
-    assert "sale.new: imported" in told.out
+    reported = capsys.readouterr()
+    assert reported.err.count("warning: The metastore has no database sale yet") == 1
+    assert "Did you mean sales? " in reported.err
+    assert "sale.new: imported" in reported.out
 
 
 def test_a_second_one_says_that_another_follows(
@@ -196,11 +196,11 @@ def test_it_goes_on_until_it_is_interrupted_and_tries_again(
     assert run(index, "follow") == 0
     read = capsys.readouterr()
     assert "s.t: 1 changed" in read.out
-    assert read.err.count("warning: ") == 1, "a trouble is told once"
-    told = [line[20:] for line in read.err.splitlines()]
-    assert told[0] == "following thrift://fake:9083, every 1 s; Ctrl-C ends it"
-    assert told[1].startswith("in step up to event")
-    assert told[-2:] == [
+    assert read.err.count("warning: ") == 1, "a trouble is reported once"
+    reported = [line[20:] for line in read.err.splitlines()]
+    assert reported[0] == "following thrift://fake:9083, every 1 s; Ctrl-C ends it"
+    assert reported[1].startswith("in sync up to event")
+    assert reported[-2:] == [
         "the metastore answers again, and is followed", "ended; the next follower goes on from here"
     ]  # fmt: skip
     assert all(line[:4].isdecimal() for line in read.err.splitlines()), "each line has a time"
@@ -261,7 +261,7 @@ def test_a_service_follows_in_the_background(
         assert indexed(served) == {"ds=a": {"one": 1, "two": 1}}
 
 
-def test_trouble_in_the_background_is_told_once_and_tried_again_later(
+def test_trouble_in_the_background_is_reported_once_and_retried(
     catalog: Catalog, server: LoggingMetastore, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 0.0

@@ -23,18 +23,18 @@ def _content(folder: Path) -> dict[str, bytes]:
     return {name: for_this_spark(file.read_text()).encode() for name, file in files.items()}
 
 
-def test_it_writes_every_file_and_tells_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_writes_every_file_and_names_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "conf"
     assert main(["init-conf", str(folder), "--json"]) == 0
     assert _content(folder) == _content(FILES)
-    told = {row["file"]: row for row in json.loads(capsys.readouterr().out)["files"]}
-    defaults = told[str(folder / "spark-defaults.conf")]
+    reported = {row["file"]: row for row in json.loads(capsys.readouterr().out)["files"]}
+    defaults = reported[str(folder / "spark-defaults.conf")]
     lines = (folder / "spark-defaults.conf").read_text().splitlines()
     assert defaults["action"] == "written"
     assert len(defaults["change"]) == 5
     assert all(lines[number - 1].startswith("# CHANGE") for number in defaults["change"])
-    assert told[str(folder / "log4j2.properties")]["change"] == []
-    assert len(told[str(folder / "monitoring" / "prometheus.yml")]["change"]) == 2
+    assert reported[str(folder / "log4j2.properties")]["change"] == []
+    assert len(reported[str(folder / "monitoring" / "prometheus.yml")]["change"]) == 2
 
 
 def test_it_overwrites_nothing_unless_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,7 @@ def test_no_name_and_no_path_is_broken(run: Run, folder: Path, command: tuple[st
     assert max(map(len, result.output.splitlines())) <= max(width, longest + 2)
 
 
-def test_what_there_is_no_room_for_is_named_and_wide_shows_it(run: Run, folder: Path) -> None:
+def test_columns_without_room_are_named_and_wide_shows_them(run: Run, folder: Path) -> None:
     narrow = run("tables", "sales", width=60).output
     assert "Left out for want of room: location. --wide shows all." in narrow.replace("\n", " ")
     assert str(folder) not in narrow

@@ -1,4 +1,4 @@
-"""A command that reads makes nothing: no index, no metastore, no folder; and no JVM is started that nobody needs."""
+"""A command that reads makes nothing: no index, no metastore, no folder; and no JVM is started without need."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_nearest_index_is_named(run: Run, tmp_path: Path, mistyped: str, mea
         assert run("--index", index, "--metastore", "none", "init")[0] == 0
     before = _everything(tmp_path)
     code, _, err = run("--index", mistyped, "tables")
-    if mistyped != "lake":  # a folder is none that can be opened
+    if mistyped != "lake":  # a folder is no index that can be opened
         assert (code, f"Did you mean --index {meant}?" in err) == (2, True), err
     assert _everything(tmp_path) == before
 
@@ -120,7 +120,7 @@ def test_the_index_of_a_folder_above_is_near(run: Run, tmp_path: Path, monkeypat
 
 @pytest.fixture
 def table(tmp_path: Path, run: Run) -> Path:
-    """A table in step, in an index that belongs to the embedded metastore, which nobody has started yet."""
+    """A table in sync, in an index that belongs to the embedded metastore, which is not started yet."""
     (tmp_path / "t" / "k=1").mkdir(parents=True)
     (tmp_path / "t" / "k=1" / "a.parquet").write_bytes(b"x")
     assert run("--metastore", "none", "init")[0] == 0
@@ -150,7 +150,7 @@ def test_no_jvm_for_what_needs_none(run: Run, table: Path, starts: list[str], co
     assert not (table / ".catalog-ext" / "metastore").exists()
 
 
-def test_a_jvm_for_what_has_something_to_tell(run: Run, table: Path, starts: list[str]) -> None:
+def test_command_with_messages_to_deliver_starts_a_jvm(run: Run, table: Path, starts: list[str]) -> None:
     shutil.rmtree(table / "t" / "k=1")
     (table / "t" / "k=2").mkdir()
     (table / "t" / "k=2" / "a.parquet").write_bytes(b"x")
@@ -181,7 +181,7 @@ def test_who_looks_makes_no_metastore(run: Run, table: Path, starts: list[str], 
     ],
 )
 @pytest.mark.parametrize("command", [("tables",), ("register", "s.t", "x"), ("doctor",)])
-def test_a_metastore_that_is_none(
+def test_invalid_metastore_address_is_refused(
     run: Run, tmp_path: Path, command: tuple[str, ...], metastore: str, words: str
 ) -> None:
     code, out, err = run("--metastore", metastore, *command)
@@ -264,7 +264,7 @@ def test_without_java_and_a_metastore_a_table_is_registered(run: Run, working_fo
 
 
 @pytest.mark.usefixtures("no_java")
-def test_without_java_a_repair_of_the_index_is_done_and_no_empty_metastore_is_left(run: Run, table: Path) -> None:
+def test_repair_without_java_succeeds_and_leaves_no_empty_metastore(run: Run, table: Path) -> None:
     (table / "t" / "k=2").mkdir()
     (table / "t" / "k=2" / "a.parquet").write_bytes(b"x")
     code, out, _ = run("repair", "s.t")

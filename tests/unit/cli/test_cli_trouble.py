@@ -103,7 +103,7 @@ def test_where_no_index_can_be_made(index: Path) -> None:
 
 @pytest.mark.parametrize("command", [("tables",), ("status",), ("repair", "s.t", "--dry-run")], ids=lambda c: c[0])
 def test_another_metastore_than_the_index_has(run: Run, working_folder: Path, command: tuple[str, ...]) -> None:
-    """Also for a command that does not ask it: somebody is in the wrong place."""
+    """Also for a command that does not ask it: the user is in the wrong folder."""
     assert run("--metastore", "none", "init")[0] == 0
     code, out, err = run("--metastore", "thrift://other:9083", *command)
     assert (code, out) == (2, "")

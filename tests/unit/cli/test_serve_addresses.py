@@ -21,6 +21,6 @@ def test_an_address_that_others_reach_is_warned_of(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]"])
-def test_who_listens_everywhere_is_told_that_this_is_no_address_for_others(host: str) -> None:
+def test_wildcard_address_is_reported_as_unusable_by_clients(host: str) -> None:
     _, said = what_to_mind(host, 8799)
     assert said.endswith(f"such as http://{socket.gethostname()}:8799")

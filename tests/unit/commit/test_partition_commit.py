@@ -212,7 +212,7 @@ def test_policies_run_in_order_once_a_partition(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_a_policy_that_fails_stops_no_other_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_policy_stops_no_other_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
     def committed(values: Mapping[str, str | None], location: str) -> None:

@@ -40,7 +40,7 @@ def test_every_kind_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_reserved_plan_of_an_earlier_release_is_read_and_written_as_it_was(name: str) -> None:
+def test_reserved_plan_of_an_earlier_release_is_read_and_kept(name: str) -> None:
     recorded = RECORDED[name]["reserved"]
     plan = plan_from_dict(recorded, checked=True)
     assert isinstance(plan.change, CHECKED)

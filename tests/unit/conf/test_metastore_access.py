@@ -88,7 +88,7 @@ def test_kerberos(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("principal", ["", "hive", "hive/_HOST", "hive@EXAMPLE.COM", "/h@R", "hive/@R"])
-def test_a_principal_that_is_none(principal: str) -> None:
+def test_malformed_principal_is_refused(principal: str) -> None:
     with pytest.raises(InvalidConfigurationError, match=r"hive\.metastore\.kerberos\.principal"):
         _access({**SASL, "hive.metastore.kerberos.principal": principal})
 

@@ -21,22 +21,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCa
     return tmp_path
 
 
-def told(caplog: pytest.LogCaptureFixture, index: str | None) -> list[tuple[str, str]]:
+def reported(caplog: pytest.LogCaptureFixture, index: str | None) -> list[tuple[str, str]]:
     caplog.clear()
     catalog_ext.connect(index=index, metastore=None).close()
     return [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "catalog_ext.conf.near_index"]
 
 
-def test_a_first_index_is_told_of_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_index_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     said = f"There was no index at {folder}/.catalog-ext/index.db: a new one was made."
-    assert told(caplog, None) == [("INFO", said)]
-    assert told(caplog, None) == []
+    assert reported(caplog, None) == [("INFO", said)]
+    assert reported(caplog, None) == []
 
 
 @pytest.mark.parametrize("mistyped", ["lake/.catalog-ext/indx.db", "lkae/.catalog-ext/index.db", "lake/index.db"])
 def test_a_mistyped_one_is_warned_of(caplog: pytest.LogCaptureFixture, mistyped: str) -> None:
-    told(caplog, "lake/.catalog-ext/index.db")
-    ((level, message),) = told(caplog, mistyped)
+    reported(caplog, "lake/.catalog-ext/index.db")
+    ((level, message),) = reported(caplog, mistyped)
     assert level == "WARNING"
     assert "near it: lake/.catalog-ext/index.db (index=" in message
 
@@ -44,15 +44,15 @@ def test_a_mistyped_one_is_warned_of(caplog: pytest.LogCaptureFixture, mistyped:
 def test_the_wrong_folder_is_warned_of(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told(caplog, None)
+    reported(caplog, None)
     (folder / "sub").mkdir()
     monkeypatch.chdir(folder / "sub")
-    ((level, message),) = told(caplog, None)
+    ((level, message),) = reported(caplog, None)
     assert (level, f"near it: {folder}/.catalog-ext/index.db" in message) == ("WARNING", True)
 
 
-def test_one_that_cannot_be_made_is_not_told_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_index_that_cannot_be_made_is_not_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     (folder / "file").write_text("no folder")
     with pytest.raises(CatalogExtError):
-        told(caplog, "file/index.db")
+        reported(caplog, "file/index.db")
     assert caplog.records == []

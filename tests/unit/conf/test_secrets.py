@@ -70,7 +70,7 @@ def test_an_index_that_is_no_url_and_one_that_is_wrong() -> None:
     assert shown_index(f"postgresql://me:{HUSH}@h:port/db") == "***"
 
 
-def test_an_index_that_cannot_be_reached_does_not_tell_its_password() -> None:
+def test_error_of_an_unreachable_index_hides_its_password() -> None:
     with pytest.raises(IndexUnavailableError) as raised:
         Index.connect(
             f"postgresql+psycopg://127.0.0.1:1/db?user=me&password={HUSH}&connect_timeout=2"

@@ -22,7 +22,7 @@ def given(**places: Mapping[str, str]) -> Given:
     return Given("s.t", "lake", **places)
 
 
-def test_what_nobody_gave() -> None:
+def test_settings_not_given_have_defaults() -> None:
     assert resolve(Use.READ, given()) == {
         MISSING: None,
         "index-answers": True,
@@ -56,7 +56,7 @@ def test_the_nearest_place_wins() -> None:
     for place, size in (("options", 2**30), ("catalog_conf", 2**21), ("properties", 3 * 2**10), ("process", 4)):
         assert resolve(Use.WRITE, given(**places))[SIZE] == size
         del places[place]
-    assert resolve(Use.WRITE, given(session={SIZE: "7"}))[SIZE] == 2**30, "a plain conf of that name is nobody's"
+    assert resolve(Use.WRITE, given(session={SIZE: "7"}))[SIZE] == 2**30, "a plain conf of that name is not read"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_sparks_own_confs_have_their_places() -> None:
         ({"properties": {"Hive.Mapred.Mode": "strict"}}, f"{MODE} = strict (table s.t)"),
     ],
 )
-def test_strict_mode_goes_by_the_nearest_place_and_there_by_the_newer_key(
+def test_strict_mode_is_read_from_the_nearest_place_and_the_newer_key(
     places: dict[str, Mapping[str, str]], said: str | None
 ) -> None:
     assert resolve(Use.READ, given(**places))[STRICT] == said

@@ -29,7 +29,7 @@ def test_nothing_given(tmp_path: Path) -> None:
     assert settings.index == f"{tmp_path}/.catalog-ext/index.db"
 
 
-def test_the_index_lies_beside_a_local_warehouse_and_in_the_working_folder_otherwise(tmp_path: Path) -> None:
+def test_index_is_beside_a_local_warehouse_else_in_the_working_folder(tmp_path: Path) -> None:
     assert Settings.resolve(warehouse="/data/lake/wh").index == "/data/lake/.catalog-ext/index.db"
     assert Settings.resolve(warehouse="file:///data/lake/wh/").state == Path("/data/lake/.catalog-ext")
     assert Settings.resolve(warehouse="s3://bucket/wh").state == tmp_path / ".catalog-ext"
@@ -37,7 +37,7 @@ def test_the_index_lies_beside_a_local_warehouse_and_in_the_working_folder_other
     assert Settings.resolve(warehouse="wh").warehouse == f"file://{tmp_path}/wh"
 
 
-def test_an_argument_goes_before_the_environment_which_goes_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_argument_wins_over_environment_and_environment_over_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATALOG_EXT_INDEX", "/e/index.db")
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "thrift://e:1")
     monkeypatch.setenv("CATALOG_EXT_WAREHOUSE", "/e/wh")

@@ -117,7 +117,7 @@ def test_it_compiles_once_and_names_spark_in_the_jar(machine: Machine) -> None:
         assert archive.namelist()[-2:] == ["org/A.class", "org/B.class"]
 
 
-def test_a_jar_that_the_release_carries_needs_no_compiler_and_fits_every_patch(
+def test_bundled_jar_needs_no_compiler_and_fits_every_patch(
     machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.carry("4.2", "4.3")
@@ -144,7 +144,7 @@ def test_a_jar_that_was_cut_off_in_the_cache_is_made_again(machine: Machine, *, 
         jar.write_bytes(broken)
         assert build.connector_jar() == jar
         assert jar.read_bytes() == whole
-    machine.cache.joinpath("notes").write_text("of somebody else")
+    machine.cache.joinpath("notes").write_text("of another program")
     assert build.connector_jar() == jar
     assert machine.compilations() == (0 if carried else 4)
 
@@ -165,7 +165,7 @@ def test_a_jar_is_compiled_where_that_is_asked_for(
     monkeypatch.setenv(build.COMPILE_VARIABLE, "true")
     assert zipfile.is_zipfile(build.connector_jar())
     assert machine.compilations() == 1
-    # One line, without a bar: nobody watches.
+    # One line, without a bar: the output is no terminal.
     assert capsys.readouterr().err.splitlines() == [
         "Compiling the catalog-ext connector for Spark 4.3.0 from its sources, once: about a minute"
     ]
@@ -300,7 +300,7 @@ def test_a_cache_that_is_named_from_here_or_from_home(machine: Machine, monkeypa
         build.connector_jar()
 
 
-def test_a_user_without_a_home_is_told_what_to_set(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_a_home_directory_names_what_to_set(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.carry("4.3")
     for variable in ("HOME", "XDG_CACHE_HOME", CACHE_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
@@ -358,7 +358,7 @@ def test_a_java_that_this_spark_starts_on(machine: Machine, spark: str, version:
         ("4.3.0", "1.8.0_402", "Java 8 at .* is too old"),
     ],
 )
-def test_a_java_that_this_spark_does_not_start_on_is_told_by_its_files_alone(
+def test_unsuitable_java_is_found_from_its_files_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, spark: str, version: str, why: str
 ) -> None:
     machine.install_spark(spark)
@@ -379,7 +379,7 @@ def test_a_java_that_this_spark_does_not_start_on_is_told_by_its_files_alone(
     assert not Path("started").exists()
 
 
-def test_a_java_of_which_nothing_is_told_is_left_to_spark(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_of_unknown_version_is_left_to_spark(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.install_spark("4.0.5")
     machine.install_java("25")
     conf = machine.folder / "conf"

@@ -172,7 +172,7 @@ class TestSupertypes:
         more = Written("spark/More", interfaces=("spark/Api",), methods={RUN: PUBLIC}, flags=PUBLIC | INTERFACE)
         assert found(tmp_path, Written("own/Scan", interfaces=("spark/More",)), api, more) == []
 
-    def test_what_only_calls_its_supertype_is_not_called_where_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_method_that_only_forwards_to_a_missing_supertype_is_no_problem(self, tmp_path: Path) -> None:
         api = Written("spark/Api", flags=PUBLIC | INTERFACE)
         forwarding = Written("own/Scan", interfaces=("spark/Api",), forwards=(("spark/Api", RUN),))
         assert found(tmp_path, forwarding, api) == []
@@ -186,7 +186,7 @@ class TestSupertypes:
 
 
 class TestOverridden:
-    """A method of ours that nobody calls, because what it overrides is not there."""
+    """A method of ours that Spark never calls, because the method that it overrides does not exist."""
 
     RENAMED = Written("spark/Api", methods={("runs", "()V"): PUBLIC}, flags=PUBLIC | INTERFACE)
 
@@ -302,7 +302,7 @@ class TestUses:
         assert found(tmp_path, of_class, as_interface) == ["own/Caller: spark/Api.run ()V is of an interface"]
         assert found(tmp_path, of_interface, as_class) == ["own/Caller: spark/Api.run ()V is of a class"]
 
-    def test_static_methods_of_an_interface_are_nobody_elses(self, tmp_path: Path) -> None:
+    def test_static_methods_of_an_interface_are_not_inherited(self, tmp_path: Path) -> None:
         api = Written("spark/Api", methods={RUN: PUBLIC | STATIC}, flags=PUBLIC | INTERFACE)
         child = Written("spark/Child", interfaces=("spark/Api",))
         own = Written("own/Caller", code=((STATICALLY, "spark/Child", RUN),))

@@ -52,7 +52,7 @@ def altered(metastore: FakeMetastore, name: str = "ds=1", **changes: object) -> 
     metastore.alter_partitions("s", "t", [replace(there, parameters=parameters, **changes)])  # type: ignore[arg-type]
 
 
-def test_what_agrees_is_not_told(catalog: Catalog) -> None:
+def test_equal_tables_are_not_reported(catalog: Catalog) -> None:
     assert found(catalog) == found(catalog, None) == []
 
 
@@ -199,7 +199,7 @@ def test_a_comment_that_hive_makes_up_does_not_differ(catalog: Catalog, metastor
     assert found(catalog) == []
 
 
-def test_a_table_at_another_location_is_told_and_its_partitions_are_not_compared(
+def test_table_at_another_location_is_reported_without_its_partitions(
     catalog: Catalog, metastore: FakeMetastore
 ) -> None:
     table = metastore.get_table("s", "t")
@@ -244,7 +244,7 @@ def test_tables_that_a_side_lacks(catalog: Catalog, metastore: FakeMetastore, tm
         catalog.drift("s.nosuch")
 
 
-def test_a_table_that_cannot_be_imported_is_told_with_its_reason_and_is_no_drift(
+def test_table_that_cannot_be_imported_is_reported_but_is_no_drift(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     there = metastore.get_table("s", "t")
@@ -252,13 +252,13 @@ def test_a_table_that_cannot_be_imported_is_told_with_its_reason_and_is_no_drift
     metastore.create_table(HiveTable("s", "old", EXTERNAL_TABLE, f"file://{tmp_path}/x", (), (), avro))
     metastore.create_table(replace(there, name="view", table_type="VIRTUAL_VIEW", location=""))
     metastore.create_table(replace(there, name="free"))
-    told = {d.table: d for d in found(catalog, None)}
-    assert {name: (d.kind, d.is_drift) for name, d in told.items()} == {
+    reported = {d.table: d for d in found(catalog, None)}
+    assert {name: (d.kind, d.is_drift) for name, d in reported.items()} == {
         "s.free": (DriftKind.TABLE, True), "s.old": (DriftKind.NOT_TAKEN, False),
         "s.view": (DriftKind.NOT_TAKEN, False),
     }  # fmt: skip
-    assert "its storage is Avro" in told["s.old"].evidence
-    assert "it is a view" in told["s.view"].evidence
+    assert "its storage is Avro" in reported["s.old"].evidence
+    assert "it is a view" in reported["s.view"].evidence
     assert {d.table for d in catalog.drift("s", exclude=["s.v*", "s.fr?e"])} == {"s.old"}
     assert {d.table for d in catalog.drift("S.F*")} == {"s.free"}
     for wrong in ("s.nosuch*", "nosuch"):
@@ -453,7 +453,7 @@ def test_a_catalog_without_a_metastore_compares_the_store_alone(tmp_path: Path) 
         assert (one.kind, sides(one)) == (DriftKind.PARTITION, ("1 file, 1 byte", "missing", None))
 
 
-def test_what_a_delete_of_everything_has_not_told_the_metastore_yet_is_pending(
+def test_undelivered_drops_of_a_delete_of_everything_are_pending(
     catalog: Catalog, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deferred_deletes, "MANY", 0)

@@ -37,9 +37,9 @@ def test_rows_json_and_exit_codes(
     metastore.drop_partitions("s", "t", ["ds=1"])
     write(tmp_path / "t", "ds=3/a.csv")
     assert run() == 0
-    told = capsys.readouterr().out
-    assert "ds=1" in told
-    assert "2 differences." in told
+    reported = capsys.readouterr().out
+    assert "ds=1" in reported
+    assert "2 differences." in reported
     assert run("s.t", "--check", "--json") == 3
     rows = json.loads(capsys.readouterr().out)["differences"]
     assert [(r["kind"], r["subject"], r["metastore"]) for r in rows] == [
@@ -62,9 +62,9 @@ def test_an_outage_is_no_drift_and_a_failed_delivery_is_no_patience(
     catalog.repair_partitions("s.t")
     metastore.down = False
     assert run("--check") == 3
-    told = capsys.readouterr().out
-    assert "failed: the outbox has it to deliver, and failed: " in told
-    assert "0 differences, 1 pending (1 failed)." in told
+    reported = capsys.readouterr().out
+    assert "failed: the outbox has it to deliver, and failed: " in reported
+    assert "0 differences, 1 pending (1 failed)." in reported
 
 
 def test_patterns_and_a_limit(
@@ -75,11 +75,11 @@ def test_patterns_and_a_limit(
     metastore.drop_partitions("s", "t", ["ds=1", "ds=2"])
     write(tmp_path / "t", f"ds={'x' * 90}/a.csv")
     assert run("s.t*", "--limit", "1") == 0
-    told = capsys.readouterr().out
-    assert told.splitlines()[:3] == [
+    reported = capsys.readouterr().out
+    assert reported.splitlines()[:3] == [
         "s.t", "  partition ds=1", "    store: 1 file, 1 byte | index: 1 file, 1 byte | metastore: missing"
     ]  # fmt: skip
-    assert told.splitlines()[-1] == "3 differences. 1 shown, --limit 0 shows all."
+    assert reported.splitlines()[-1] == "3 differences. 1 shown, --limit 0 shows all."
     assert run() == 0
     assert f"ds={'x' * 90}\n" in capsys.readouterr().out, "names are never cut"
     assert run("s", "--check", "--exclude", "s.t") == 0
@@ -154,22 +154,22 @@ def test_a_publication_names_what_goes_from_the_metastore(
     (row,) = json.loads(capsys.readouterr().out)["tables"]
     assert row["drops"] == [f"ds={n}" for n in range(10, 25)]
     assert main([*arguments, *["--dry-run"] * dry_run]) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    reported = " ".join(capsys.readouterr().out.split())
     words = "would be dropped there" if dry_run else "dropped there"
-    assert f"s.t: {words}: ds=10, ds=11" in told
-    assert "ds=19 and 5 more" in told
-    assert ("Nothing was changed" in told) is dry_run
+    assert f"s.t: {words}: ds=10, ds=11" in reported
+    assert "ds=19 and 5 more" in reported
+    assert ("Nothing was changed" in reported) is dry_run
     assert len(list(metastore.partition_names("s", "t"))) == (17 if dry_run else 2)
 
 
-def test_who_drops_is_told_that_a_repair_adds_it_again(
+def test_drop_warns_that_a_repair_adds_the_partition_again(
     catalog: Catalog, metastore: FakeMetastore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metastore.drop_partitions("s", "t", ["ds=1"])
     for preview in (["--dry-run"], []):
         assert run("s.t", "--mend", "--from", "metastore", "--drop", *preview) == 0
-        told = " ".join(capsys.readouterr().out.split())
-        assert "s.t drop ds=1: the metastore does not have it; its files stay, and a repair adds it again" in told
+        reported = " ".join(capsys.readouterr().out.split())
+        assert "s.t drop ds=1: the metastore does not have it; its files stay, and a repair adds it again" in reported
     catalog.repair_partitions("s.t", mode="drop")
     assert set(indexed(catalog)) == {"ds=2"}
     catalog.repair_partitions("s.t")

@@ -263,7 +263,7 @@ def test_a_metastore_that_dies_changes_nothing(
     assert indexed(catalog) == {"ds=1": {"a.csv": 1}, "ds=2": {"a.csv": 1}}
 
 
-def test_more_partitions_than_a_batch_and_one_that_somebody_else_has_changed(
+def test_more_partitions_than_a_batch_and_one_changed_meanwhile(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog.alter_table_properties("s.t", {"repair.batch-partitions": "2"})

@@ -1,4 +1,4 @@
-"""The forms in which stores tell of objects."""
+"""The forms of object stores' notifications."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_came_and_went(catalog: Catalog, root: Path, listed: list[str]) -> 
     assert sorted(listed) == [A, B, "ds=2025-01-03/region=eu"]
     expected = walked(root, 2)
     del expected[C]["9.csv"]
-    assert indexed(catalog) == expected, "nobody told of the other"
+    assert indexed(catalog) == expected, "no event names the other"
 
 
 def test_what_the_index_has_costs_no_listing(catalog: Catalog, root: Path, listed: list[str]) -> None:
@@ -106,7 +106,7 @@ def test_an_object_that_is_written_again_is_looked_at(catalog: Catalog, root: Pa
     assert indexed(catalog)[A] == {"1.csv": 1}
 
 
-def test_somebody_elses_file_that_is_named_by_a_sum_is_looked_at_when_it_changes(catalog: Catalog, root: Path) -> None:
+def test_foreign_file_named_by_a_checksum_is_read_when_it_changes(catalog: Catalog, root: Path) -> None:
     name = "d41d8cd98f00b204e9800998ecf8427e.csv"
     write(root, f"{A}/{name}")
     catalog.events.take([created(root / A / name, "01")])
@@ -223,7 +223,9 @@ def test_what_cannot_be_listed_is_left_and_the_rest_is_not(
     assert indexed(catalog) == walked(root, 2)
 
 
-def test_somebody_commits_in_between(catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_by_another_writer_in_between_is_kept(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(root, f"{A}/2.csv", f"{A}/w.csv", f"{B}/2.csv")
     table = catalog.load_table("s.t")
     whole, raced = catalog.index.commits.apply_changes, []
@@ -242,7 +244,7 @@ def test_somebody_commits_in_between(catalog: Catalog, root: Path, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_a_mass_drop_is_left_and_a_retention_job_is_none(tmp_path: Path, root: Path) -> None:
+def test_mass_drop_is_refused_and_a_retention_job_is_applied(tmp_path: Path, root: Path) -> None:
     names = [f"ds=2025-01-01/region={i:03d}" for i in range(100)]
     write(root, *(f"{name}/1.csv" for name in names))
     with local_catalog(tmp_path) as catalog:
@@ -302,33 +304,33 @@ def test_any_history_ends_where_a_repair_does(
             clock += 1
             directory = root / PLACES[place]
             files = [directory / f"{number}.csv"]
-            told: list[StoreEvent] = []
+            reported: list[StoreEvent] = []
             if action == "put":
                 write(root, f"{PLACES[place]}/{number}.csv", content=b"x" * (1 + clock % 3))
                 os.utime(files[0], (1_700_000_000 + clock, 1_700_000_000 + clock))
-                told = [created(files[0], f"{clock:06X}")]
+                reported = [created(files[0], f"{clock:06X}")]
             elif action == "remove" and files[0].exists():
                 files[0].unlink()
                 if not any(directory.iterdir()):
-                    directory.rmdir()  # stores that tell of objects have no directories
-                told = [removed(files[0], f"{clock:06X}")]
+                    directory.rmdir()  # stores that send notifications have no directories
+                reported = [removed(files[0], f"{clock:06X}")]
             elif action == "rmtree" and directory.exists():
-                told = [removed(file, f"{clock:06X}") for file in sorted(directory.iterdir())]
+                reported = [removed(file, f"{clock:06X}") for file in sorted(directory.iterdir())]
                 shutil.rmtree(directory)
             elif action == "insert":
                 before = set(directory.glob("*"))
                 insert(catalog, PLACES[place])
-                told = [created(file, f"{clock:06X}") for file in set(directory.glob("*")) - before]
+                reported = [created(file, f"{clock:06X}") for file in set(directory.glob("*")) - before]
             elif action == "take":
                 order.shuffle(waiting)
                 assert catalog.events.take(waiting).left == []
                 waiting = []
             if fate == "lost":
-                lost = lost or bool(told)
+                lost = lost or bool(reported)
             elif fate == "late":
-                late += told
+                late += reported
             else:
-                waiting += told * (2 if fate == "twice" else 1)
+                waiting += reported * (2 if fate == "twice" else 1)
         order.shuffle(late)
         for batch in (waiting, late, late[:3]):
             assert catalog.events.take(batch).left == []

@@ -65,7 +65,7 @@ def test_events_that_are_gone_are_made_up_for_by_a_comparison(
     assert outcome.gap == f"the events from {server.newest - 3} to {server.newest - 1} are missing"
     (table,) = outcome.tables
     assert counts(table) == (1, 0, 1)
-    assert "ds=b: the metastore does not have it" in table.skipped[0], "of what was dropped nobody has told"
+    assert "ds=b: the metastore does not have it" in table.skipped[0], "no event says that it was dropped"
     assert indexed(catalog) == {f"ds={name}": ONE for name in "bcde"} | {"ds=a": {"one": 1, "two": 1}}
     assert catalog.follower.look().is_idle, "and the log is read on"
 
@@ -80,7 +80,7 @@ def test_a_log_that_has_none_of_its_events_any_more(catalog: Catalog, server: Lo
 
 
 def test_an_event_that_comes_a_moment_later_is_no_gap() -> None:
-    """A server may show an event before the one that another connection has yet to commit."""
+    """A server may show an event before one of another connection that is not committed yet."""
     server = LoggingMetastore()
     for name in "abc":
         server.insert("s", "t", f"ds={name}")
@@ -102,7 +102,7 @@ def test_a_number_that_two_servers_gave_is_read_twice() -> None:
 def test_a_batch_ends_before_it_names_more_than_memory_is_to_hold() -> None:
     server = LoggingMetastore()
     for _ in range(300):
-        server.tell("ADD_PARTITION", "s", "t", [PartitionHint(f"k={number}") for number in range(1000)])
+        server.emit("ADD_PARTITION", "s", "t", [PartitionHint(f"k={number}") for number in range(1000)])
     batch = read_batch(server, 0, 300)
     assert len(batch.events) == 100, "one answer more than names so many"
     assert read_batch(server, 100, 300).upto == 200
@@ -111,7 +111,7 @@ def test_a_batch_ends_before_it_names_more_than_memory_is_to_hold() -> None:
 def test_what_a_lost_log_does_not_have_is_no_reason_to_drop(
     catalog: Catalog, server: LoggingMetastore, three: Path
 ) -> None:
-    """A metastore that was taken back to an older state has lost partitions that nobody has dropped."""
+    """A metastore that was taken back to an older state has lost partitions that were not dropped."""
     del server._partitions["s", "t"]["d",]
     server.newest, server.log = 1, []
     outcome = catalog.follower.look()
@@ -130,12 +130,12 @@ def test_what_was_lost_with_the_log_is_not_dropped_by_a_later_comparison(
     del server._tables["s", "t"]
     server.newest, server.log = 1, []
     assert followed(catalog).action == "refused"
-    server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
-    server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+    server.emit("INSERT", "s", "other", [PartitionHint("ds=a")])
+    server.emit("INSERT", "s", "other", [PartitionHint("ds=a")])
     del server.log[0]
     outcome = catalog.follower.look()
     assert outcome.gap is not None
-    assert catalog.list_tables("s") == ["t"], "somebody sets its database back, and nobody has dropped it"
+    assert catalog.list_tables("s") == ["t"], "its database was set back, and the table was not dropped"
 
 
 @pytest.mark.parametrize("loss", ["lost", "expired"])
@@ -184,7 +184,7 @@ def test_after_a_gap_most_partitions_stay_and_the_others_are_followed(
         held = indexed(catalog)
         assert len(held) == 34
         assert held["ds=a"] == held["ds=n00"] == {"one": 1, "two": 1}
-        server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+        server.emit("INSERT", "s", "other", [PartitionHint("ds=a")])
         server.log.clear()
     catalog.alterations.alter("s.t", [], set_={"repair.mass-drop-percent": "100"})
     assert catalog.deliver().pending == 0
@@ -245,16 +245,16 @@ def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: Loggin
 
 def test_a_table_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     del server._tables["s", "t"]
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True)
     outcome = followed(catalog)
     assert outcome.action == "refused"
     assert "publish s.t makes it again" in (outcome.error or "")
     assert catalog.list_tables("s") == ["t"]
 
 
-def test_a_strangers_table_of_the_name_changes_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+def test_foreign_table_of_the_name_changes_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), location="file:/elsewhere")
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True)
     assert "another table of the name" in (followed(catalog).error or "")
     server.drop_table("s", "t")
     write(root.parent / "new", "ds=z/one")
@@ -267,7 +267,7 @@ def test_a_strangers_table_of_the_name_changes_nothing(catalog: Catalog, server:
 
 def test_other_partition_columns_are_refused(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), partition_columns=())
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True)
     assert "has other partition columns" in followed_error(catalog)
 
 
@@ -473,7 +473,7 @@ def test_another_metastores_log_is_not_read_on(catalog: Catalog, server: Logging
     catalog.index.properties.replace({"metastore.id": "other"})
     server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
     catalog.metastore._guard.lost()  # type: ignore[union-attr]
-    server.tell("INSERT", "s", "t", [PartitionHint("ds=a")])
+    server.emit("INSERT", "s", "t", [PartitionHint("ds=a")])
     outcome = catalog.follower.look()
     assert outcome.events == 0
     assert [each.table for each in outcome.tables] == ["s.t"]
@@ -539,7 +539,7 @@ def _killed_at(step: int, work: Callable[[], object]) -> bool:
 def test_a_follower_killed_at_any_step_is_followed_by_one_that_ends_well(
     catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path
 ) -> None:
-    """Before each of its writes to the index: the next one comes to the same as if nothing had been."""
+    """Before each of its writes to the index: the next run has the same outcome as without the failure."""
     _statements(server, three)
     cursor = catalog.index.followed.load().event_id
     catalog.close()
@@ -651,7 +651,7 @@ def test_a_log_that_cannot_be_read_is_made_up_for_by_a_comparison(
     assert outcome.gap is not None
     assert f"the events from {(before.event_id or 0) + 1} to {server.newest} could not be read, 2 times" in outcome.gap
     assert "reading the notification log broke off" in outcome.gap
-    assert server.calls["events_after"] - asked == 1, "nobody reads there a third time"
+    assert server.calls["events_after"] - asked == 1, "the events are not read a third time"
     assert counts(outcome.tables[0]) == (1, 0, 1)
     assert "ds=b: the metastore does not have it" in outcome.tables[0].skipped[0]
     state = catalog.index.followed.load()
@@ -699,7 +699,7 @@ def _regrown(server: LoggingMetastore, count: int) -> None:
 def test_a_log_that_was_lost_and_has_grown_again(
     catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has events with the numbers of those that are known: what they are tells."""
+    """It has events with the numbers of those that are known: what they are decides."""
     monkeypatch.setattr(follow_run, "SIGN_OF_LIFE_MS", -1)
     cursor = catalog.index.followed.load().event_id or 0
     catalog.follower.close()
@@ -778,7 +778,7 @@ def test_a_whole_table_is_compared_with_its_places_and_sizes(
     server._partitions["s", "t"]["a",] = replace(
         server._partitions["s", "t"]["a",], parameters={"numFiles": "2", "totalSize": "2"}
     )
-    server.tell("ALTER_PARTITION", "s", "t", None)
+    server.emit("ALTER_PARTITION", "s", "t", None)
     outcome = followed(catalog)
     assert (outcome.looked_at, counts(outcome)) == (1, (0, 0, 1))
 

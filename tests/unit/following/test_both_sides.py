@@ -1,4 +1,4 @@
-"""Hive and we change one table, and its names: nothing that we have said is written is let go of, or goes astray."""
+"""Hive and we change one table, and its names: no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_pending_goes_to_the_name_that_hive_has_given(
     assert list(server.partition_names("s", "u")) == ["ds=a", "ds=b"]
 
 
-def test_partition_of_a_table_of_which_the_metastore_has_yet_to_hear_is_looked_at_again(
+def test_partition_of_an_undelivered_table_is_checked_again(
     catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hive has made the table of the name before our message came, and has added a partition to it."""
@@ -110,7 +110,7 @@ def test_a_dropped_table_to_which_we_have_written_stays(catalog: Catalog, server
 
 
 @pytest.mark.slow
-def test_a_table_of_whose_end_no_event_tells_stays_where_we_have_written(
+def test_table_dropped_without_an_event_stays_if_we_have_written(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     held_insert(catalog, server, "ds=b")

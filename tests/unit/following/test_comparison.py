@@ -80,7 +80,7 @@ def test_what_came_changed_and_went_is_found(catalog: Catalog, server: FakeMetas
 
 
 def test_what_is_otherwise_since_ever_is_left_as_it_is(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
-    """Of columns and properties that differ before anybody has compared them nobody knows which side is newer."""
+    """Which side is newer is unknown for columns and properties that differ at the first comparison."""
     catalog.index.alterations.alter(
         catalog.identify("s.t"),
         lambda d: replace(d, columns=(*d.columns, Column("mine", "int")), properties={"p": "mine"}),
@@ -125,7 +125,7 @@ def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
 
 
 def test_what_hive_has_inserted_before_our_append_is_found(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
-    """The metastore has what we have told it of the partition last."""
+    """The metastore has the partition as our last message has it."""
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
     write(root, "ds=a/hive")
     changed = {"numFiles": "2", "totalSize": "2", "transient_lastDdlTime": str(int(time.time()))}
@@ -155,7 +155,7 @@ def test_a_job_that_has_run_once_more_and_left_as_many_bytes(
 
 
 def test_a_partition_that_no_comparison_has_seen_stays(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
-    """Somebody works on the index alone: what he adds the metastore has never had."""
+    """A process adds partitions to the index alone: the metastore has never had them."""
     table = catalog.load_table("s.t")
     write(root, "ds=z/one")
     catalog.index.commits.apply_changes(table.table_id, [AddPartition("ds=z", ())], operation="repair", deliver=False)
@@ -262,9 +262,7 @@ def sizes(server: FakeMetastore, name: str) -> tuple[str, str]:
     return there.parameters["numFiles"], there.parameters["totalSize"]
 
 
-def test_statistics_that_nobody_has_renewed_are_set_once_they_stay(
-    catalog: Catalog, server: FakeMetastore, root: Path
-) -> None:
+def test_stale_statistics_are_set_once_they_stay(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
     """Spark's Hive catalog inserts into a partition and leaves its statistics as they were."""
     write(root, "ds=a/two")
     (a,) = server.partitions_by_names("s", "t", ["ds=a"])
@@ -306,7 +304,7 @@ def test_statistics_of_a_table_without_partition_columns_are_set(
     assert differing(catalog, "s.plain") == set()
 
 
-def test_statistics_are_not_told_where_a_change_of_ours_is_pending(
+def test_statistics_are_not_sent_while_a_change_of_ours_is_pending(
     catalog: Catalog, server: FakeMetastore, root: Path
 ) -> None:
     (a,) = server.partitions_by_names("s", "t", ["ds=a"])

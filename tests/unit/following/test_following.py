@@ -214,9 +214,7 @@ def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
     ]
 
 
-def test_a_table_that_hive_cannot_be_told_of_is_not_passed_over(
-    catalog: Catalog, server: LoggingMetastore, root: Path
-) -> None:
+def test_table_that_hive_cannot_hold_is_reported(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     """A query of Hive's has made it, with a column of NULL alone."""
     place = root.parent / "v"
     columns = (Column("x", "int"), Column("nothing", "void"))
@@ -242,7 +240,7 @@ def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
     server._tables["s", "t"] = replace(table, columns=columns)
     held = server._partitions["s", "t"]
     held[("a",)] = replace(held[("a",)], columns=columns)
-    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True, columns=True)
     followed(catalog)
     (descriptor,) = catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()
     assert [c.name for c in descriptor.columns] == ["x", "y"]
@@ -269,7 +267,7 @@ def test_a_dropped_partition_goes_though_its_files_stay(catalog: Catalog, server
     assert counts(followed(catalog)) == (0, 1, 0)
     assert indexed(catalog) == {"ds=b": {"one": 1}}
     assert (root / "ds=a" / "one").exists()
-    assert catalog.index.outbox.count() == 0, "the metastore is told nothing that it has said itself"
+    assert catalog.index.outbox.count() == 0, "the metastore gets no message about its own change"
 
 
 def test_a_partition_that_was_dropped_and_came_again_stays(
@@ -319,7 +317,7 @@ def test_a_partition_that_moved_is_read_at_its_new_place(
     assert indexed(catalog) == {"ds=a": {"new": 1}}
 
 
-def test_columns_and_properties_that_somebody_changed_are_ours(
+def test_columns_and_properties_changed_in_hive_are_imported(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     catalog.alterations.alter("s.t", [], set_={"mine": "1"})
@@ -345,7 +343,7 @@ def test_a_type_that_no_file_can_be_read_as_is_refused_and_said(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), columns=(Column("x", "date"),))
-    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    server.emit("ALTER_TABLE", "s", "t", definition=True, columns=True)
     write(root, "ds=a/two")
     server.insert("s", "t", "ds=a")
     outcome = followed(catalog)
@@ -469,7 +467,7 @@ def test_an_own_delivery_is_known_again_when_the_commit_has_taken_seconds(
     assert [each.looked_at for each in catalog.follower.look().tables] == [0]
 
 
-def test_what_the_metastore_has_yet_to_hear_wins(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+def test_undelivered_changes_win(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     """A drop of ours that is on its way is not undone, and neither is a partition of ours that the other dropped."""
     write(root, "ds=b/one", "ds=c/one")
     add(server, root, "b", "c")

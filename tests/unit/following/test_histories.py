@@ -1,6 +1,6 @@
 """Random histories of Hive engines, of ours, and of a follower that crashes: in the end all three sides say the same.
 
-What nobody took away of our rows is there; what is missing in the metastore without anybody known to have dropped it
+Our rows that were not deleted are there; what is missing in the metastore without a known drop
 stays in the index.
 """
 
@@ -100,10 +100,10 @@ class World:
     """A metastore that Hive engines change, and a catalog on it.
 
     Attributes:
-        ours: Files of ours that somebody has been told are written, and that nobody has taken away, by partition.
-        untold: Partitions of whose end no event tells any more.
-        untold_table: Whether none tells of a table's end, or its other name: then it stays beside the one that came.
-        kept: What the metastore has had when somebody has kept a copy of it.
+        ours: Files of ours whose write was acknowledged, and that were not deleted, by partition.
+        unreported: Partitions whose drop no event reports any more.
+        unreported_table: Whether no event reports a table's drop or rename: then it stays beside the new one.
+        kept: The content of the metastore when a copy of it was taken.
         denied: The partition whose directory cannot be listed for now.
     """
 
@@ -117,8 +117,8 @@ class World:
         self.catalog: Catalog = open_catalog(folder)
         self.root = folder / "t"
         self.ours: dict[str, set[str]] = defaultdict(set)
-        self.untold: set[str] = set()
-        self.untold_table = False
+        self.unreported: set[str] = set()
+        self.unreported_table = False
         self.kept: tuple[dict[Any, Any], dict[Any, Any]] | None = None
         self.denied: str | None = None
         self.numbers = itertools.count()
@@ -187,7 +187,7 @@ class World:
         else:
             self.server.alter_partitions("s", name, [replace(held, parameters=self.counted(place))])
             self.server.insert("s", name, f"ds={value}")
-        self.untold.discard(value)
+        self.unreported.discard(value)
 
     def counted(self, place: Path) -> dict[str, str]:
         files = [f for f in place.iterdir() if not f.name.startswith(("_", "."))] if place.exists() else []
@@ -211,7 +211,7 @@ class World:
             place = self.place(value)
             if (value,) not in self.server._partitions["s", name]:
                 self.server.add_partitions("s", name, [HivePartition((value,), f"file:{place}")])
-            self.untold.discard(value)
+            self.unreported.discard(value)
 
     def hive_drop(self, value: str) -> None:
         name = self.name()
@@ -256,7 +256,7 @@ class World:
             return
         self.server.rename_partition("s", name, f"ds={value}", (to,))
         self.ours[to] |= self.ours.pop(value, set())
-        self.untold.discard(to)
+        self.unreported.discard(to)
         self.kept = None
 
     def pending(self, name: str, value: str) -> bool:
@@ -294,13 +294,13 @@ class World:
     # What becomes of the metastore.
 
     def expire(self, _: str) -> None:
-        """Events that nobody has read are gone."""
+        """Unread events are gone."""
         for event in self.server.log:
             if event.event_id > self.cursor():
-                self.untold |= {hint.name[3:] for hint in event.partitions or () if hint.dropped}
+                self.unreported |= {hint.name[3:] for hint in event.partitions or () if hint.dropped}
                 if event.dropped:
-                    self.untold_table = True
-                    self.untold |= set(VALUES)
+                    self.unreported_table = True
+                    self.unreported |= set(VALUES)
         self.server.log.clear()
 
     def lose_log(self, _: str) -> None:
@@ -324,7 +324,7 @@ class World:
         self.server._tables.update(tables)
         self.server._partitions.clear()
         self.server._partitions.update(partitions)
-        self.untold |= set(VALUES)
+        self.unreported |= set(VALUES)
         self.server.newest = 1
         self.server.fails_in = None
         self.look()
@@ -362,7 +362,7 @@ class World:
             if kind is WriteKind.OVERWRITE_PARTITIONS:
                 self.ours[value].clear()
             self.ours[value] |= self.files(name)[f"ds={value}"] - before
-            self.untold.discard(value)
+            self.unreported.discard(value)
         self.denied = denied
 
     def files(self, table: str) -> dict[str, set[str]]:
@@ -375,7 +375,7 @@ class World:
         self.our_write(value, WriteKind.OVERWRITE_PARTITIONS)
 
     def held_append(self, value: str) -> None:
-        """One of which the metastore is not told yet."""
+        """One whose message is not delivered yet."""
         self.server.down = True
         self.append(value)
         self.server.down = False
@@ -468,7 +468,7 @@ class World:
                 for p in self.server._partitions["s", name].values()
             }
             assert set(theirs) <= set(held)
-            assert {p[3:] for p in set(held) - set(theirs)} <= self.untold
+            assert {p[3:] for p in set(held) - set(theirs)} <= self.unreported
             places: set[str] = set()
             for partition, files in held.items():
                 place = located.get(partition, f"{table.definition.location}/{partition}")
@@ -478,9 +478,9 @@ class World:
                 assert place.replace("file:///", "file:/") == theirs.get(partition, place.replace("file:///", "file:/"))
                 folder = Path(place.removeprefix("file://"))
                 visible = {f.name for f in folder.glob("[!_.]*")} if folder.exists() else set()
-                # Of what neither side has nobody says that it is gone.
+                # No event reports the end of what neither side has.
                 is_nowhere = partition not in theirs and not folder.exists()
-                assert files == visible or self.untold_table or is_nowhere, partition
+                assert files == visible or self.unreported_table or is_nowhere, partition
 
 
 ACTIONS = (
@@ -494,7 +494,7 @@ ACTIONS = (
 
 @pytest.mark.slow
 @settings(max_examples=examples(100))
-# What Hive has inserted no event tells any more, and our append has told the metastore of its own files alone.
+# No event reports Hive's INSERT any more, and our append has sent the metastore its own files alone.
 @example([(World.hive_insert, "a"), (World.expire, "a"), (World.append, "a")])
 # What Hive has inserted before it dropped the partition is there again once our append has brought that back.
 @example([(World.hive_insert, "a"), (World.hive_drop, "a"), (World.hive_rename, "a"), (World.append, "a")])
@@ -540,7 +540,7 @@ ACTIONS = (
 # The follower is gone while it delivers.
 @example([(World.hive_insert, "b"), (World.held_append, "c"), (World.hive_rename, "a"), (World.crash, "c")])
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(VALUES)), max_size=14))
-def test_all_sides_come_to_the_same(
+def test_all_sides_converge(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[Callable[[World, str], None], str]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:

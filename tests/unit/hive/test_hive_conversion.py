@@ -382,7 +382,7 @@ def test_hive_takes_one_character_for_a_delimiter(setting: str, separator: str) 
     assert from_hive(hive_table(storage=delimited({"field.delim": setting}))).options["sep"] == separator
 
 
-def test_a_digit_that_separates_is_told_to_hive_by_its_number() -> None:
+def test_digit_as_separator_is_sent_to_hive_by_its_code() -> None:
     table = to_hive(definition(format="csv", options={"sep": "7", "quote": ""}))
     assert (
         table.storage.serde_parameters["field.delim"] == table.storage.serde_parameters["serialization.format"] == "55"

@@ -179,7 +179,7 @@ def test_the_life_of_a_table(outbox: FakeOutbox, metastore: FakeMetastore, deliv
     assert deliverer.deliver(timeout_s=60) == done(0)
 
 
-def test_nothing_to_deliver_asks_nobody(outbox: FakeOutbox) -> None:
+def test_empty_outbox_needs_no_metastore(outbox: FakeOutbox) -> None:
     def no_metastore() -> FakeMetastore:
         raise AssertionError("the metastore was asked for")
 
@@ -220,7 +220,7 @@ def test_a_namespace_from_before_the_metastore_is_made(
     assert metastore.list_databases() == ["sales"]
 
 
-def test_a_strangers_table_is_left_alone(outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer) -> None:
+def test_foreign_table_is_left_alone(outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer) -> None:
     metastore.create_database(HiveDatabase("sales"))
     metastore.create_table(to_hive(definition(location="file:///other")))
     first = create(outbox, definition())
@@ -341,7 +341,7 @@ def test_a_rename_is_finished_after_a_crash_between_its_steps(outbox: FakeOutbox
         metastore.drop_table("sales", "old")
 
 
-def test_a_rename_leaves_strangers_alone_and_holds_up_both_names(
+def test_rename_leaves_foreign_tables_alone_and_blocks_both_names(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
 ) -> None:
     metastore.create_database(HiveDatabase("sales"))
@@ -603,7 +603,7 @@ def test_a_table_is_replaced(outbox: FakeOutbox, metastore: FakeMetastore, deliv
         metastore.drop_database("sales")
 
 
-STRANGERS = HivePartition(("a", "1"), "file:///stranger/ds=a/n=1", {"numRows": "1"})
+FOREIGN = HivePartition(("a", "1"), "file:///foreign/ds=a/n=1", {"numRows": "1"})
 COUNTS = {"numFiles": "2", "totalSize": "20"}
 
 
@@ -619,35 +619,35 @@ COUNTS = {"numFiles": "2", "totalSize": "20"}
         ("alter_table", {**document(definition()), "rebuild": True, "previous_location": "file:///data/before"}),
     ],
 )
-def test_a_strangers_table_of_the_name_is_not_changed(
+def test_foreign_table_of_the_name_is_not_changed(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock,
     operation: str, payload: dict[str, Any],
 ) -> None:  # fmt: skip
     """Another engine has dropped ours and made its own, elsewhere: refused, set aside, and nothing of it is touched."""
     metastore.create_database(HiveDatabase("sales"))
-    theirs = to_hive(definition(location="file:///stranger"))
+    theirs = to_hive(definition(location="file:///foreign"))
     metastore.create_table(theirs)
-    metastore.add_partitions("sales", "trips", [STRANGERS])
+    metastore.add_partitions("sales", "trips", [FOREIGN])
     number = outbox.put(operation, "sales.trips", **payload)
     before = metastore.calls.copy()
     report = deliverer.deliver(timeout_s=60)
     assert (report.delivered, report.pending) == (0, 1)
-    assert "another table of the name sales.trips: at file:///stranger, and ours is at" in (report.error or "")
+    assert "another table of the name sales.trips: at file:///foreign, and ours is at" in (report.error or "")
     assert metastore.calls - before == {"get_table": 1}
     for _ in range(8):
         clock.now += 600_000
         deliverer.deliver(timeout_s=60)
     assert outbox.rows[number].set_aside
     assert metastore.get_table("sales", "trips") == theirs
-    assert list(metastore.partitions("sales", "trips")) == [STRANGERS]
-    # When the stranger's is out of the way, and ours is back, it goes on.
+    assert list(metastore.partitions("sales", "trips")) == [FOREIGN]
+    # When the foreign table is out of the way, and ours is back, it goes on.
     metastore.drop_table("sales", "trips")
     metastore.create_table(to_hive(definition()))
     clock.now += 600_000
     assert deliverer.deliver(timeout_s=60) == done(1)
 
 
-def test_a_view_and_a_table_of_one_name_are_strangers(
+def test_view_and_table_of_one_name_are_foreign_to_each_other(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
 ) -> None:
     metastore.create_database(HiveDatabase("sales"))
@@ -744,7 +744,7 @@ def test_a_killed_carriers_message_is_taken_up_again(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock
 ) -> None:
     number = create(outbox, definition())
-    assert outbox.claim(number, "somebody", int(CLAIM_SECONDS * 1000))
+    assert outbox.claim(number, "another", int(CLAIM_SECONDS * 1000))
     assert deliverer.deliver(timeout_s=60).pending == 1
     clock.now += int(CLAIM_SECONDS * 1000)
     assert deliverer.deliver(timeout_s=60) == done(1)
@@ -766,7 +766,7 @@ def test_a_dropped_tables_messages_are_forgotten(metastore: FakeMetastore, tmp_p
     assert metastore.get_table("sales", "trips").location == "file:///other"
     table = index.tables.create(definition("orders"), deliver=True)
     message = index.outbox.pending()[0]
-    assert index.outbox.claim(message.outbox_id, "somebody", 60_000)
+    assert index.outbox.claim(message.outbox_id, "another", 60_000)
     index.tables.drop(table.identifier, deliver=True)
     assert [m.operation for m in index.outbox.pending()] == ["create_table", "drop_table"]
     index.close()

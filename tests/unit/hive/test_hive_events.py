@@ -47,7 +47,7 @@ def test_added_partitions_bring_what_was_written_with_them() -> None:
 
 
 @pytest.mark.parametrize("form", ["json-0.2", "gzip(json-2.0)", ""])
-def test_an_altered_partition_tells_whether_all_statistics_are_new(form: str) -> None:
+def test_altered_partition_says_whether_all_statistics_are_new(form: str) -> None:
     body = {
         "keyValues": {"ds": "a", "k": "1"}, "partitionObjBeforeJson": partition("a", "1", **COUNTED),
         "partitionObjAfterJson": partition("a", "1", **{**COUNTED, "numFiles": "2"}),
@@ -109,7 +109,7 @@ def test_tables_that_came_and_went() -> None:
     assert event("DROP_TABLE", {}).dropped
 
 
-def test_what_is_followed_by_nobody_says_nothing() -> None:
+def test_irrelevant_events_say_nothing() -> None:
     for kind in ("OPEN_TXN", "CREATE_FUNCTION", "UPDATE_PART_COL_STAT", "CREATE_DATABASE"):
         assert event(kind, {}).says_nothing
 

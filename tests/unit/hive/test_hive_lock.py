@@ -28,7 +28,7 @@ READ = LockComponent("s", "t", "k=1", LockType.SHARED_READ)
 
 
 class Clock:
-    """Time that only passes while somebody waits."""
+    """Time that only passes while a caller waits."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -79,7 +79,7 @@ def test_it_waits_for_hive(server: FakeMetastore) -> None:
 
 
 def test_it_waits_on_while_a_metastore_starts_again(server: FakeMetastore) -> None:
-    """The request is in its database: given up here, it would keep everybody waiting until its time is over."""
+    """The request is in its database: given up here, it would keep all others waiting until its time is over."""
     number = hive_has(server)
     clock = Clock()
 
@@ -132,7 +132,7 @@ def test_who_does_not_get_it_hears_who_has_it(server: FakeMetastore) -> None:
     assert list(server.locks.requests) == [number], "the request does not go on waiting"
 
 
-def test_who_holds_it_is_unknown_where_nobody_can_be_asked(server: FakeMetastore) -> None:
+def test_holder_is_unknown_if_no_server_answers(server: FakeMetastore) -> None:
     hive_has(server)
     clock = Clock()
 
@@ -151,7 +151,7 @@ def test_a_server_without_tables_of_locks_is_an_error(server: FakeMetastore) -> 
 
 
 def break_off_until_locks_are_shown(server: FakeMetastore) -> None:
-    """Answers are lost until somebody looks for what his request has got."""
+    """Answers are lost until the client looks for what its request has got."""
     server.breaks_off = True
     show = server.show_locks
 
@@ -171,7 +171,7 @@ def test_a_request_whose_answer_is_lost_holds_nothing(server: FakeMetastore) -> 
 
 
 def test_a_request_for_several_whose_answer_is_lost_gives_up_its_own_and_no_other(server: FakeMetastore) -> None:
-    """The owner of a transaction and whoever recovers it ask for the same."""
+    """The owner of a transaction and the process that recovers it ask for the same lock."""
     other = replace(PART, partition="k=2")
     owner = HiveLock(server, [PART, other], "catalog-ext INSERT 1", 60, pause=Clock().pause)
     owner.acquire()
@@ -209,7 +209,7 @@ def test_a_server_that_is_away_keeps_a_lock_for_its_time(server: FakeMetastore) 
     server.down = True
     clock.now = 200
     held.confirm()
-    clock.now = 241  # of 300, of which nobody can say how exactly the server counts
+    clock.now = 241  # of 300: how exactly the server counts them is unknown
     with pytest.raises(HiveLockLostError, match="has not answered for as long as it keeps one"):
         held.confirm()
     held.release()

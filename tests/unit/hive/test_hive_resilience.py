@@ -171,7 +171,7 @@ def test_counts_by_method() -> None:
 
 
 @pytest.mark.slow
-def test_nobody_there_is_told_within_the_time_given() -> None:
+def test_unreachable_server_is_an_error_within_the_timeout() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
         port = taken.getsockname()[1]
@@ -182,7 +182,7 @@ def test_nobody_there_is_told_within_the_time_given() -> None:
 
 
 @pytest.fixture
-def stranger() -> Iterator[tuple[int, list[bytes]]]:
+def other_server() -> Iterator[tuple[int, list[bytes]]]:
     """A server on a port that answers with what is put into the list, or not at all."""
     answers: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -206,8 +206,8 @@ def stranger() -> Iterator[tuple[int, list[bytes]]]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_server_that_does_not_answer(stranger: tuple[int, list[bytes]]) -> None:
-    client = connect(f"thrift://127.0.0.1:{stranger[0]}", call_timeout=0.2)
+def test_a_server_that_does_not_answer(other_server: tuple[int, list[bytes]]) -> None:
+    client = connect(f"thrift://127.0.0.1:{other_server[0]}", call_timeout=0.2)
     with pytest.raises(MetastoreUnavailableError, match=r"creating the table d\.t broke off") as caught:
         client.create_table(TABLE)
     assert was_request_sent(caught.value)
@@ -216,10 +216,10 @@ def test_a_server_that_does_not_answer(stranger: tuple[int, list[bytes]]) -> Non
 
 
 @pytest.mark.slow
-def test_a_server_that_is_no_metastore(stranger: tuple[int, list[bytes]]) -> None:
-    stranger[1].append(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 100)
-    client = connect(f"thrift://127.0.0.1:{stranger[0]}", call_timeout=1)
-    with pytest.raises((MetastoreRefusedError, MetastoreUnavailableError), match=str(stranger[0])):
+def test_a_server_that_is_no_metastore(other_server: tuple[int, list[bytes]]) -> None:
+    other_server[1].append(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 100)
+    client = connect(f"thrift://127.0.0.1:{other_server[0]}", call_timeout=1)
+    with pytest.raises((MetastoreRefusedError, MetastoreUnavailableError), match=str(other_server[0])):
         client.list_databases()
 
 

@@ -61,7 +61,7 @@ def enqueue_one_of_each(index: Index) -> None:
         TRIPS, TableType.EXTERNAL, "parquet", "s3a://b/trips",
         (Column("id", "bigint", comment="number"), Column("fee", "decimal(9,2)", True, None, "1.5", "0.5")),
         (Column("ds", "string"), Column("n", "string")),
-        {"compression": "gzip"}, {"a": "b", "gone": "1"}, "trips", "somebody",
+        {"compression": "gzip"}, {"a": "b", "gone": "1"}, "trips", "owner",
     )  # fmt: skip
     table = index.tables.create(trips, deliver=True)
     file = DataFile("part-1.parquet", 10, 1, rows=3)

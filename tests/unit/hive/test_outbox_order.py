@@ -1,4 +1,4 @@
-"""What the metastore refuses for good is set aside; carriers that stall, fail or meet a backlog harm nobody else."""
+"""What the metastore refuses for good is set aside; carriers that stall, fail or meet a backlog harm no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Picky(FakeMetastore):
         if any("poison" in p.values for p in partitions):
             raise MetastoreRefusedError("Data too long for column 'PART_NAME'")
         if any("odd" in p.values for p in partitions):
-            raise RuntimeError("nobody expected this")
+            raise RuntimeError("an unexpected error")
         super().add_partitions(database, table, partitions, if_not_exists=if_not_exists)
 
 
@@ -94,7 +94,7 @@ def test_what_is_refused_for_good_is_set_aside(
     assert set(partitions(metastore)) == {"free/1", "a b/1", "z/1", "late/1"}
 
 
-def test_what_is_mended_is_taken_without_anybody_asking(outbox: FakeOutbox, deliverer: Deliverer) -> None:
+def test_mended_message_is_delivered_without_a_retry_command(outbox: FakeOutbox, deliverer: Deliverer) -> None:
     sync(outbox, "sales.trips", ["ds=poison/n=1"])
     refuse(outbox, deliverer)
     mended = FakeMetastore()
@@ -125,7 +125,7 @@ def test_a_table_that_cannot_be_made_holds_up_all_that_is_about_it(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
 ) -> None:
     create(outbox, definition("more", "file:///elsewhere"))
-    metastore.create_table(to_hive(definition("more", "file:///strangers")))
+    metastore.create_table(to_hive(definition("more", "file:///foreign")))
     sync(outbox, "sales.more", ["ds=a/n=1"])
     sync(outbox, "sales.trips", ["ds=a/n=1"])
     assert refuse(outbox, deliverer, SET_ASIDE_AFTER + 2).pending == 2
@@ -139,7 +139,7 @@ def test_the_unexpected_is_one_tables_trouble(
     create(outbox, definition("orders"))
     report = refuse(outbox, deliverer, 2)
     assert metastore.list_tables("sales") == ["orders", "trips"]
-    assert outbox.rows[odd].last_error == "Unexpected RuntimeError: nobody expected this"
+    assert outbox.rows[odd].last_error == "Unexpected RuntimeError: an unexpected error"
     assert (report.pending, outbox.rows[odd].refusals) == (1, 2)
     assert odd not in outbox.claims
     assert [r.levelno for r in caplog.records if r.exc_info] == [logging.ERROR], "once a kind, with its traceback"

@@ -1,4 +1,4 @@
-"""Truststores, and what is said when a server's certificate does not do or there is none."""
+"""Truststores, and the errors for an invalid or missing server certificate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _asked(port: int, truststore: Path, host: str = "localhost", *more: int) -> 
     connect(uris, connect_timeout=1, access=Access(tls_context(truststore))).list_databases()
 
 
-def test_an_authority_that_nobody_named(authority: Authority, folder: Path) -> None:
+def test_unknown_authority_is_refused(authority: Authority, folder: Path) -> None:
     other = Authority(folder, "other")
     with (
         shaking_hands(authority.server_context("localhost")) as (port, _),
@@ -101,7 +101,7 @@ def test_a_connection_that_the_server_closed_is_seen(authority: Authority) -> No
         assert one.handle is None
 
 
-def test_a_port_where_nobody_listens_is_no_matter_of_certificates(authority: Authority) -> None:
+def test_closed_port_is_not_reported_as_a_certificate_error(authority: Authority) -> None:
     with pytest.raises(MetastoreUnavailableError, match="no connection") as caught:
         _asked(1, authority.pem)
     assert caught.value.retryable

@@ -138,7 +138,7 @@ def test_the_current_catalog_decides_what_a_name_means() -> None:
     assert of("SELECT id FROM t JOIN x.u USING (id)", "lake", ("s",)) == "SELECT id FROM s.t JOIN x.u USING (id)"
     # Before sessions said what they call this catalog, it was the current one.
     assert of("SELECT id FROM lake.s.t", "lake", ("s",), own="") == "SELECT id FROM s.t"
-    # Of another catalog that is none of Hive's: engines say what they miss, and read no table of the same name.
+    # Of a catalog that Hive does not know: engines say what they miss, and read no table of the same name.
     assert (
         of("SELECT id FROM t JOIN lake.s.u USING (id)", "ice", ("n",)) == "SELECT id FROM ice.n.t JOIN s.u USING (id)"
     )

@@ -179,7 +179,7 @@ def ended(index: Index, table: Table) -> None:
 @pytest.mark.parametrize(
     "act", [append, repair, repair_of_what_is_gone, overwrite, again, deliveries, removals, expire, ended]
 )
-def test_whoever_needs_to_know_settles_first(index: Index, act: Callable[[Index, Table], None]) -> None:
+def test_writers_complete_a_deferred_delete_first(index: Index, act: Callable[[Index, Table], None]) -> None:
     table = filled(index)
     delete(index, table, relocate=act is ended)
     assert unended(index, table) == (8, 16)
@@ -204,14 +204,14 @@ def test_the_metastore_hears_of_what_was_settled_before_what_came_after(index: I
     delete(index, table, "k=1/r=a")
     index.alterations.rename(table.identifier, TableIdentifier("s", "u"), deliver=True)
     write(index, index.tables.load(TableIdentifier("s", "u")), plan(table), "k=2/r=a", deliver=True)
-    told = [(m.operation, m.table, m.payload) for m in index.outbox.pending(100)]
-    assert [operation for operation, *_ in told] == [
+    reported = [(m.operation, m.table, m.payload) for m in index.outbox.pending(100)]
+    assert [operation for operation, *_ in reported] == [
         "sync_partitions", "rename_table", *["sync_partitions"] * 3, "sync_partitions"
     ]  # fmt: skip
-    assert [table for _, table, _ in told[2:]] == ["u"] * 4
-    dropped = [name for _, _, payload in told[2:-1] for name in payload["drop"]]
+    assert [table for _, table, _ in reported[2:]] == ["u"] * 4
+    dropped = [name for _, _, payload in reported[2:-1] for name in payload["drop"]]
     assert sorted(dropped) == [f"k={i}/r=a" for i in range(8) if i != 1]
-    assert [added["name"] for added in told[-1][2]["add"]] == ["k=2/r=a"]
+    assert [added["name"] for added in reported[-1][2]["add"]] == ["k=2/r=a"]
     committed = [m.created_at_ms for m in index.outbox.pending(100)]
     assert {at - committed[0] <= 1000 for at in committed[2:5]} == {True}, "they are of the commit"
 
@@ -225,9 +225,7 @@ def test_few_rows_are_ended_by_the_commit(index: Index, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("keep_emptied", [False, True])
-def test_partitions_that_stay_or_have_places_of_their_own_are_changed_by_the_commit(
-    index: Index, keep_emptied: bool
-) -> None:
+def test_partitions_that_stay_or_have_own_locations_change_at_commit(index: Index, keep_emptied: bool) -> None:
     table = filled(index)
     if not keep_emptied:
         own = AddPartition("k=99/r=a", data_files(1), f"{table.definition.location}/elsewhere")

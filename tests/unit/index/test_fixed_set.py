@@ -130,7 +130,7 @@ def test_another_file_of_an_old_name_is_a_later_one(index: Index, table: Table) 
     assert deleted(index, number) == [f"k=1/{OLD[1]}", *(f"k=2/{path}" for path in OLD)]
 
 
-def test_a_file_that_the_check_has_found_is_deleted_although_it_is_registered(index: Index, table: Table) -> None:
+def test_file_found_by_the_check_is_deleted_although_registered(index: Index, table: Table) -> None:
     unknown = {"k=1": (Removal(LATE.path, LATE.size, LATE.modified_ms),)}
     number = reserved(index, table, plan(table, OVERWRITE, unknown=unknown), "k=1")
     register_late(index, table)
@@ -180,7 +180,7 @@ def test_a_table_that_is_replaced_leaves_later_files_where_they_are(index: Index
     assert deleted(index, made.transaction_id) == sorted([*(f"k={k}/{p}" for k in (1, 2) for p in OLD), *late])
 
 
-def test_a_table_that_is_replaced_by_its_own_rows_may_be_repaired_meanwhile(index: Index, table: Table) -> None:
+def test_table_replaced_by_its_own_rows_can_be_repaired_meanwhile(index: Index, table: Table) -> None:
     asked = replace(creation(table.definition, WriteKind.REPLACE), base_version=table.version)
     made = index.transactions.begin(asked, table.table_id)
     index.commits.reserve(Commit(made))

@@ -141,10 +141,10 @@ def test_a_dynamic_overwrite_replaces_by_typed_values(index: Index, table: Table
         for path, file in files.items()
     ]
     (message,) = index.outbox.pending()
-    told = {
+    reported = {
         kind: [p if kind == "drop" else p["name"] for p in message.payload[kind]] for kind in ("add", "alter", "drop")
     }
-    assert told == {"add": ["k=3"], "alter": ["k=1"], "drop": ["k=01"]}
+    assert reported == {"add": ["k=3"], "alter": ["k=1"], "drop": ["k=01"]}
 
 
 def test_an_empty_dynamic_overwrite_makes_no_version(index: Index, table: Table) -> None:
@@ -310,7 +310,7 @@ def hashed_name(item: tuple[str, object]) -> str:
     return name_hash(item[0])
 
 
-def test_repair_is_told_of_what_is_not_committed(index: Index, table: Table) -> None:
+def test_repair_gets_uncommitted_files(index: Index, table: Table) -> None:
     committed = begin(index, table, plan(table), "k=1")
     reserved = begin(index, table, plan(table), "k=2")
     aborted = begin(index, table, plan(table), "k=3")
@@ -368,7 +368,7 @@ def test_a_small_write_takes_the_same_statements_in_a_large_table(index: Index, 
     assert taken[0] == taken[1] <= 38, "two of them ask for other tables that need the replaced files, also by a link"
 
 
-def test_claims_are_forgotten_when_nobody_can_meet_them(
+def test_claims_are_forgotten_when_no_transaction_can_meet_them(
     index: Index, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = begin(index, table, plan(table), "k=5")
@@ -393,7 +393,7 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     overwrite = begin(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=3")
     with pytest.raises(ConflictError, match=r"'k=3'.*version 3 of the table changed it"):
         index.commits.reserve(Commit(overwrite))
-    # What nobody has changed since it was read is replaced, however long ago that was.
+    # A partition that was not changed since it was read is replaced, however long ago that was.
     assert finish(index, begin(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=9")).version == 7
 
 
@@ -410,7 +410,7 @@ def test_dropping_a_table_removes_what_belongs_to_it(index: Index, table: Table,
     index.tables.drop(table.identifier, deliver=False)
     assert claimed(tmp_path) == []
     assert index.transactions.find_application(table.table_id, "a") is None
-    # Its owner, or whoever recovers it, still has files to remove.
+    # Its owner, or the process that recovers it, still has files to remove.
     assert index.transactions.load(opened.transaction_id).state is State.OPEN
     assert index.transaction_files.staged_count(opened.transaction_id) == 1
 
@@ -492,13 +492,13 @@ def test_what_cannot_be_committed_is_not_reserved(
         assert index.transactions.load(refused.transaction_id).state is State.OPEN
 
 
-def test_a_conflict_of_ours_is_not_tried_again_as_a_lost_race_of_the_database(tmp_path: Path) -> None:
+def test_conflict_is_not_retried_like_a_lost_race_of_the_database(tmp_path: Path) -> None:
     attempts = []
 
     def work(connection: sa.Connection) -> None:
         attempts.append(connection)
-        raise ConflictError("Somebody was first.")
+        raise ConflictError("Another writer was first.")
 
-    with local_index(tmp_path) as index, pytest.raises(ConflictError, match="Somebody"):
+    with local_index(tmp_path) as index, pytest.raises(ConflictError, match="Another writer"):
         index._database.write(work)
     assert len(attempts) == 1

@@ -1,4 +1,4 @@
-"""What the versions of a table tell: changes, history, transactions, and what vacuum may remove; on SQLite."""
+"""The content of a table's versions: changes, history, transactions, and what vacuum may remove; on SQLite."""
 
 from __future__ import annotations
 
@@ -250,8 +250,8 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     ended = [index.transactions.load(one).ended_at_ms or 0 for one in (undone, done)]
     queued = [one.created_at_ms for one in index.outbox.pending()]
     assert queued
-    told = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.outbox.pending()))]
-    assert told
+    reported = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.outbox.pending()))]
+    assert reported
     with index._database.reading() as connection:
         created = [
             at
@@ -262,7 +262,7 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     assert len(created) == 4 + 2 + 2
     assert repaired.ended_at_ms - repaired.began_at_ms == 5000
     times.append(index.tables.history(made.identifier)[0].committed_at_ms)
-    for at in (*times, *ended, *queued, *told, *created, *repaired):
+    for at in (*times, *ended, *queued, *reported, *created, *repaired):
         assert abs(now - at) < 600_000
     assert index.history.version_at(table.table_id, now - 7 * _DAY_MS) == 0
     assert index.history.version_at(table.table_id, now) == versions[0].version
@@ -325,7 +325,7 @@ def test_recovery_reads_no_plan_of_a_finished_write(index: Index, table: Table) 
         for text, values in tuple(asked)
         for row in index._database.engine.connect().exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)
     ]
-    in_flight, of_ended = (step for step in steps if "transactions" in step)
+    in_flight, of_ended = (plan for plan in steps if "transactions" in plan)
     assert "(state=?)" in in_flight, "and no state is asked for"
     assert "(transaction_id=?)" in of_ended, "only those are looked at that have lists of files"
 
@@ -341,7 +341,7 @@ def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Tabl
     write(index, table, plan(table), "k=4")
     index.transactions.finish(done.transaction_id)
     index.versions.expire(table.table_id, 4)
-    # Who only adds is not disturbed by what nobody remembers, and the claims of others are remembered.
+    # An append is not disturbed by forgotten transactions, and the claims of others are remembered.
     assert finish(index, append).version == 5
     for made in (overwrite, late):
         with pytest.raises(ConflictError, match="read at version 1, and what was changed up to 4 is not known"):

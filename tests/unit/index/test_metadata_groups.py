@@ -43,7 +43,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Index, Ta
 
 @pytest.fixture(scope="module")
 def short(filled: tuple[Index, Table]) -> tuple[Index, Table]:
-    """A table at a second version whose keys the index tells apart, with partitions without files."""
+    """A table at a second version whose keys the index distinguishes, with partitions without files."""
     index, rng = filled[0], random.Random(3)
     table = create(index, "short", keys={"s": "string", "i": "int", "d": "date"})
     names = {
@@ -66,7 +66,7 @@ def rows_of(index: Index, table: Table, name: str, predicate: Predicate | None =
 
 
 def group_of(table: Table, keys: Sequence[str] | None, partition: str) -> tuple[str, ...]:
-    """The values that tell a partition's group, as the index compares them, or its name."""
+    """The values that determine a partition's group, as the index compares them, or its name."""
     if keys is None:
         return (partition,)
     encoded = sort_key(typed_values(partition, table.definition.keys), table.definition.keys)

@@ -132,7 +132,7 @@ def test_groups_are_what_their_partitions_are(
         assert set(read(index, table, predicate, keys, WantedGroups.VALUES)) == set(expected)
         for k, found in read(index, table, predicate, keys, WantedGroups.PRESENCE).items():
             rows, said = [row["rows"] for row in expected.pop(k)], [group["rows"] for group in found]
-            # Of what nobody knows it may say that nobody does; never that there is something, or nothing.
+            # An unknown count may be reported as unknown, never as some rows or no rows.
             if any(said):
                 assert any(rows)
             else:
@@ -187,7 +187,7 @@ def test_without_keys_there_is_one_group_even_of_nothing(filled: tuple[Index, li
     )  # fmt: skip
 
 
-def test_what_the_index_cannot_tell_apart_comes_one_by_one(tmp_path: Path) -> None:
+def test_partitions_with_indistinct_keys_come_one_by_one(tmp_path: Path) -> None:
     with local_index(tmp_path) as index:
         table = fill_with_every_kind(index)
         names = set(names_of(index, table))
@@ -240,7 +240,7 @@ def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: t
     assert (text.count("k2 >= "), text.count("k2 > ")) == (1, 1)
 
 
-def test_which_types_the_index_tells_apart() -> None:
+def test_types_that_the_index_distinguishes() -> None:
     """The connector's half is in ``tests/integration/connector/test_golden_partitions.py``."""
-    told = {case["type"]: is_exact(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
-    assert told == {case["type"]: case["told"] for case in KEY_TYPES}
+    reported = {case["type"]: is_exact(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
+    assert reported == {case["type"]: case["exact"] for case in KEY_TYPES}

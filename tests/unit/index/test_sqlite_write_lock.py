@@ -56,7 +56,7 @@ def test_the_lock_is_asked_for_at_once_when_it_is_free(
     database.close()
 
 
-def test_who_waits_too_long_is_told_so(tmp_path: Path, other: sqlite3.Connection) -> None:
+def test_wait_beyond_the_timeout_is_an_error(tmp_path: Path, other: sqlite3.Connection) -> None:
     database = opened(tmp_path, "?timeout=0.2")
     other.execute("BEGIN IMMEDIATE")
     began = time.monotonic()

@@ -74,7 +74,7 @@ def test_it_survives_whatever_happens(caplog: pytest.LogCaptureFixture) -> None:
         def deliver(self) -> DeliveryReport:
             if self.attempts < 3:
                 self.attempts += 1
-                raise KeyError("nobody expected this")
+                raise KeyError("an unexpected error")
             return super().deliver()
 
     metastore = Broken(4)

@@ -104,7 +104,7 @@ def test_a_repair_that_drops_the_one_gives_the_metastore_the_other(
     assert [e.action for e in catalog.publish("s.t")] == ["in step"]
 
 
-def test_the_one_that_the_metastore_cannot_hold_is_no_heir(
+def test_table_that_the_metastore_cannot_hold_is_no_successor(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     root = tmp_path / "t"
@@ -134,7 +134,7 @@ def test_a_repair_beside_a_write_of_the_same_value_adds_a_second_one(
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_publishing_mends_what_the_metastore_was_never_told(
+def test_publish_sends_what_the_metastore_never_got(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, known: bool
 ) -> None:
     """As older releases have left it: nothing of the value is the metastore's, by the index."""

@@ -259,8 +259,8 @@ def test_the_command(
     assert "--sql prints statements, and nothing else" in capsys.readouterr().err
     for way in (["--sql"], ["--to", URIS]):
         assert main([*options, "s.xyz*", *way]) == 1
-        told = capsys.readouterr()
-        assert (told.out, "The index has no table that matches 's.xyz*'" in told.err) == ("", True)
+        reported = capsys.readouterr()
+        assert (reported.out, "The index has no table that matches 's.xyz*'" in reported.err) == ("", True)
 
 
 # What stays in the own metastore after a table has left

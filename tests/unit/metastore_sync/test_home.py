@@ -137,7 +137,7 @@ def test_on_another_host_a_metastore_at_the_same_path_is_not_the_indexes_own(
 
 
 @pytest.mark.parametrize("said", [None, "another"])
-def test_a_lost_embedded_metastore_is_told_of_until_it_is_filled(
+def test_lost_embedded_metastore_is_reported_until_it_is_filled(
     tmp_path: Path, said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, recorded = embedded(tmp_path, said)
@@ -255,7 +255,7 @@ def test_an_index_of_an_older_release_takes_what_it_is_opened_with(
         opened.namespaces.create(Namespace("s"), deliver=False)
     catalog_ext.connect(index=index, metastore=None).close()
     with Index.open(index) as opened:
-        assert opened.properties.load() == {}, "a default of the folder that somebody is in says nothing"
+        assert opened.properties.load() == {}, "a default of the current folder says nothing"
     with caplog.at_level(logging.INFO, "catalog_ext"):
         catalog_ext.connect(index=index, metastore=A).close()
         assert "is a guess. Name it once: --warehouse" in caplog.text
@@ -397,20 +397,20 @@ def test_doctor_asks_an_embedded_metastore_that_runs(tmp_path: Path, capsys: pyt
         take_on(opened, Settings.resolve(index=index, metastore="embedded"))
         folder = Path(opened.properties.load()[METASTORE].removeprefix("embedded:")) / "metastore"
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
-    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
-    assert f"embedded:{folder}" in told["index", "belongs to"]
-    assert told["metastore", "embedded"] == "not there yet; made by the first change"
+    reported = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert f"embedded:{folder}" in reported["index", "belongs to"]
+    assert reported["metastore", "embedded"] == "not there yet; made by the first change"
     folder.mkdir(parents=True)
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
-    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
-    assert told["metastore", "embedded"] == "it does not run, and is not started with --quick"
+    reported = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert reported["metastore", "embedded"] == "it does not run, and is not started with --quick"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     state = {"id": "x", "pid": os.getpid(), "thrift_port": port, "lease_port": port}
     (folder / "server.json").write_text(json.dumps(state))
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
-    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
-    assert f"thrift://127.0.0.1:{port}" in told["metastore", "embedded"]
+    reported = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert f"thrift://127.0.0.1:{port}" in reported["metastore", "embedded"]
 
 
 def test_an_index_that_is_not_there_takes_nothing_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A metastore that is not the index's own is told nothing: it is asked who it is before anything else."""
+"""A metastore that is not the index's own gets no message: its id is read before anything else."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_vacuum_and_import_do_not_believe_another_one(there: AtAnAddress, tmp_pa
             catalog.import_table("s.foreign")
 
 
-def test_without_a_first_meeting_nobody_is_refused(there: AtAnAddress, tmp_path: Path) -> None:
+def test_first_metastore_is_never_refused(there: AtAnAddress, tmp_path: Path) -> None:
     """A metastore that keeps no id is known by its address, one that was only read gets none."""
     there.own = there.now = FakeMetastore()
     with opened(tmp_path) as catalog:
@@ -199,7 +199,7 @@ def test_without_a_first_meeting_nobody_is_refused(there: AtAnAddress, tmp_path:
 
 
 class Losing(FakeMetastore):
-    """One of several servers, whose lost connections are told of."""
+    """One of several servers, whose lost connections are reported."""
 
     def __init__(self, known: KnownMetastore) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ def test_a_server_that_takes_over_is_asked_in_the_middle_of_a_call(tmp_path: Pat
         assert servers[0].calls["get_database"] == asked == 1
         servers[0].down = True
         client.create_database(HiveDatabase("c"))
-        assert servers[1].list_databases() == ["default"], "it is somebody else's"
+        assert servers[1].list_databases() == ["default"], "it belongs to another index"
         assert servers[2].list_databases() == ["c", "default"]
         servers[2].down = True
         with pytest.raises(MetastoreUnavailableError, match="is not the one that it was"):

@@ -104,16 +104,16 @@ def test_a_lost_metastore_is_filled_again(catalog: Catalog, server: Replaceable)
     before = everything(server.fake)
     compared = compare_tables(catalog.index, server.fake)
     assert (compared.compared, compared.missing, compared.elsewhere) == (2, (), ())
-    in_step = {"s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("in step", 0, 0, 0)}
-    assert published(catalog) == in_step
+    in_sync = {"s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("in step", 0, 0, 0)}
+    assert published(catalog) == in_sync
     server.fake = FakeMetastore()
     assert compare_tables(catalog.index, server.fake) == TablesInMetastore(2, ("s.plain", "s.t"), ())
-    expected = in_step | {"s.plain": ("create", 0, 0, 0), "s.t": ("create", 28, 0, 0)}
+    expected = in_sync | {"s.plain": ("create", 0, 0, 0), "s.t": ("create", 28, 0, 0)}
     assert published(catalog, dry_run=True) == expected
     assert server.fake.list_databases() == []
     assert published(catalog) == expected
     assert everything(server.fake) == before
-    assert published(catalog) == in_step
+    assert published(catalog) == in_sync
 
 
 def test_what_failed_meanwhile_is_replaced_by_the_state(catalog: Catalog, server: Replaceable) -> None:
@@ -196,7 +196,7 @@ def test_what_is_committed_while_the_sides_are_compared_is_sent(
     assert names == {*DAYS, "ds=2026-01-01"} - {DAYS[5]}
 
 
-def test_a_strangers_table_is_refused_and_stops_nobody(catalog: Catalog, server: Replaceable) -> None:
+def test_foreign_table_is_refused_and_the_others_are_published(catalog: Catalog, server: Replaceable) -> None:
     fill(catalog)
     server.fake = FakeMetastore()
     server.fake.create_database(HiveDatabase("s"))
@@ -240,7 +240,7 @@ def test_one_that_does_not_answer(catalog: Catalog, server: Replaceable, tmp_pat
 def test_a_commit_hears_of_its_own_tables_trouble_once(
     catalog: Catalog, server: Replaceable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody else's table that the metastore refuses is nobody else's warning, report or state."""
+    """A table that the metastore refuses is in no warning, report or state of another table."""
     fill(catalog)
     server.fake.drop_table("s", "t")
     for _ in range(3):
@@ -255,7 +255,7 @@ def test_a_commit_hears_of_its_own_tables_trouble_once(
     assert "s.t" in warnings[0]
     server.fake.down = True
     catalog.alterations.alter("s.plain", [], set_={"b": "1"})
-    assert "fake.invalid" in catalog.metastore_state(catalog.load_table("s.plain")), "that is everybody's"
+    assert "fake.invalid" in catalog.metastore_state(catalog.load_table("s.plain")), "that concerns every table"
 
 
 def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: Catalog, server: Replaceable) -> None:
@@ -283,20 +283,20 @@ def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: C
     assert (entry.action, entry.pending) == ("in step", 0)
 
 
-def test_a_view_is_in_step_until_the_two_sides_differ(catalog: Catalog, server: Replaceable) -> None:
+def test_a_view_is_in_sync_until_the_two_sides_differ(catalog: Catalog, server: Replaceable) -> None:
     columns = (Column("x", "int"), Column("ds", "date"))
     query = ViewQuery("SELECT x, ds FROM t", "lake", ("s",))
     catalog.views.create(ViewRequest(TableIdentifier("s", "v"), query, columns, ("ds",), {"note": "a"}))
-    in_step = {"s.v": ("in step", 0, 0, 0)}
-    assert published(catalog, "s.v") == in_step
+    in_sync = {"s.v": ("in step", 0, 0, 0)}
+    assert published(catalog, "s.v") == in_sync
     catalog.views.add_partitions("s.v", [NewViewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
     before = everything(server.fake)
-    assert published(catalog, "s.v") == in_step
+    assert published(catalog, "s.v") == in_sync
 
     server.fake.drop_partitions("s", "v", ["ds=2025-01-01"])
     assert published(catalog, "s.v", dry_run=True) == published(catalog, "s.v") == {"s.v": ("alter", 2, 0, 0)}
     assert everything(server.fake) == before
-    assert published(catalog, "s.v") == in_step
+    assert published(catalog, "s.v") == in_sync
 
     server.fake.add_partitions("s", "v", [HivePartition(("2025-02-02",), "")])
     assert published(catalog, "s.v") == {"s.v": ("alter", 2, 1, 0)}
@@ -307,10 +307,10 @@ def test_a_view_is_in_step_until_the_two_sides_differ(catalog: Catalog, server: 
     assert published(catalog, "s.v") == {"s.v": ("alter", 2, 0, 0)}
     assert everything(server.fake) == before
     server.fake.alter_table(replace(server.fake.get_table("s", "v"), parameters={"note": "a", "added": "by Hive"}))
-    assert published(catalog, "s.v") == in_step
+    assert published(catalog, "s.v") == in_sync
 
 
-def test_register_does_not_say_in_step_where_publishing_would_alter(catalog: Catalog, tmp_path: Path) -> None:
+def test_register_does_not_say_in_sync_where_publishing_would_alter(catalog: Catalog, tmp_path: Path) -> None:
     (tmp_path / "t" / "ds=2025-01-01").mkdir(parents=True)
 
     def register(type_: str) -> Table:

@@ -104,7 +104,7 @@ def test_a_metastore_that_does_not_answer_is_waited_for(catalog: Catalog, metast
     assert vacuum(catalog) == [VacuumAction.DELETE]
     metastore.calls.clear()
     assert vacuum(catalog) == []
-    assert not metastore.calls, "nobody is asked where nothing is to be deleted"
+    assert not metastore.calls, "without files to delete the metastore is not asked"
 
 
 def test_where_there_is_no_metastore_nothing_is_waited_for(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_table_of_a_lost_index_is_in_sync_after_its_import(
     with without_its_index(tmp_path) as again:
         again.import_table("s.t")
         # What it replaced at k=2 lies beside the partition, and is no file of it.
-        assert again.repair_partitions("s.t").in_step
+        assert again.repair_partitions("s.t").in_sync
         before = again.files("s.t").to_pylist()
         (skipped,) = again.vacuum("s.t", retention=0, allow_short_retention=True).skipped
         assert "--unknown-writes" in skipped.reason
@@ -186,7 +186,7 @@ def test_a_repair_warns_of_relocated_rows_that_only_the_metastore_names(
             again.load_table("s.t").table_id, [DropPartition("k=1")], operation="x", deliver=False
         )
         again.index.versions.expire(again.load_table("s.t").table_id, again.load_table("s.t").version)
-        assert not again.repair_partitions("s.t", dry_run=True).in_step
+        assert not again.repair_partitions("s.t", dry_run=True).in_sync
         report = again.vacuum("s.t", retention=0, allow_short_retention=True, unknown_writes=True)
         assert "still has partitions of table s.t" in " ".join(entry.reason for entry in report.failed)
     assert len(list(root.glob("_catalog_ext_data/*/k=1/*.csv"))) == 1

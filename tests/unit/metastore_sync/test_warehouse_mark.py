@@ -135,7 +135,7 @@ def test_what_was_only_looked_at_is_marked_later(catalog: Catalog, tmp_path: Pat
     assert (tmp_path / "warehouse" / MARK_FILE).exists()
 
 
-def test_nobody_takes_the_mark_for_data(catalog: Catalog, tmp_path: Path) -> None:
+def test_mark_is_not_taken_for_data(catalog: Catalog, tmp_path: Path) -> None:
     managed(catalog)
     warehouse = tmp_path / "warehouse"
     write(warehouse, "k=1/a.csv", content=b"1\n")

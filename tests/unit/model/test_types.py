@@ -184,7 +184,7 @@ def test_key_types_are_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("geometry(4326)", "unknown type at 'geometry'."),
         ("interval", "expected more at the end"),
@@ -197,10 +197,10 @@ def test_key_types_are_types() -> None:
         ("map<string collate UNICODE,int>", "a key of a MAP has no collation"),
     ],
 )
-def test_an_unknown_type_is_pointed_at(text: str, told: str) -> None:
+def test_an_unknown_type_is_pointed_at(text: str, reported: str) -> None:
     with pytest.raises(InvalidTypeError) as caught:
         parse_type(text)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_key_types_have_no_collation() -> None:

@@ -132,7 +132,7 @@ def test_one_key_is_a_calendar_and_its_holes_are_framed(catalog: Catalog) -> Non
     assert places.count("l7") == 3 + 1
 
 
-def test_what_has_no_end_and_what_has_no_date_are_told(catalog: Catalog) -> None:
+def test_far_future_date_and_missing_date_are_shown(catalog: Catalog) -> None:
     days = ("2025-01-01", "2025-01-02", "9999-12-31", NULL)
     fill(catalog.index, create(catalog.index, "t", {"ds": "date"}), [f"ds={day}" for day in days])
     text = said(card(catalog, "s.t"))
@@ -186,7 +186,7 @@ def test_names_are_text_whatever_they_hold(everything: Catalog) -> None:
             *SVG_ATTRIBUTES,
         }
         assert not re.search("[\u202e\x00-\x08]", text)
-        assert "://" not in re.sub(r"(file|thrift)://", "", text), "nobody else is asked"
+        assert "://" not in re.sub(r"(file|thrift)://", "", text), "no other host is asked"
     assert "<script>alert(1)</scr" in said(html["hostile"])
     assert "⟨U+202E⟩y" in said(html["keys"])
     assert "line⟨U+000A⟩break" in said(html["hostile"])

@@ -1,4 +1,4 @@
-"""The history on a table's page: its pictures stay small, and going back through it tells everything once."""
+"""The history on a table's page: its pictures stay small, and paging back through it lists every event once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_repair_long_after_the_last_commit_makes_no_long_picture(catalog: Cata
 
 
 @pytest.mark.slow
-def test_columns_of_seconds_are_told_apart(catalog: Catalog) -> None:
+def test_columns_of_seconds_are_distinguished(catalog: Catalog) -> None:
     table = create(catalog.index, "t", {"k": "int"})
     fill(catalog.index, table, ["k=1"])
     repaired(catalog.index, table)
@@ -68,11 +68,11 @@ def test_columns_of_seconds_are_told_apart(catalog: Catalog) -> None:
 
 
 @pytest.mark.slow
-def test_going_back_tells_everything_once_whatever_the_clock_has_shown(catalog: Catalog) -> None:
+def test_paging_back_lists_every_event_once_whatever_the_clock_shows(catalog: Catalog) -> None:
     index = catalog.index
     table = create(index, "t", {"k": "int"})
     for k in range(120):
-        # What a repair has made is told with the repair, on whichever page that is.
+        # The changes of a repair are listed with the repair, on whichever page that is.
         change = AddPartition(f"k={k}", data_files(1))
         index.commits.apply_changes(
             table.table_id, [change], operation="repair" if k % 10 == 9 else "INSERT", deliver=False
@@ -90,22 +90,22 @@ def test_going_back_tells_everything_once_whatever_the_clock_has_shown(catalog: 
             sa.update(table_versions).where(v.table_id == table.table_id, v.version.between(30, 50))
             .values(committed_at_ms=now - 9 * DAY_MS)
         )  # fmt: skip
-    told: list[str] = []
+    reported: list[str] = []
     with looking_at(catalog) as visitor:
         address = "/ui/table/s/t"
         for _ in range(9):
             page = visitor.page(address)
-            told += re.findall(r'data-label="Version">([\d,]*)<', page)
+            reported += re.findall(r'data-label="Version">([\d,]*)<', page)
             earlier = re.search(r'href="([^"#]+)#timeline-title">Earlier', page)
             if earlier is None:
                 break
             address = html.unescape(earlier[1])
-    assert sorted(int(version) for version in told if version) == list(range(121))
-    assert len(told) == 121 + 60
+    assert sorted(int(version) for version in reported if version) == list(range(121))
+    assert len(reported) == 121 + 60
 
 
 @pytest.mark.parametrize("before", ["1700000000000", "-1..", "1.2", "1.2.x", "..9", f"{'9' * 19}.."])
-def test_a_place_in_the_history_that_there_is_not_is_told_so(catalog: Catalog, before: str) -> None:
+def test_unknown_position_in_the_history_is_an_error(catalog: Catalog, before: str) -> None:
     create(catalog.index, "t", {"k": "int"})
     with looking_at(catalog) as visitor:
         answer = visitor.get("/ui/table/s/t", before=before)

@@ -85,7 +85,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 @pytest.fixture(scope="module")
 def visitor(everything: Catalog) -> Iterator[Visitor]:
-    """Somebody who has signed in."""
+    """A visitor who has signed in."""
     with looking_at(everything) as visitor:
         yield visitor
 
@@ -96,7 +96,7 @@ def visitor(everything: Catalog) -> Iterator[Visitor]:
     "/ui/table/sales/riders", "/ui/table/sales/weather", "/ui/table/sales/zones?m=mean", "/ui/table/s/no",
     "/ui/%3Cscript%3E", "/ui/?sort=%3Cscript%3E",
 ])  # fmt: skip
-def test_a_page_is_well_formed_has_no_style_or_script_of_its_own_and_asks_nobody_else(
+def test_page_is_well_formed_without_inline_code_or_other_hosts(
     visitor: Visitor, path: str
 ) -> None:  # fmt: skip
     page = Read(visitor.get(path).text)
@@ -141,10 +141,10 @@ def test_what_the_metastore_has_to_hear_of_what_is_gone_is_counted(tmp_path: Pat
             table = create(c.index, name, {"k": "int"})
             c.index.commits.apply_changes(table.table_id, [AddPartition("k=1", ())], operation="INSERT", deliver=True)
         c.index.tables.drop(TableIdentifier("s", "gone"), deliver=True)
-        told = c.index.outbox.count()
-        assert told == 2
+        reported = c.index.outbox.count()
+        assert reported == 2
         with looking_at(c) as visitor:
-            assert f"Pending for the metastore {told}" in Read(visitor.page("/ui/")).text
+            assert f"Pending for the metastore {reported}" in Read(visitor.page("/ui/")).text
             assert "Pending for the metastore 1" in Read(visitor.page("/ui/", search="t")).text
             assert "Pending for the metastore 0" in Read(visitor.page("/ui/", metastore="failed")).text
             assert visitor.get("/ui/table/S/T").status == 200
@@ -196,7 +196,7 @@ def test_the_list_is_filtered_and_sorted_by_its_address(visitor: Visitor) -> Non
     ("/ui/table/sales/trips?xto=2025-13-01", 200, "The map is to end at '2025-13-01'"),
     ("/ui/nowhere", 404, "There is no such page"),
 ])  # fmt: skip
-def test_an_address_that_makes_no_sense_is_told_so(visitor: Visitor, path: str, status: int, words: str) -> None:
+def test_invalid_address_gets_an_error_page(visitor: Visitor, path: str, status: int, words: str) -> None:
     answer = visitor.get(path)
     page = Read(answer.text)
     assert answer.status == status

@@ -1,4 +1,4 @@
-"""Who sees the page: nobody without the token, which never comes back out; and what browsers are told not to do."""
+"""Access to the page: only with the token, which no answer contains; and what headers forbid browsers to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def service(catalog: Catalog) -> Iterator[Service]:
 
 @pytest.fixture
 def visitor(service: Service) -> Visitor:
-    """Somebody who has not signed in."""
+    """A visitor who has not signed in."""
     return Visitor(service)
 
 
@@ -61,7 +61,7 @@ def test_who_signs_in_comes_to_the_page_that_was_asked_for(visitor: Visitor) -> 
 @pytest.mark.parametrize(
     "to", ["//elsewhere.example/", "https://elsewhere.example/ui/", "/ui/\\\\elsewhere", "/v1/ping"]
 )
-def test_nobody_is_sent_elsewhere(visitor: Visitor, to: str) -> None:
+def test_sign_in_redirects_only_to_own_pages(visitor: Visitor, to: str) -> None:
     assert 'name="to" value=""' in visitor.page("/ui/sign-in", to=to)
     assert visitor.sign_in(to=to).headers["location"] == "/ui/"
 
@@ -86,8 +86,8 @@ def test_the_cookie_is_for_this_page_alone_and_is_not_the_token(service: Service
     (cookie,) = visitor.cookies.values()
     assert service.token not in cookie
     assert len(cookie) >= 43
-    told = Visitor(service).sign_in().cookies[0]
-    assert {part.strip() for part in told.split(";")[1:]} == {
+    reported = Visitor(service).sign_in().cookies[0]
+    assert {part.strip() for part in reported.split(";")[1:]} == {
         "HttpOnly", "SameSite=strict", "Path=/ui", f"Max-Age={SESSION_S}",
     }  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_a_wrong_token_is_no_way_in_and_five_are_enough(
     ] * 5
 
 
-def test_a_form_of_another_site_signs_nobody_in_or_out(visitor: Visitor, service: Service) -> None:
+def test_form_of_another_site_is_refused(visitor: Visitor, service: Service) -> None:
     right = {"token": service.token, "to": ""}
     assert visitor.post("/ui/sign-in", right).status == 403
     assert visitor.post("/ui/sign-in", {**right, "key": "made-up"}).status == 403
@@ -139,7 +139,7 @@ def test_the_forms_of_several_tabs_are_good(visitor: Visitor, service: Service) 
     assert visitor.post("/ui/sign-in", asked, Sec_Fetch_Site="same-site").status == 403
 
 
-def test_a_cookie_that_is_none_of_ours_is_not_taken_for_a_form(visitor: Visitor) -> None:
+def test_foreign_cookie_is_not_taken_for_a_form(visitor: Visitor) -> None:
     name = f"catalog_ext_page_{_port(visitor)}_form"
     for made_up in ("x", "x" * 4000, "a;b", "<b>"):
         visitor.cookies = {name: made_up}

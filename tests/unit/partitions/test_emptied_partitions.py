@@ -66,7 +66,7 @@ def test_a_partition_without_files_leaves_no_directory_and_takes_it_along(
     consistent(catalog, "s.u")
 
 
-def test_a_directory_that_somebody_writes_to_stays(catalog: Catalog) -> None:
+def test_directory_of_a_write_in_flight_stays(catalog: Catalog) -> None:
     root = managed(catalog)
     added(catalog)
     with armed("clean.before", lambda _: write(root, "k=1/foreign.csv")):

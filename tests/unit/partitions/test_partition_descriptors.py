@@ -110,7 +110,7 @@ def test_an_overwrite_that_only_adds_to_the_partition_is_refused(catalog: Catalo
     assert described(catalog) == {"k=1": ORC}
 
 
-def test_what_the_metastore_is_told(catalog: Catalog, tmp_path: Path) -> None:
+def test_messages_for_the_metastore(catalog: Catalog, tmp_path: Path) -> None:
     root = external(catalog, tmp_path)
     add(catalog, root, "k=1", ORC)
     add(catalog, root, "k=2", None)
@@ -120,8 +120,8 @@ def test_what_the_metastore_is_told(catalog: Catalog, tmp_path: Path) -> None:
     commit(catalog, ReplaceFiles("k=1", added=(DataFile("b.csv", 1, 1),)), deliver=True)
     commit(catalog, ReplaceFiles("k=1", redescribed=True), deliver=True)
     commit(catalog, ReplaceFiles("k=2", added=(DataFile("b.csv", 1, 1),)), deliver=True)
-    told = [read_message(d) for d in catalog.index.outbox.pending(9)]
-    assert [m.altered[0].descriptor for m in told if isinstance(m, SyncPartitions)] == [ORC.to_dict(), {}, None], (
+    reported = [read_message(d) for d in catalog.index.outbox.pending(9)]
+    assert [m.altered[0].descriptor for m in reported if isinstance(m, SyncPartitions)] == [ORC.to_dict(), {}, None], (
         "its own; the table's again; nothing"
     )
 
@@ -198,7 +198,7 @@ def test_a_stream_does_not_read_them(catalog: Catalog, tmp_path: Path) -> None:
         catalog.index.changes.between(table.table_id, 1, 2)
 
 
-def test_a_plan_that_meets_a_new_descriptor_in_a_later_version_is_made_again(catalog: Catalog, tmp_path: Path) -> None:
+def test_plan_that_meets_a_descriptor_of_a_later_version_is_made_again(catalog: Catalog, tmp_path: Path) -> None:
     """``max-staleness`` reads partitions at later versions, of whose descriptors the query does not know."""
     root = external(catalog, tmp_path)
     add(catalog, root, "k=1", None)

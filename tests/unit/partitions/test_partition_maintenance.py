@@ -184,7 +184,7 @@ def test_commands_that_need_no_parser_of_ours(catalog: Catalog, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_statement_that_read_the_old_types_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
+def test_statement_that_read_the_old_types_gets_an_error(catalog: Catalog, tmp_path: Path) -> None:
     root = external(catalog, tmp_path, keys={"k": "STRING"})
     write(root, *(f"k={k}/1.csv" for k in ("9", "10")))
     catalog.repair_partitions("s.t")

@@ -200,7 +200,7 @@ def test_a_key_twice_in_a_path(storage: Storage, tmp_path: Path) -> None:
         planned(storage, tmp_path, keys=("k",))
 
 
-def test_the_format_goes_by_the_suffix(storage: Storage, tmp_path: Path) -> None:
+def test_format_is_chosen_by_the_suffix(storage: Storage, tmp_path: Path) -> None:
     write(tmp_path, "c/k=1/x.csv.gz", "t/x.txt", "m/x.csv", "m/x.json", "n/data")
     assert load_path(storage, PathRequest(f"{tmp_path}/t")).format == "text"
     given = "a INT"
@@ -213,9 +213,7 @@ def test_the_format_goes_by_the_suffix(storage: Storage, tmp_path: Path) -> None
         load_path(storage, PathRequest(f"{tmp_path}/n", "avro", schema=given))
 
 
-def test_a_key_is_left_out_of_columns_that_are_read_and_not_of_those_that_are_given(
-    storage: Storage, tmp_path: Path
-) -> None:
+def test_key_is_left_out_of_read_columns_but_not_of_given_ones(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "k=1").mkdir()
     (tmp_path / "k=1" / "1.csv").write_text("k,v\n9,8\n")
     header = {"header": "true"}

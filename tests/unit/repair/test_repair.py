@@ -358,7 +358,7 @@ def test_an_unpartitioned_table_has_the_files_in_its_location(tmp_path: Path) ->
         assert indexed(catalog) == {"": {"1.csv": 1, "2.csv": 1}}
 
 
-def test_directories_of_equal_values_are_all_registered_and_the_metastore_is_told_of_one(tmp_path: Path) -> None:
+def test_directories_of_equal_values_are_registered_and_one_is_published(tmp_path: Path) -> None:
     with local_catalog(tmp_path) as catalog:
         root = tmp_path / "t"
         write(root, "k=a b/1.csv", "k=a%20b/1.csv", "K=a b/1.csv", "k=/1.csv", "k=%zz/1.csv")
@@ -415,33 +415,33 @@ def test_batches_are_bounded_by_partitions_and_by_files(
 def repair(catalog: Catalog, progress: list[RepairProgress] | None = None, **options: object) -> Scratch:
     scratch = Scratch()
     table = catalog.load_table("s.t")
-    told = progress if progress is not None else []
+    reported = progress if progress is not None else []
     whole = RepairOptions(deliver=False, **options)  # type: ignore[arg-type]
-    Repair(catalog.index, catalog.storage, table, whole, told.append).run(scratch)
+    Repair(catalog.index, catalog.storage, table, whole, reported.append).run(scratch)
     return scratch
 
 
 def test_progress_goes_through_the_phases_and_never_back(catalog: Catalog, root: Path) -> None:
     write(root, *(f"ds=2025-01-01/region={i:02d}/1.csv" for i in range(25)))
-    told: list[RepairProgress] = []
-    repair(catalog, told, batch_partitions=10)
-    phases = [p.phase for p in told]
+    reported: list[RepairProgress] = []
+    repair(catalog, reported, batch_partitions=10)
+    phases = [p.phase for p in reported]
     assert phases == sorted(phases, key=["listing", "comparing", "applying"].index)
-    assert [(p.partitions, p.total) for p in told if p.phase == "applying"] == [(10, 25), (20, 25), (25, 25)]
-    assert (told[0].partitions, told[0].files) == (25, 25)
+    assert [(p.partitions, p.total) for p in reported if p.phase == "applying"] == [(10, 25), (20, 25), (25, 25)]
+    assert (reported[0].partitions, reported[0].files) == (25, 25)
 
 
 @pytest.mark.parametrize("mode", list(RepairMode))
-def test_the_total_of_the_progress_is_what_there_is_to_do(catalog: Catalog, root: Path, mode: RepairMode) -> None:
+def test_total_of_the_progress_is_the_number_of_changes(catalog: Catalog, root: Path, mode: RepairMode) -> None:
     write(root, f"{A}/1.csv", f"{B}/1.csv", "ds=2025-01-09/region=eu/1.csv")
     catalog.repair_partitions("s.t")
     (root / B / "1.csv").unlink()
     (root / B).rmdir()
     write(root, f"{A}/2.csv", f"{A}/3.csv", f"{C}/1.csv", "ds=2025-01-03/region=eu/1.csv")
-    told: list[RepairProgress] = []
-    repair(catalog, told, mode=mode, batch_partitions=1)
+    reported: list[RepairProgress] = []
+    repair(catalog, reported, mode=mode, batch_partitions=1)
     expected = {RepairMode.ADD: 2, RepairMode.DROP: 1, RepairMode.SYNC: 4}[mode]
-    applying = [(p.partitions, p.total) for p in told if p.phase == "applying"]
+    applying = [(p.partitions, p.total) for p in reported if p.phase == "applying"]
     assert applying == [(i + 1, expected) for i in range(expected)]
 
 
@@ -454,33 +454,31 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("seconds")
-def test_a_first_repair_says_how_long_it_takes_by_the_first_key_and_by_what_there_is_to_add(
-    catalog: Catalog, root: Path
-) -> None:
+def test_first_repair_estimates_time_by_first_key_and_by_additions(catalog: Catalog, root: Path) -> None:
     write(root, *(f"ds=2025-01-{day:02d}/region={i}/1.csv" for day in range(1, 5) for i in range(5)))
     (root / "_hidden").mkdir()
     (root / "none").mkdir()
-    told: list[RepairProgress] = []
-    repair(catalog, told, batch_partitions=10)
+    reported: list[RepairProgress] = []
+    repair(catalog, reported, batch_partitions=10)
     # Of four days the first two were seen when the first rows were flushed, so that one was done after ten seconds.
-    assert [p.left_s for p in told if p.phase == "listing"][:2] == [None, pytest.approx(20 * 3)]
-    assert [p.left_s for p in told if p.phase == "applying"] == [pytest.approx(10), 0]
+    assert [p.left_s for p in reported if p.phase == "listing"][:2] == [None, pytest.approx(20 * 3)]
+    assert [p.left_s for p in reported if p.phase == "applying"] == [pytest.approx(10), 0]
 
 
 @pytest.mark.usefixtures("seconds")
 def test_a_repair_says_how_long_it_takes_by_what_is_registered(catalog: Catalog, root: Path) -> None:
     write(root, *(f"ds=2025-01-01/region={i:02d}/1.csv" for i in range(25)))
     repair(catalog)
-    told: list[RepairProgress] = []
-    repair(catalog, told)
-    known = [(p.partitions, p.left_s) for p in told if p.phase == "listing"]
+    reported: list[RepairProgress] = []
+    repair(catalog, reported)
+    known = [(p.partitions, p.left_s) for p in reported if p.phase == "listing"]
     assert known[0] == (5, pytest.approx(10 * 20 / 5))
     assert known[-1] == (25, 0)
-    # More than was known: nobody knows how many.
+    # More than was known: how many is unknown.
     write(root, *(f"ds=2025-01-02/region={i:02d}/1.csv" for i in range(25)))
-    told.clear()
-    repair(catalog, told, dry_run=True)
-    assert all((p.left_s is None) == (p.partitions > 25) for p in told if p.phase == "listing")
+    reported.clear()
+    repair(catalog, reported, dry_run=True)
+    assert all((p.left_s is None) == (p.partitions > 25) for p in reported if p.phase == "listing")
 
 
 def test_how_long_it_takes_is_not_guessed() -> None:

@@ -117,7 +117,7 @@ def test_name_that_is_not_text_leaves_its_partition_complete(tmp_path: Path) -> 
         )
         report = catalog.repair_partitions("s.t")
         assert skipped(report) == {"day=1/h=a/\\udcff.csv": "the name is not valid UTF-8 or holds a NUL"}
-        assert catalog.repair_partitions("s.t").in_step
+        assert catalog.repair_partitions("s.t").in_sync
 
 
 @pytest.mark.parametrize("what", S3_KEYS)

@@ -60,16 +60,16 @@ def commit(catalog: Catalog, *changes: Change) -> None:
 
 
 def before_applying(work: Callable[[], None]) -> Callable[[RepairProgress], None]:
-    """A progress that lets somebody else commit between the comparison and the first batch."""
+    """A progress that lets another writer commit between the comparison and the first batch."""
 
-    def told(progress: RepairProgress) -> None:
+    def reported(progress: RepairProgress) -> None:
         if progress.phase == "comparing":
             work()
 
-    return told
+    return reported
 
 
-def test_what_somebody_else_registered_meanwhile_is_skipped_and_the_rest_is_not(catalog: Catalog, root: Path) -> None:
+def test_partition_registered_meanwhile_is_skipped_and_the_rest_is_not(catalog: Catalog, root: Path) -> None:
     write(root, f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv")
     other = before_applying(lambda: commit(catalog, AddPartition(B, (DataFile("other.csv", 9, 9),))))
     report = catalog.repair_partitions("s.t", progress=other)
@@ -80,7 +80,7 @@ def test_what_somebody_else_registered_meanwhile_is_skipped_and_the_rest_is_not(
     assert indexed(catalog) == walked(root, 2)
 
 
-def test_what_somebody_else_dropped_meanwhile_is_skipped(catalog: Catalog, root: Path) -> None:
+def test_partition_dropped_meanwhile_is_skipped(catalog: Catalog, root: Path) -> None:
     write(root, f"{A}/1.csv", f"{B}/1.csv")
     catalog.repair_partitions("s.t")
     write(root, f"{A}/2.csv", f"{B}/2.csv")
@@ -89,7 +89,7 @@ def test_what_somebody_else_dropped_meanwhile_is_skipped(catalog: Catalog, root:
     assert skipped(report) == {A: CHANGED.format(2)}
 
 
-def test_files_that_somebody_else_registered_meanwhile_cost_their_partition_only(catalog: Catalog, root: Path) -> None:
+def test_files_registered_meanwhile_skip_their_partition_only(catalog: Catalog, root: Path) -> None:
     names = [f"ds=2025-01-01/region={i}" for i in range(9)]
     write(root, *(f"{name}/1.csv" for name in names))
     catalog.repair_partitions("s.t")
@@ -188,7 +188,7 @@ def test_what_vacuum_has_forgotten_counts_as_changed(catalog: Catalog, root: Pat
         catalog.index.versions.expire(table.table_id, table.version)
 
     report = catalog.repair_partitions("s.t", mode="sync", progress=before_applying(forget))
-    assert [e.partition for e in report.changed] == [B], "it is there, and shows that nobody touched it"
+    assert [e.partition for e in report.changed] == [B], "it is there, and shows that no repair touched it"
     assert set(skipped(report)) == {A, C}
 
 
@@ -249,7 +249,7 @@ def test_repairs_at_once_all_end_and_register_everything_once(catalog: Catalog, 
 
 @pytest.fixture
 def flat(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """The catalog on a store that tells of files only, as S3 does."""
+    """The catalog on a store that lists files only, as S3 does."""
 
     def files_only(*args: object, **kwargs: object) -> Iterator[Listed]:
         return (e for e in list_tree(*args, **kwargs) if not isinstance(e, ListedDirectory))  # type: ignore[arg-type]
@@ -361,7 +361,7 @@ def test_the_metastore_follows_registration_and_repair(followed: Catalog, metast
     assert names(metastore) == set()
 
 
-def test_a_dry_run_tells_the_metastore_nothing(followed: Catalog, metastore: FakeMetastore, root: Path) -> None:
+def test_dry_run_sends_the_metastore_nothing(followed: Catalog, metastore: FakeMetastore, root: Path) -> None:
     register(followed, root)
     write(root, f"{A}/1.csv")
     before = metastore.calls.total()
@@ -370,7 +370,7 @@ def test_a_dry_run_tells_the_metastore_nothing(followed: Catalog, metastore: Fak
 
 
 @pytest.mark.slow
-def test_a_metastore_that_is_down_hinders_nobody_and_gets_everything_later(
+def test_repair_succeeds_without_the_metastore_which_catches_up_later(
     followed: Catalog, metastore: FakeMetastore, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     metastore.down = True

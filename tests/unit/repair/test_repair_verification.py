@@ -160,7 +160,7 @@ def _orc(path: Path) -> bytes:
         ("a", "text", b"ORC....", "it is an ORC file"),
     ],
 )
-def test_what_can_be_told_of_a_format(
+def test_verification_of_each_format(
     tmp_path: Path, name: str, file_format: str, content: bytes, said: str | None
 ) -> None:
     (tmp_path / name).write_bytes(content)

@@ -30,7 +30,7 @@ def test_the_thresholds_come_back_with_the_last_block(thresholds: tuple[int, int
 
 
 @pytest.mark.parametrize("theirs", [(5, 5, 5), (10_000_000, 1, 1)])
-def test_what_somebody_else_has_set_stays(theirs: tuple[int, int, int]) -> None:
+def test_garbage_collection_settings_of_others_stay(theirs: tuple[int, int, int]) -> None:
     with collecting_rarely():
         gc.set_threshold(*theirs)
         # As this Python keeps them: 3.14 has no third number.

@@ -130,15 +130,15 @@ def test_the_difference_is_that_of_everything(has_directories: bool, with_files:
     check()
 
 
-def test_what_is_in_step_is_looked_at_no_further() -> None:
+def test_what_is_in_sync_is_looked_at_no_further() -> None:
     files = [(name, "x", 1, 1, 7) for name in NAMES]
     scratch = Scratch()
     sides = Sides(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([list(NAMES)], [], [files], dict.fromkeys(NAMES), files))
     sides.compare()
     sides.close()
-    assert scratch.in_step == len(NAMES)
-    for table in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files", "partitions_in_step"):
+    assert scratch.in_sync == len(NAMES)
+    for table in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files", "partitions_in_sync"):
         assert scratch.count(f"SELECT count(*) FROM {table}") == 0, table
     assert not found_nothing(scratch)
     scratch.close()
@@ -160,23 +160,23 @@ def test_changes_that_are_each_others_opposite_are_seen() -> None:
     fill(sides.listed, sides.indexed, Rows([names], [], [after], dict.fromkeys(names), before))
     sides.compare()
     sides.close()
-    assert scratch.in_step == 0
+    assert scratch.in_sync == 0
     scratch.close()
 
 
-def test_names_in_step_are_there_for_new_ones_alone() -> None:
+def test_names_in_sync_are_there_for_new_ones_alone() -> None:
     files = [(name, "x", 1, 1, 7) for name in NAMES]
     scratch = Scratch()
     sides = Sides(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([[*NAMES, "k=new"]], [], [files], dict.fromkeys(NAMES), files))
     sides.compare()
     sides.close()
-    assert {name for (name,) in scratch.rows("SELECT name FROM partitions_in_step")} == set(NAMES)
+    assert {name for (name,) in scratch.rows("SELECT name FROM partitions_in_sync")} == set(NAMES)
     scratch.close()
 
 
 def test_times_of_written_files_count_where_the_store_has_directories() -> None:
-    def in_step(path: str, *, timeless: bool) -> int:
+    def in_sync(path: str, *, timeless: bool) -> int:
         scratch = Scratch()
         sides = Sides(scratch, with_files=True, timeless=timeless)
         fill(
@@ -187,14 +187,14 @@ def test_times_of_written_files_count_where_the_store_has_directories() -> None:
         sides.compare()
         sides.close()
         scratch.close()
-        return scratch.in_step
+        return scratch.in_sync
 
-    assert in_step(WRITTEN, timeless=True) == 1
-    assert in_step(WRITTEN, timeless=False) == 0
-    assert in_step("x", timeless=True) == 0
+    assert in_sync(WRITTEN, timeless=True) == 1
+    assert in_sync(WRITTEN, timeless=False) == 0
+    assert in_sync("x", timeless=True) == 0
 
 
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -53,7 +53,7 @@ def test_a_file_is_read_as_it_was_meant() -> None:
         ({"more": 1}, "unknown field"),
     ],
 )
-def test_a_file_that_is_none_is_refused(change: dict[str, Any], words: str) -> None:
+def test_malformed_file_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         files_of(Request({"files": [{**FILE, **change}]}))
 

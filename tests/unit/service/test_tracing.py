@@ -40,7 +40,7 @@ def failing() -> None:
         raise ValueError("why")
 
 
-def test_a_request_is_below_the_span_that_its_header_names_and_failures_are_marked() -> None:
+def test_request_span_is_a_child_of_its_header_and_marks_failures() -> None:
     with recorded_spans() as spans:
         with pytest.raises(ValueError, match="why"):
             failing()
@@ -53,7 +53,7 @@ def test_a_request_is_below_the_span_that_its_header_names_and_failures_are_mark
 
 
 @pytest.mark.parametrize("header", ["", "nonsense", f"{PARENT}\u00e9", "00-0-0-0"])
-def test_a_header_that_is_none_begins_a_trace_of_its_own(header: str) -> None:
+def test_malformed_header_begins_a_new_trace(header: str) -> None:
     with recorded_spans() as spans:
         with serving("x", {"traceparent": header}):
             pass

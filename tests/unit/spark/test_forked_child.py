@@ -64,7 +64,7 @@ def test_its_end_stops_no_service_of_its_parent(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_waits_for_a_parent_that_has_ended(tmp_path: Path) -> None:
+def test_child_does_not_wait_for_an_ended_parent(tmp_path: Path) -> None:
     (port,) = said(tmp_path, _LIVES_ON)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(port)), timeout=5)

@@ -42,7 +42,7 @@ def test_the_setting_shows_it_from_the_start(catalog: Catalog, monkeypatch: pyte
         assert service.page_uri is None
 
 
-def test_there_is_none_where_no_catalog_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_catalog_there_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_running", {})
     with pytest.raises(InvalidConfigurationError, match="No catalog in this process"):
         catalog_ext.open_page()

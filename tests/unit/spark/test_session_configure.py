@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SERVER = "sc://spark.example:15002"
 
 
-def test_a_client_of_a_connect_server_is_told_where_the_catalog_belongs() -> None:
+def test_connect_client_gets_an_error_that_names_the_server() -> None:
     builder = SparkSession.Builder().config("spark.remote", f"{_SERVER}/;token=secret")
     with pytest.raises(InvalidConfigurationError, match=_SERVER) as caught:
         catalog_ext.configure(builder, metastore=None)
@@ -106,7 +106,7 @@ def test_a_jvm_that_runs_already_is_given_the_connector(running: Callable[[_Jvm]
     assert jvm.urls == ["file:///opt/connector.jar"]
 
 
-def test_a_jvm_that_does_not_take_it_is_told_with_the_remedy(running: Callable[[_Jvm], None]) -> None:
+def test_jvm_that_does_not_take_it_is_an_error_with_the_remedy(running: Callable[[_Jvm], None]) -> None:
     running(_Jvm(refuses=True))
     with pytest.raises(EnvironmentSetupError, match=r"spark-submit --jars /opt/connector\.jar"):
         add_to_running_jvm(Path("/opt/connector.jar"))
@@ -126,7 +126,7 @@ def test_lists_that_spark_submit_has_begun_are_gone_on_with(
     assert "spark.master" not in conf
 
 
-def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_java_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentSetupError, match="No Java was found"):
@@ -134,7 +134,7 @@ def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_java_that_the_spark_does_not_start_on_is_told_before_anything_starts(
+def test_unsuitable_java_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: Callable[[_Jvm], None]
 ) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
@@ -212,7 +212,7 @@ def test_a_forked_child_leaves_the_service_to_its_parent(tmp_path: Path) -> None
     assert json.loads(done.stdout) == {"child": 0, "service": 200, "namespaces": []}
 
 
-def test_a_spark_home_of_another_spark_is_told_before_anything_starts(
+def test_spark_home_of_another_spark_is_refused_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With it SQL works, and `toPandas` fails in words of Py4J."""

@@ -120,7 +120,7 @@ def test_what_has_ended_is_not_waited_for(
     assert driver.cancelled == 1
 
 
-def test_without_a_driver_nobody_undoes_it(running: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_without_a_driver_does_not_wait(running: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Writer(Client(running), tmp_path / "t").begun()
     monkeypatch.setattr(session, "_cancel_jobs", lambda: False)
     started = time.monotonic()

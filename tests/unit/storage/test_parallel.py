@@ -38,7 +38,7 @@ def test_no_more_threads_work_than_were_asked_for_and_so_many_do() -> None:
     assert most == 4
 
 
-def test_the_first_error_is_raised_when_no_thread_works_and_nothing_more_is_begun() -> None:
+def test_first_error_is_raised_after_all_threads_and_nothing_more_starts() -> None:
     begun, ended = [], []
     all_three = threading.Barrier(3, timeout=30)
 
@@ -79,7 +79,7 @@ def test_calls_within_calls_end_however_few_threads_there_are() -> None:
     assert in_parallel(outer, range(300), 300) == [10 + 5 * n for n in range(300)]
 
 
-def test_a_child_that_is_forked_while_the_threads_are_asked_for_work_gets_on() -> None:
+def test_child_forked_while_threads_get_work_does_not_hang() -> None:
     with parallel._pool._shutdown_lock:
         child = os.fork()
         if not child:

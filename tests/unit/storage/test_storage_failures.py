@@ -79,7 +79,7 @@ def test_local(error: OSError, expected: type[CatalogExtError], words: str) -> N
     assert "file:///warehouse/trips" in translated.message
 
 
-def test_a_missing_bucket_is_told_from_a_missing_key() -> None:
+def test_missing_bucket_is_distinguished_from_a_missing_key() -> None:
     bucket = translate(s3_error("NO_SUCH_BUCKET"), TRIPS, "list")
     key = translate(FileNotFoundError(errno.ENOENT, "x"), TRIPS, "list")
     assert isinstance(bucket, LocationNotFoundError)
@@ -226,7 +226,7 @@ def _nothing_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_nothing_given")
 @pytest.mark.parametrize("code", ["ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "UNKNOWN (HTTP status 403)"])
-def test_missing_credentials_are_told_from_wrong_ones(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_distinguished_from_wrong_ones(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the store answers to an unsigned request does not say why it was unsigned."""
     store = {"endpoint": "http://store:9000"}
     none = Storage(store).translate(s3_error(code), TRIPS, "list")

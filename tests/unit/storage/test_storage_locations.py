@@ -118,7 +118,7 @@ def test_relative_is_relative_to_the_base() -> None:
         Location.parse("../other", base=Location.parse("/trips"))
 
 
-def test_contains_goes_by_component() -> None:
+def test_contains_compares_components() -> None:
     trips = Location.parse("s3a://bucket/trips")
     assert trips.contains(Location.parse("s3://bucket/trips"))
     assert trips.contains(Location.parse("s3n://bucket/trips/k=1"))

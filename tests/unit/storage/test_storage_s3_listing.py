@@ -152,7 +152,7 @@ def test_a_failure_in_the_middle_is_one() -> None:
         assert isinstance(failures[0].error, StorageAccessDeniedError)
         files = [item for item in found if isinstance(item, ListedFile) and not item.directory.startswith("a=1/")]
         assert len(files) == 1750
-        # Of the root it is everybody's.
+        # At the root it concerns all directories.
         store.fault = lambda asked: (403, "AccessDenied") if asked.page == 2 else None
         with pytest.raises(StorageAccessDeniedError):
             listed(store, 1)

@@ -152,7 +152,7 @@ def metastore_lost_the_table(world: World) -> None:
     world.metastore.drop_table("s", "t")
 
 
-# Changes of the index that the metastore has yet to hear of.
+# Changes of the index whose messages are not delivered yet.
 
 
 def index_has_more(world: World) -> None:

@@ -137,7 +137,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
         catalog.import_table("s.nosuch")
 
 
-def test_the_catalogs_option_says_how_partition_columns_of_imported_tables_appear(
+def test_catalog_option_sets_the_partition_mode_of_imported_tables(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     (tmp_path / "t").mkdir()

@@ -63,7 +63,7 @@ def test_a_table_that_is_made_meanwhile_keeps_its_files(catalog: Catalog) -> Non
     assert managed(catalog) == first, "the directory is free again"
 
 
-def test_nobody_else_gets_the_directory_before_it_is_deleted(catalog: Catalog) -> None:
+def test_directory_is_not_given_away_before_it_is_deleted(catalog: Catalog) -> None:
     root = interrupted(catalog)
     refused = r"files of table s\.t, which was dropped.* recover --older-than 0s"
     for kind, place in (
@@ -80,7 +80,7 @@ def test_nobody_else_gets_the_directory_before_it_is_deleted(catalog: Catalog) -
 
 def test_recover_deletes_what_an_interrupted_drop_left(catalog: Catalog) -> None:
     root = interrupted(catalog)
-    assert catalog.recover().transactions == (), "whoever drops it may be at it"
+    assert catalog.recover().transactions == (), "the process that drops it may be at it"
     (preview,) = catalog.recover("s.t", older_than=0, dry_run=True).transactions
     assert (preview.table, preview.operation, preview.action) == ("s.t", "DROP TABLE", RecoveryAction.WOULD_FINISH)
     assert root.exists()
@@ -91,9 +91,7 @@ def test_recover_deletes_what_an_interrupted_drop_left(catalog: Catalog) -> None
     assert managed(catalog) == root
 
 
-def test_recover_leaves_what_somebody_has_written_there_since(
-    catalog: Catalog, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_recover_leaves_files_written_there_since(catalog: Catalog, caplog: pytest.LogCaptureFixture) -> None:
     root = interrupted(catalog)
     write(root, "k=7/000000_0")
     later = (root / "k=7" / "000000_0").stat().st_mtime + 60
@@ -171,7 +169,7 @@ def test_a_drop_that_died_in_the_middle_of_its_files_is_finished(catalog: Catalo
     assert managed(catalog) == root
 
 
-def test_a_clock_of_the_store_that_is_ahead_leaves_none_of_the_tables_own_files(catalog: Catalog) -> None:
+def test_store_clock_ahead_leaves_no_own_files_after_a_drop(catalog: Catalog) -> None:
     root = interrupted(catalog)
     for file in root.rglob("*.csv"):
         later = file.stat().st_mtime + 600
@@ -269,7 +267,7 @@ def test_a_table_that_was_unregistered_meanwhile_is_not_replaced(catalog: Catalo
     assert sorted(walked(root, 1)) == ["k=1"]
 
 
-def test_no_partition_and_no_table_is_moved_to_where_files_are_being_deleted(catalog: Catalog, tmp_path: Path) -> None:
+def test_no_partition_or_table_moves_to_a_directory_being_deleted(catalog: Catalog, tmp_path: Path) -> None:
     root = interrupted(catalog)
     external = TableDefinition(
         TableIdentifier("s", "other"), TableType.EXTERNAL, "csv", "", (Column("x", "int"),), (Column("k", "int"),)
@@ -292,7 +290,7 @@ def test_no_partition_and_no_table_is_moved_to_where_files_are_being_deleted(cat
 def test_a_directory_that_gets_no_other_name_is_emptied(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """A mount point, or a folder in one that only somebody else may write to."""
+    """A mount point, or a folder in one that only another user may write to."""
     root = managed(catalog)
     insert(catalog, "k=1", "k=2")
 
@@ -341,9 +339,7 @@ def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catal
     assert not root.exists()
 
 
-def test_cascade_drops_external_tables_before_the_managed_one_whose_files_they_share(
-    catalog: Catalog, tmp_path: Path
-) -> None:
+def test_cascade_drops_external_tables_before_the_managed_one_they_share(catalog: Catalog, tmp_path: Path) -> None:
     root = managed(catalog)
     insert(catalog, "k=1")
     external(catalog, tmp_path, "z")
@@ -358,7 +354,7 @@ def test_cascade_drops_external_tables_before_the_managed_one_whose_files_they_s
 def test_what_lies_in_the_directory_by_a_symbolic_link_keeps_its_files(
     catalog: Catalog, tmp_path: Path, linked: str
 ) -> None:
-    """Whoever drops the table sees where the link leads, also where it was made after the location was given."""
+    """The drop follows the link, also one that was made after the location was given."""
     root = managed(catalog)
     insert(catalog, "k=1")
     write(root, "elsewhere/k=1/a.csv")
@@ -389,7 +385,7 @@ def test_what_lies_in_the_directory_by_a_symbolic_link_keeps_its_files(
     assert not root.exists()
 
 
-def test_a_linked_directory_of_a_dropped_table_is_nobody_elses(catalog: Catalog, tmp_path: Path) -> None:
+def test_linked_directory_of_a_dropped_table_is_not_given_away(catalog: Catalog, tmp_path: Path) -> None:
     root = interrupted(catalog)
     link = tmp_path / "link"
     link.symlink_to(root)

@@ -179,14 +179,14 @@ def test_a_statement_reads_one_version(catalog: Catalog, root: Path, listed: lis
     )  # fmt: skip
     assert plan(catalog, DAY, mine, at=table.version) == first
     assert sorted(listed) == [A, B]
-    # C was changed by somebody else's commit, which a statement of this version does not see a part of.
+    # C was changed by another writer's commit, no part of which a statement of this version sees.
     write(root, f"{C}/w.csv")
     everything = plan(catalog, None, mine, at=table.version)
     assert everything == first | {f"{C}/1.csv"}
     assert plan(catalog, None, mine, at=table.version) == everything
 
 
-def test_what_another_process_has_found_meanwhile_is_read_by_a_statement_that_began_before(
+def test_statement_reads_files_found_by_another_process_meanwhile(
     catalog: Catalog, root: Path, listed: list[str]
 ) -> None:
     version = catalog.load_table("s.t").version
@@ -221,7 +221,7 @@ def test_a_repair_that_commits_in_between_makes_no_difference(
     assert indexed(catalog) == walked(root, 2)
 
 
-def test_what_a_writer_commits_in_between_is_not_verified_and_not_half_read(
+def test_commit_in_between_is_neither_verified_nor_read_in_part(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, listed: list[str]
 ) -> None:
     forget(catalog)
@@ -389,7 +389,7 @@ def test_old_rows_are_forgotten_with_the_repairs(catalog: Catalog) -> None:
     assert own_rows(catalog) == 0
 
 
-def test_a_location_that_somebody_else_has_is_left_to_him(catalog: Catalog, root: Path, tmp_path: Path) -> None:
+def test_location_of_another_table_is_left_alone(catalog: Catalog, root: Path, tmp_path: Path) -> None:
     """The directory that a query spells out is the place of another partition."""
     table, new = catalog.load_table("s.t"), "ds=2025-02-01/region=eu"
     write(root, f"{new}/1.csv")

@@ -106,7 +106,7 @@ def test_a_database(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) 
         assert (entry.partitions, entry.files) == ((0, 0) if entry.code else (1, 1))
     assert set(catalog.list_tables("s")) == {"bucketed", "good", "skewed", "there"}
     assert not {call for call in metastore.calls - before if call.startswith(("create", "alter", "drop", "add"))}
-    assert list(catalog.drift()) == [d for d in catalog.drift() if d.index == "missing"], "what was taken is in step"
+    assert list(catalog.drift()) == [d for d in catalog.drift() if d.index == "missing"], "what was taken is in sync"
 
 
 def test_a_cell_shows_how_many_of_them_are_there(
@@ -181,7 +181,7 @@ def test_a_metastore_that_dies_ends_it(
         ({"skewed_columns": ("x",), "skewed_directories": True}, "STORED AS DIRECTORIES"),
     ],
 )  # fmt: skip
-def test_a_partition_that_is_stored_otherwise_than_its_table_is_not_read_wrongly(
+def test_partition_with_its_own_storage_format_is_read_correctly(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, changes: dict[str, object], reason: str
 ) -> None:
     table = make(metastore, tmp_path, "t")
@@ -259,10 +259,10 @@ def test_the_command(
     monkeypatch.chdir(tmp_path)
     options = ["--index", "index.db", "--metastore", "thrift://fake:9083"]
     assert main([*options, "import", "s.*", "--wide"]) == 1
-    told = capsys.readouterr().out
-    assert "CATALOG_EXT_UNSUPPORTED_FORMAT" in told
-    assert "The metastore's table s.acid cannot be imported" in told
-    assert "1 of 2 tables taken." in told
+    reported = capsys.readouterr().out
+    assert "CATALOG_EXT_UNSUPPORTED_FORMAT" in reported
+    assert "The metastore's table s.acid cannot be imported" in reported
+    assert "1 of 2 tables taken." in reported
     assert main([*options, "import", "s", "--json", "--jobs", "1"]) == 1
     tables = json.loads(capsys.readouterr().out)["tables"]
     assert [(t["table"], t["action"]) for t in tables] == [("s.acid", "refused"), ("s.good", "there already")]
@@ -274,9 +274,9 @@ def test_the_command(
     assert main([*options, "import", "s.zzz*"]) == 1
     assert "The metastore has no table that matches 's.zzz*'" in capsys.readouterr().err
     assert main([*options, "import", "s.god"]) == 1
-    told = capsys.readouterr().err
-    assert "Did you mean s.good? The metastore is thrift://fake:9083, and has 2 tables in s." in told
-    assert "catalog-ext tables" not in told
+    reported = capsys.readouterr().err
+    assert "Did you mean s.good? The metastore is thrift://fake:9083, and has 2 tables in s." in reported
+    assert "catalog-ext tables" not in reported
 
 
 @pytest.mark.parametrize(("value", "is_taken"), [("1", False), ("2", True)])

@@ -307,7 +307,7 @@ def test_it_can_be_altered_renamed_and_dropped(catalog: Catalog, root: Path) -> 
     assert all((root / path).exists() for path in TREE)
 
 
-def test_the_metastore_is_not_told_and_why(catalog: Catalog, root: Path) -> None:
+def test_metastore_gets_no_message_and_state_says_why(catalog: Catalog, root: Path) -> None:
     write(root, *TREE)
     table = register(catalog, root, "*/year=*/**.csv")
     reason = unrepresentable_reason(table.definition)
@@ -355,16 +355,16 @@ def test_a_managed_table_may_lie_where_a_pattern_could_match(catalog: Catalog, r
     assert catalog.create_table(managed).definition.table_type is TableType.MANAGED
 
 
-def test_what_is_missing_or_cannot_be_listed_is_not_in_step(
+def test_what_is_missing_or_cannot_be_listed_is_not_in_sync(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, *TREE)
     matched(catalog, root, "{a,b}/year=*/**.csv")
     write(root, "b/strange/1.csv")
-    assert catalog.repair_partitions("s.t", dry_run=True).in_step
+    assert catalog.repair_partitions("s.t", dry_run=True).in_sync
     (root / "a").rename(root / "away")
-    assert not catalog.repair_partitions("s.t", dry_run=True).in_step
+    assert not catalog.repair_partitions("s.t", dry_run=True).in_sync
     (root / "away").rename(root / "a")
-    assert catalog.repair_partitions("s.t", dry_run=True).in_step
+    assert catalog.repair_partitions("s.t", dry_run=True).in_sync
     deny(monkeypatch, root / "a" / "year=2023")
-    assert not catalog.repair_partitions("s.t", dry_run=True).in_step
+    assert not catalog.repair_partitions("s.t", dry_run=True).in_sync

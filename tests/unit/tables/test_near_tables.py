@@ -1,4 +1,4 @@
-"""A name that is none: the error asks for the one that is near."""
+"""An unknown name: the error suggests a similar one."""
 
 from __future__ import annotations
 

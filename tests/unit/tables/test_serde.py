@@ -135,7 +135,7 @@ def test_the_metastore_gets_the_settings(tmp_path: Path, metastore: FakeMetastor
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, done: Callable[[], object]) -> None:
-    """What somebody else does, once, between the reading of a table and its alteration."""
+    """Another writer's change, once, between the reading of a table and its alteration."""
     looked, left = TableAlterations._check_metastore, [done]
 
     def check(self: TableAlterations, *args: Any) -> None:
@@ -146,9 +146,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, done: Callable[[], object]) -> No
     monkeypatch.setattr(TableAlterations, "_check_metastore", check)
 
 
-def test_settings_that_somebody_else_has_set_meanwhile_stay(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_changed_meanwhile_stay(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text(catalog, tmp_path)
     meanwhile(monkeypatch, lambda: catalog.alterations.set_serde("s.t", None, {"field.delim": ";"}))
     catalog.alterations.set_serde("s.t", None, {"serialization.null.format": "nil"})

@@ -189,15 +189,15 @@ def test_too_many_files_are_refused(catalog: Catalog, client: Client) -> None:
     assert put(client, counted(catalog)[:1] * 1001).status == 400
 
 
-def test_without_files_or_columns_the_metastore_is_told_what_is_known(
+def test_without_files_or_columns_known_statistics_are_published(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = catalog.load_table("s.t")
     monkeypatch.setattr(file_statistics, "_PUBLISHED_AT_ONCE", 1)
     assert catalog.index.file_statistics.enqueue(table, None) == 2
     assert catalog.index.file_statistics.enqueue(table, catalog.predicate(table, "region = 'eu'")) == 1
-    told = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.outbox.pending()]
-    assert told == [[EU], [US], [EU]]
+    reported = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.outbox.pending()]
+    assert reported == [[EU], [US], [EU]]
     register(catalog, tmp_path / "flat", {}, table="s.flat")
     write(tmp_path / "flat", "a.csv")
     catalog.repair_partitions("s.flat")

@@ -116,7 +116,7 @@ def test_a_preview_shows_no_applying_and_no_delivering() -> None:
     assert "delivering" not in output.getvalue()
 
 
-def test_a_port_that_somebody_listens_on_is_found() -> None:
+def test_port_in_use_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert still_answering([port]) == [port]
@@ -134,7 +134,7 @@ def test_processes_started_inside_print_to_the_file_and_those_after_do_not(
     assert capfd.readouterr() == ("afterwards\n", "")
 
 
-def test_settings_leave_everything_in_the_folder_and_on_the_loopback_interface(tmp_path: Path) -> None:
+def test_settings_keep_everything_in_the_folder_and_on_loopback(tmp_path: Path) -> None:
     settings = sessions.local_settings(tmp_path)
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.sql.sources.parallelPartitionDiscovery.parallelism"] == str(sessions.LISTING_PARALLELISM)

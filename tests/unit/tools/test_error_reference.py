@@ -35,7 +35,7 @@ def test_messages_are_those_of_the_places_that_raise_them(
 
 
 def test_an_error_without_a_remedy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors.ConflictError, "__doc__", "Somebody else was first.")
+    monkeypatch.setattr(errors.ConflictError, "__doc__", "Another writer was first.")
     with pytest.raises(error_reference.UndocumentedError, match="ConflictError"):
         error_reference.described()
 
@@ -45,7 +45,7 @@ def test_an_error_without_a_remedy_is_refused(monkeypatch: pytest.MonkeyPatch) -
     [('val New: Condition = own("NEW", "42000")', "The condition New"),
      ('val Conflict: Condition = own("CONFLICT", "42000")', "40001 in Python and 42000 in the connector")],
 )  # fmt: skip
-def test_a_condition_of_the_connector_is_described_and_agrees_with_its_class(
+def test_connector_condition_is_described_and_agrees_with_its_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, refusal: str
 ) -> None:
     (tmp_path / "ConnectorErrors.scala").write_text(condition, encoding="utf-8")

@@ -110,7 +110,7 @@ def test_tests_are_counted_by_their_parts(tmp_path: Path) -> None:
     assert counted == {"passed": 1, "failed": failed, "skipped": 1}
 
 
-def test_a_spark_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_spark_version_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert matrix.main(["3.5"]) == 1
     assert "There is no Spark 3.5 here: give some of 4.3, 4.2, 4.1, 4.0." in capsys.readouterr().err
 

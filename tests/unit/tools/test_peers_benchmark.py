@@ -112,7 +112,7 @@ def test_a_line_that_is_no_answer_is_refused() -> None:
 
 
 class _Fake:
-    """Answers as it is told, and notes its commits."""
+    """Gives the answers that the test has set, and records its commits."""
 
     version = "fake"
 
@@ -220,7 +220,7 @@ def test_a_section_that_was_measured_beside_other_work_says_so() -> None:
     assert "load average when a contender began 6.5 to 6.5. **Provisional**" in page.section(comparison, "2 cores")
 
 
-def test_whoever_is_ahead_without_a_known_reason_is_said_to_be_so() -> None:
+def test_contender_ahead_without_a_known_reason_is_reported() -> None:
     section = page.section(compared(figure("catalog-ext", 1.0), figure("hive", 0.5)), "2 cores")
     assert f"- **Spark's Hive catalog is ahead** at 1,000 (0.5 times): {page.NOT_KNOWN}." in section
 
@@ -292,7 +292,7 @@ def test_limits_are_of_the_start_of_what_is_done_once_and_of_runs() -> None:
         ("killed\n", None),
     ],
 )
-def test_an_error_is_a_reason_and_a_wrong_result_is_none(said: str, reason: str | None) -> None:
+def test_error_is_a_reason_and_a_wrong_result_is_not(said: str, reason: str | None) -> None:
     assert failure(said) == reason
 
 

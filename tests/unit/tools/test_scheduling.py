@@ -15,7 +15,7 @@ def test_one_process_has_what_shares_the_jvm_and_the_other_what_does_not() -> No
     assert next_module(waiting, with_driver=False) == SERVER
 
 
-def test_a_process_that_has_done_its_own_helps_the_other_and_unit_tests_come_last() -> None:
+def test_idle_process_helps_the_other_and_unit_tests_come_last() -> None:
     assert next_module([UNIT, SPARK], with_driver=False) == SPARK
     assert next_module([UNIT, SERVER], with_driver=True) == SERVER
     assert next_module([UNIT], with_driver=True) == UNIT

@@ -503,7 +503,7 @@ def test_a_table_is_dropped_with_its_lock_until_the_metastore_knows(
     assert metastore.locks.requests == {}
 
 
-def test_what_a_dead_writer_has_left_is_recovered_before_its_table_is_locked(
+def test_leftovers_of_a_dead_writer_are_recovered_before_the_table_lock(
     catalog: Catalog, metastore: FakeMetastore
 ) -> None:
     """Its lock would wait for that of the drop."""

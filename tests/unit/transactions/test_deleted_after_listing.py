@@ -105,7 +105,7 @@ def test_repair_registers_files_that_a_statement_of_another_table_left(
 
 
 @pytest.mark.parametrize("statement", [overwrite, delete, replace_table])
-def test_repair_leaves_only_partitions_alone_that_another_statement_deletes(
+def test_repair_skips_only_partitions_that_another_statement_deletes(
     catalog: Catalog, statement: Callable[[Stand], None]
 ) -> None:
     """A dead overwrite of one partition of another table stopped the whole repair."""
@@ -189,7 +189,7 @@ def test_predicate_of_a_delete_meets_the_directory_that_a_command_gives(catalog:
 @pytest.mark.parametrize("statement", [overwrite, delete])
 @pytest.mark.parametrize("place", ["t/k=1", "else"])
 @pytest.mark.parametrize("first", ["statement", "command"])
-def test_directory_cannot_be_shared_while_a_statement_replaces_its_partition(
+def test_directory_is_not_shared_while_its_partition_is_replaced(
     catalog: Catalog, tmp_path: Path, statement: Callable[[Stand], None], place: str, first: str
 ) -> None:
     """DELETE was not met at a default place, and no statement at a partition's own location."""

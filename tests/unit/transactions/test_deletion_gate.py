@@ -174,7 +174,7 @@ def test_two_tables_in_one_folder(tmp_path: Path, statement: Callable[[Stand], N
         assert stand.rows() == {"k=1": "9\n", "k=2": "9\n"}
 
 
-def test_replacing_an_unpartitioned_table_is_refused_when_another_table_has_its_files(tmp_path: Path) -> None:
+def test_replacement_is_refused_if_another_table_has_the_tables_files(tmp_path: Path) -> None:
     """Its files lie in the table's directory itself, which did not count as inside of it."""
     with local_catalog(tmp_path) as catalog:
         stand = Stand(catalog.index)
@@ -423,7 +423,7 @@ def test_recover_leaves_a_folder_that_took_the_place_of_a_dropped_table(tmp_path
         assert catalog.index.dropped_tables.undeleted() == []
 
 
-def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed(tmp_path: Path) -> None:
+def test_recover_leaves_a_new_folder_at_a_dropped_tables_place(tmp_path: Path) -> None:
     """As by ``rm -r`` and ``rsync -a``: ext4 gives the new folder the inode of the old one."""
     with local_catalog(tmp_path) as catalog:
         Stand(catalog.index).create(definition(tmp_path / "t"))
@@ -494,7 +494,7 @@ def overwrite_all(stand: Stand, kind: WriteKind) -> None:
 
 
 @pytest.mark.parametrize("kind", [WriteKind.OVERWRITE, DYNAMIC, WriteKind.REPLACE])
-def test_unpartitioned_table_is_not_overwritten_when_another_table_has_its_files(
+def test_overwrite_is_refused_if_another_table_has_the_tables_files(
     unpartitioned: Stand, tmp_path: Path, kind: WriteKind
 ) -> None:
     register_directory(unpartitioned, tmp_path)
@@ -505,7 +505,7 @@ def test_unpartitioned_table_is_not_overwritten_when_another_table_has_its_files
 
 @pytest.mark.parametrize("point", ["reserve.after", "apply.before", "apply.after", "clean.before"])
 @pytest.mark.parametrize("kind", [WriteKind.OVERWRITE, DYNAMIC, WriteKind.REPLACE])
-def test_files_of_an_unpartitioned_table_cannot_be_registered_while_they_are_deleted(
+def test_files_of_an_unpartitioned_table_are_not_registered_during_delete(
     unpartitioned: Stand, tmp_path: Path, kind: WriteKind, point: str
 ) -> None:
     crash_at(point, lambda: overwrite_all(unpartitioned, kind))
@@ -542,7 +542,7 @@ def test_load_is_refused_when_its_files_were_registered_after_its_check(tmp_path
         assert (stand.rows(), landed.read_text()) == ({}, "1\n")
 
 
-def test_partition_is_not_added_with_files_that_a_load_has_moved_since_its_check(tmp_path: Path) -> None:
+def test_partition_is_not_added_if_a_load_moved_its_files_after_the_check(tmp_path: Path) -> None:
     """It was acknowledged, and each query of it failed."""
     with local_index(tmp_path) as index:
         stand = Stand(index)

@@ -127,7 +127,7 @@ def refusal(stand: Stand, entry: Entry, listed_at_ms: int) -> DeletedFilesError:
         *((False, one) for one in (delete, drop, rename)),
     ],
 )
-def test_partition_gets_no_files_that_another_partition_of_its_table_has_lost(
+def test_partition_gets_no_files_that_another_partition_has_lost(
     stand: Stand,
     tmp_path: Path,
     external: bool,
@@ -161,7 +161,7 @@ def test_repair_registers_no_files_that_a_drop_is_deleting(catalog: Catalog, sta
 
 
 @pytest.mark.filterwarnings("ignore::catalog_ext.tables.locations.TableOverlapWarning")
-def test_table_in_the_directory_of_a_partition_of_another_table_is_not_dropped(
+def test_table_in_another_tables_partition_directory_is_not_dropped(
     catalog: Catalog, stand: Stand, tmp_path: Path
 ) -> None:
     """The partition has its directory by its name. The DROP deleted its rows."""

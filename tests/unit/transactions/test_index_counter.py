@@ -68,7 +68,7 @@ def test_copy_of_an_index_that_has_a_drop_to_finish_is_behind_after_it(tmp_path:
     assert is_behind(tmp_path)
 
 
-def test_copy_of_an_index_that_has_a_rename_to_finish_is_behind_after_its_undoing(tmp_path: Path) -> None:
+def test_copy_of_an_index_with_an_unfinished_rename_is_behind_after_undo(tmp_path: Path) -> None:
     def refused(point: str) -> None:
         copied(tmp_path)(point)
         raise StorageAccessDeniedError("refused for good")

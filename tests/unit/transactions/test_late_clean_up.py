@@ -69,7 +69,7 @@ def test_what_hive_wrote_since_stays(
     assert (root / "k=1" / HIVES).read_bytes() == content
     # What a rename has taken away is not to be deleted.
     assert (f"k=1/{HIVES} was written again since it was replaced" in caplog.text) is (statement is not rename)
-    assert not (root / "k=2" / HIVES).exists() or statement is not overwrite, "nobody has written this one again"
+    assert not (root / "k=2" / HIVES).exists() or statement is not overwrite, "this one was not written again"
     catalog.repair_partitions("s.t")
     assert indexed(catalog)["k=1"].items() >= {HIVES: len(content)}.items()
 
@@ -89,7 +89,7 @@ def test_a_file_that_was_touched_since_it_was_registered_goes(
     }
 
 
-def test_vacuum_goes_by_no_clock(catalog: Catalog, root: Path) -> None:
+def test_vacuum_uses_no_clock(catalog: Catalog, root: Path) -> None:
     """What Hive wrote after a relocating overwrite, on a store whose clock is behind the database's."""
     insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS, **{"overwrite-mode": "relocate"})
     write(root, f"k=1/{HIVES}", content=b"hive's\n")

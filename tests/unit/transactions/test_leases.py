@@ -151,7 +151,7 @@ def test_a_write_leaves_alone_what_another_one_recovers(
     assert catalog.index.transactions.load(first.transaction_id).state is State.ABORTED
 
 
-def test_who_may_not_write_there_undoes_nobody_elses_write(catalog: Catalog, root: Path) -> None:
+def test_recovery_without_write_access_undoes_nothing(catalog: Catalog, root: Path) -> None:
     crash_at("promote.before", lambda: insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS))
 
     def denied(_: str) -> None:
@@ -163,7 +163,7 @@ def test_who_may_not_write_there_undoes_nobody_elses_write(catalog: Catalog, roo
 
 
 @pytest.mark.slow
-def test_a_host_whose_clock_is_ahead_takes_nobody_for_dead(
+def test_host_with_a_clock_ahead_takes_no_writer_for_dead(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = begin(catalog)
@@ -180,8 +180,8 @@ def test_a_host_whose_clock_is_ahead_takes_nobody_for_dead(
 
 def test_an_owner_that_was_undone_hears_it_at_its_next_sign_of_life(catalog: Catalog, root: Path) -> None:
     begun = begin(catalog)
-    catalog.index.transactions.move(begun.transaction_id, (State.OPEN,), State.ABORTING, error="somebody did it")
-    with pytest.raises(TransactionStateError, match="somebody did it"):
+    catalog.index.transactions.move(begun.transaction_id, (State.OPEN,), State.ABORTING, error="another process did it")
+    with pytest.raises(TransactionStateError, match="another process did it"):
         catalog.writes.transactions.heartbeat(begun.transaction_id)
 
 

@@ -1,4 +1,4 @@
-"""What relocating overwrites have left where partitions lay: nobody reads it again, unless that place is named."""
+"""Files that relocating overwrites leave at old places: a read finds them only if it names the place."""
 
 from __future__ import annotations
 

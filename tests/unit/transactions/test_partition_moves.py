@@ -92,7 +92,9 @@ def test_rename_of_an_external_partition_leaves_its_files(catalog: Catalog, tmp_
 
 
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
-def test_nobody_writes_where_a_renamed_partition_lies(catalog: Catalog, tmp_path: Path, kind: WriteKind) -> None:
+def test_write_to_the_directory_of_a_renamed_partition_is_refused(
+    catalog: Catalog, tmp_path: Path, kind: WriteKind
+) -> None:
     root = external(catalog, tmp_path)
     write(root, "k=1/a.csv")
     catalog.repair_partitions("s.t")
@@ -291,7 +293,7 @@ def test_a_repair_that_meets_a_move_leaves_it_alone(catalog: Catalog, point: str
         for table in ("s.t", "s.o"):
             report = catalog.repair_partitions(table, mode="sync")
             reasons.update(entry.reason for entry in report.skipped)
-            assert report.in_step is not bool(report.skipped)
+            assert report.in_sync is not bool(report.skipped)
             assert (len(report.added), len(report.dropped), len(report.changed)) == (0, 0, 0)
 
     with armed(point, repair):
@@ -344,7 +346,7 @@ def test_undoing_a_rename_leaves_what_hive_has_written_since(catalog: Catalog) -
     ):
         catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"})
     contents = {name: (root / name).read_bytes() for name in visible(root)}
-    # Nobody can say whose rows are right: all are there.
+    # Which rows are right is unknown: all are there.
     assert sorted(contents.values()) == [b"1\n", b"1\n", b"2\n", b"again\n"]
     catalog.repair_partitions("s.t", mode="sync")
     consistent(catalog)
@@ -436,8 +438,8 @@ def test_a_rename_that_is_undone_while_a_partition_is_added_at_its_target(
     consistent(catalog)
 
 
-def test_a_foreign_file_of_the_same_size_is_not_taken_for_one_that_was_moved(catalog: Catalog) -> None:
-    """Somebody deletes the source, and somebody else writes the target."""
+def test_foreign_file_of_the_same_size_is_not_taken_for_a_moved_one(catalog: Catalog) -> None:
+    """One process deletes the source, and another writes the target."""
     root = managed(catalog)
     write(root, "k=1/000000_0", content=b"1\n")
     then = (root / "k=1" / "000000_0").stat().st_mtime - 60
@@ -709,7 +711,7 @@ def die() -> None:
     raise Crash
 
 
-def test_nobody_writes_to_what_an_undoing_is_moving_back(catalog: Catalog) -> None:
+def test_write_to_a_directory_that_is_moved_back_is_refused(catalog: Catalog) -> None:
     managed(catalog)
     insert(catalog, "k=1", "k=2")
     crash_at("promote.after", lambda: forth(catalog))
@@ -744,7 +746,7 @@ def test_rows_for_a_directory_that_another_partition_has_got_meanwhile(catalog: 
 
 
 @pytest.mark.parametrize("at", ["reserve.after", "promote.after"])
-def test_a_directory_that_somebody_is_writing_to_is_nobody_elses(catalog: Catalog, at: str) -> None:
+def test_directory_of_a_write_in_flight_is_not_given_away(catalog: Catalog, at: str) -> None:
     managed(catalog)
     insert(catalog, "k=2")
 

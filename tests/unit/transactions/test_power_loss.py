@@ -1,4 +1,4 @@
-"""What a local disk has been told to keep when the index says that a write is there."""
+"""What a local disk has synced when the index says that a write is there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths that the disk was told to keep, in their order."""
+    """The paths that were synced, in their order."""
     paths: list[str] = []
     whole = os.fsync
 
@@ -39,7 +39,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
-def test_files_and_all_directories_above_are_kept_before_the_index_shows_them(
+def test_files_and_directories_above_are_synced_before_the_index_has_them(
     catalog: Catalog, synced: list[str], kind: WriteKind
 ) -> None:
     root = managed(catalog, keys={"k": "int", "r": "string"})
@@ -51,9 +51,7 @@ def test_files_and_all_directories_above_are_kept_before_the_index_shows_them(
     assert seen == [new | above]
 
 
-def test_files_that_wait_for_their_partition_are_kept_before_the_source_forgets_them(
-    tmp_path: Path, synced: list[str]
-) -> None:
+def test_waiting_files_are_synced_before_the_source_commits(tmp_path: Path, synced: list[str]) -> None:
     seen: list[set[str]] = []
     with hourly(tmp_path) as (stand, _), armed("apply.before", lambda _: seen.append(set(synced))):
         Stream(stand).epoch(7, {"h=7": "a\n"})
@@ -71,9 +69,7 @@ def test_what_a_rename_moves_is_kept(catalog: Catalog, synced: list[str]) -> Non
     assert {str(root / "k=7" / moved), str(root / "k=7"), str(root)} <= set(synced)
 
 
-def test_what_a_move_takes_away_is_gone_before_the_index_shows_it_elsewhere(
-    catalog: Catalog, synced: list[str]
-) -> None:
+def test_moved_files_are_gone_at_the_source_before_the_index_has_them(catalog: Catalog, synced: list[str]) -> None:
     root, other = managed(catalog), managed(catalog, "u")
     insert(catalog, "k=1", "k=2")
     seen: list[list[str]] = []
@@ -222,9 +218,9 @@ def before(monkeypatch: pytest.MonkeyPatch, part: object, method: str, synced: l
     seen: list[list[str]] = []
     whole = getattr(type(part), method)
 
-    def told(index: object, *args: object, **options: object) -> object:
+    def reported(index: object, *args: object, **options: object) -> object:
         seen.append(list(synced))
         return whole(index, *args, **options)
 
-    monkeypatch.setattr(type(part), method, told)
+    monkeypatch.setattr(type(part), method, reported)
     return seen

@@ -47,7 +47,7 @@ def root(catalog: Catalog) -> Path:
 
 @pytest.fixture
 def other_disk(tmp_path: Path) -> Iterator[Path]:
-    """A directory on another file system than the tests' folder: each Linux has one of memory, and one that is none."""
+    """A directory on another file system than the tests' folder: each Linux has one in memory, and one that is not."""
     here = tmp_path.stat().st_dev
     folder = Path(tempfile.mkdtemp(dir=next(d for d in ("/dev/shm", "/var/tmp") if Path(d).stat().st_dev != here)))
     yield folder

@@ -85,9 +85,7 @@ def recovered(stand: Stand) -> RecoveredTransaction:
 
 
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
-def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_a_repair_finds_it(
-    stand: Stand, tmp_path: Path, kind: WriteKind
-) -> None:
+def test_commit_after_the_backup_survives_and_a_repair_finds_it(stand: Stand, tmp_path: Path, kind: WriteKind) -> None:
     begun = stand.begin(kind)
     staged = stand.put(begun, {"k=1": "new\n"})
     with armed("check.before", lambda _: copy(tmp_path / "index.db", tmp_path / "backup.db")):
@@ -108,10 +106,10 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
 @pytest.mark.parametrize("staged_before", [0, 70])
-def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
+def test_owner_undoes_promotion_of_a_write_lost_in_a_failover(
     stand: Stand, tmp_path: Path, staged_before: int, forgets: str, fails_at: str
 ) -> None:
-    """In the middle of a write, which fails: nobody has acknowledged it, and it is run again."""
+    """In the middle of a write, which fails: it was not acknowledged, and it is run again."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     at = fail_over(tmp_path)
     with at(forgets, fails_at, unavailable=fails_at == "apply.after"):
@@ -133,7 +131,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
 def test_files_of_a_load_that_a_failover_forgot_go_back(
     stand: Stand, tmp_path: Path, count: int, forgets: str, fails_at: str
 ) -> None:
-    """They are somebody's: nothing else has their rows."""
+    """They may be a user's own files: nothing else has their rows."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     place = tmp_path / "in"
     place.mkdir()
@@ -185,7 +183,7 @@ def test_a_load_that_an_older_index_does_not_know_stays_where_it_is(stand: Stand
 
 @pytest.mark.parametrize("forgets", ["begin.after", "reserve.before"])
 @pytest.mark.parametrize("gives_up_at", ["check.before", "reserve.before", None])
-def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failover_forgot(
+def test_retried_commit_after_a_failover_leaves_all_or_nothing(
     stand: Stand, tmp_path: Path, gives_up_at: str | None, forgets: str
 ) -> None:
     """The service that was asked first is dead, and its index has failed over."""
@@ -199,7 +197,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
     assert stand.listed(of) == {"k=1": "new\n", "k=2": "new\n"}
 
     def fail(_: str) -> None:
-        raise ConflictError("Somebody else was first.")
+        raise ConflictError("Another writer was first.")
 
     with armed(gives_up_at, fail) if gives_up_at else nullcontext(), pytest.raises(CatalogExtError):
         stand.engine.commit(begun.transaction_id, staged, recorded=0, is_retry=True)
@@ -208,9 +206,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
 
 
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
-def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets_its_reservation_only(
-    stand: Stand, tmp_path: Path, fails_at: str
-) -> None:
+def test_retried_commit_is_undone_if_only_its_reservation_was_lost(stand: Stand, tmp_path: Path, fails_at: str) -> None:
     """That it was asked for again is still known: the transaction is open, and counts as one that was reserved."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     begun = stand.begin()
@@ -223,7 +219,7 @@ def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets
     assert stand.engine.recover(older_than_s=0).transactions == ()
 
 
-def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_from_it(
+def test_reservation_of_a_concurrent_retry_is_not_undone(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes between the owner's look at the index and what the owner has it remember."""
@@ -248,9 +244,7 @@ def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_fr
     assert stand.strays() == []
 
 
-def test_nobody_says_that_a_write_has_failed_whose_row_is_gone_when_its_commit_is_asked_for_again(
-    stand: Stand, tmp_path: Path
-) -> None:
+def test_retried_commit_of_a_lost_transaction_is_unknown_not_failed(stand: Stand, tmp_path: Path) -> None:
     with fail_over(tmp_path)("begin.before", "promote.after", error=True):
         begun = stand.begin()
         staged = stand.put(begun, {"k=1": "new\n"})
@@ -292,7 +286,7 @@ def test_a_write_that_was_never_reserved_leaves_no_file(
     with local_index(folder) as index:
         stand = Stand(index)
         table = stand.create(definition(folder / "t", external=external))
-        stand.put(stand.begin(), {"k=1": "of nobody\n"})
+        stand.put(stand.begin(), {"k=1": "unclaimed\n"})
         stand.put(stand.begin(kind, table, definition=table.definition), {"k=1": "nor of this one\n"})
         stand.engine.recover(older_than_s=0)
         assert stand.strays() == []
@@ -301,7 +295,7 @@ def test_a_write_that_was_never_reserved_leaves_no_file(
 def relocation_skips(catalog: Catalog) -> list[tuple[str, int, bool]]:
     report = catalog.repair_partitions("s.t")
     skips = report.to_arrow().filter(pc.field("action") == "skip").to_pylist()
-    return [(row["path"], row["files"], report.in_step) for row in skips if row["reason"] == UNKNOWN_RELOCATION]
+    return [(row["path"], row["files"], report.in_sync) for row in skips if row["reason"] == UNKNOWN_RELOCATION]
 
 
 @pytest.mark.slow

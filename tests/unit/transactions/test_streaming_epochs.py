@@ -328,9 +328,7 @@ def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
     assert list(stand.index.waiting_files.all(table.table_id)) == []
 
 
-def test_an_epoch_whose_waiting_files_have_gone_says_so_before_anything_is_written(
-    stand: Stand, tmp_path: Path
-) -> None:
+def test_epoch_without_its_waiting_files_fails_before_anything_is_written(stand: Stand, tmp_path: Path) -> None:
     stream = Stream(stand)
     stream.epoch(7, {"h=7": "a\n", "h=8": "b\n"})
     stream.epoch(7, {"h=7": "c\n"})
@@ -378,7 +376,7 @@ def test_nothing_is_given_up_while_the_tables_directory_is_away(stand: Stand, tm
     assert waiting(stand) == ["h=7"]
 
 
-def test_an_epoch_that_was_undone_after_it_had_promoted_what_waited_is_no_loss(stand: Stand) -> None:
+def test_epoch_undone_after_promoting_waiting_files_loses_nothing(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(7, {"h=7": "a\n"})
 
@@ -490,7 +488,7 @@ def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Cal
     assert marks == {"h=10/_SUCCESS", "h=9/_SUCCESS"}
 
 
-def test_releasing_what_a_query_that_nobody_knows_has_kept_back_says_so(stand: Stand) -> None:
+def test_release_for_an_unknown_query_is_an_error(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(8, {"h=8": "a\n"})
     with pytest.raises(InvalidInputError, match=r"No query 'nix' has written to table s\.t\. Rows wait of query;"):

@@ -113,7 +113,7 @@ def test_an_overwrite_takes_every_directory_of_its_value(stand: Stand, root: Pat
     check(stand, {"k=1": "1\n"})
 
 
-def test_a_static_overwrite_without_rows_empties_its_partition_and_keeps_it(stand: Stand) -> None:
+def test_static_overwrite_without_rows_empties_and_keeps_its_partition(stand: Stand) -> None:
     stand.write({"k=1": "1\n", "k=2": "2\n"})
     stand.write({}, DYNAMIC, static_partition="k=1")
     check(stand, {"k=1": "", "k=2": "2\n"})
@@ -277,7 +277,7 @@ def test_a_relocating_overwrite_moves_partitions(stand: Stand, root: Path) -> No
     assert [p.name for p in (root / "_catalog_ext_data").iterdir()] == [begun.transaction_id]
 
 
-def test_an_append_to_an_external_table_takes_in_what_lies_in_new_partitions(empty: Stand, root: Path) -> None:
+def test_append_to_an_external_table_registers_files_of_new_partitions(empty: Stand, root: Path) -> None:
     empty.create(definition(root, external=True))
     write(root, "k=1/there.csv", "k=1/_hidden.csv", "k=1/deeper/x.csv", "k=2/there.csv", content=b"0\n")
     empty.write({"k=1": "1\n"})
@@ -580,18 +580,18 @@ def test_vacuum_removes_what_late_tasks_left(stand: Stand, root: Path, tmp_path:
     stand.write({"k=1": "1\n"})
     aborted, ended, live = stand.begin(), stand.begin(), stand.begin()
     replacing = stand.begin(WriteKind.REPLACE, definition=definition(root), table=stand.table())
-    # A process that is late gives a file its name after somebody has undone the write.
+    # A process that is late gives a file its name after another process has undone the write.
     staged = stand.put(aborted, {"k=1": "8\n"})
     crash_at("promote.before", lambda: stand.engine.commit(aborted.transaction_id, staged))
     stand.engine.undo(aborted.transaction_id)
     stand.engine.commit(ended.transaction_id, stand.put(ended, {"k=2": "2\n"}))
     late = [stand.put(begun, {"k=1": "9\n"}, task=7)[0].name for begun in (aborted, ended, live, replacing)]
     visible = f"part-00009-{aborted.transaction_id}-c000.csv"
-    write(root, f"k=1/{visible}", "k=1/somebody-elses.csv", "_notes/mine.txt")
+    write(root, f"k=1/{visible}", "k=1/foreign.csv", "_notes/mine.txt")
     removed = [("delete", name) for name in sorted([late[0], late[1], visible])]
     assert [entry for entry in vacuum(stand) if entry[0] == "delete"] == removed
     left = [Path(path).name for path in stand.strays()]
-    assert sorted(left) == sorted([late[2], late[3], "somebody-elses.csv", "mine.txt"])
+    assert sorted(left) == sorted([late[2], late[3], "foreign.csv", "mine.txt"])
     stand.engine.commit(live.transaction_id, stand.put(live, {"k=3": "3\n"}))
     assert stand.rows() == {"k=1": "1\n", "k=2": "2\n", "k=3": "3\n"}
 
@@ -623,9 +623,7 @@ def test_a_begin_that_is_asked_again_begins_one_transaction(stand: Stand) -> Non
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
-    stand: Stand, kind: WriteKind, reads: bool
-) -> None:
+def test_replacement_loses_no_commit_made_after_its_read(stand: Stand, kind: WriteKind, reads: bool) -> None:
     table = stand.table()
     begun = stand.begin(kind, table, definition=table.definition, reads_replaced=reads)
     staged = stand.put(begun, {"k=1": "from what was read\n"})
@@ -644,9 +642,7 @@ def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
 
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
-def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_conflict(
-    stand: Stand, kind: WriteKind
-) -> None:
+def test_replacement_of_a_table_just_replaced_is_a_conflict(stand: Stand, kind: WriteKind) -> None:
     """The new table has the very version that the statement read of the old one."""
     table = stand.table()
 
@@ -661,9 +657,7 @@ def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_co
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_replacement_of_a_table_that_was_renamed_just_before_it_began_is_a_conflict(
-    stand: Stand, reads: bool
-) -> None:
+def test_replacement_of_a_table_just_renamed_is_a_conflict(stand: Stand, reads: bool) -> None:
     """The table has kept its directory under its new name."""
     stand.write({"k=1": "1\n"})
     table = stand.table()
@@ -758,7 +752,7 @@ def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
     check(stand, {"k=1": "1\n", "k=2": "1\n"})
 
 
-def test_files_that_nobody_counts_are_written_with_those_that_the_commit_brings(stand: Stand) -> None:
+def test_uncounted_files_are_written_with_the_commits_inline_files(stand: Stand) -> None:
     """They are recorded while it checks: a call that was slow."""
     before, begun = stand.rows(), stand.begin()
     slow, brought = (stand.put(begun, {name: "1\n"}) for name in ("k=8", "k=9"))

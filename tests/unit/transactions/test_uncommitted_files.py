@@ -1,4 +1,4 @@
-"""What a write has promoted and not committed is nobody else's: no table takes it in, no other write removes it."""
+"""Files that a write has promoted and not committed: no table takes them in, no other write removes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATEMENTS: dict[str, Callable[[Stand], object]] = {
 
 @pytest.mark.parametrize("external", [True, False])
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_a_replacement_keeps_its_files_whoever_writes_before_its_commit(
+def test_replacement_keeps_its_files_if_another_write_comes_first(
     tmp_path: Path, statement: str, external: bool
 ) -> None:
     with local_index(tmp_path) as index:
@@ -72,4 +72,4 @@ def test_another_table_takes_in_nothing_that_can_be_undone(tmp_path: Path, aroun
         catalog.writes.transactions.undo(begun.transaction_id)
         assert indexed(catalog, "s.b") == after
         assert taking == "INSERT" or after == before
-        assert catalog.repair_partitions("s.b", dry_run=True).in_step
+        assert catalog.repair_partitions("s.b", dry_run=True).in_sync

@@ -153,7 +153,7 @@ def test_a_forgotten_write_is_known_until_vacuum_has_looked(stand: Stand, root: 
     assert deleted(vacuum(stand)) == [name]
     assert begun.transaction_id not in forgotten(stand)
     name = late(stand, root, begun)
-    assert [Path(e.path).name for e in vacuum(stand).skipped] == [name], "nobody knows it any more"
+    assert [Path(e.path).name for e in vacuum(stand).skipped] == [name], "no transaction knows it any more"
     assert deleted(vacuum(stand, unknown_writes=True)) == [name]
 
 

@@ -57,7 +57,7 @@ def test_the_life_of_a_view(catalog: Catalog) -> None:
         catalog.views.create(ViewRequest(TableIdentifier.of("nowhere", "v"), ViewQuery("SELECT 1"), COLUMNS))
 
 
-def test_the_command_line_lists_views_and_nobody_writes_them(
+def test_command_line_lists_views_and_writes_to_them_are_refused(
     catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     view = catalog.views.create(request("seen", "ds", "region"))

@@ -139,7 +139,7 @@ def test_a_recovered_write_is_its_owners(catalog: Catalog) -> None:
     assert _history(catalog)["INSERT"]["user"] == "alice"
 
 
-def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
+def test_status_distinguishes_live_writes_from_expired_ones(catalog: Catalog) -> None:
     assert catalog.status() == []
     live = begin(catalog)
     crash(catalog, "reserve.after", US)
@@ -154,7 +154,7 @@ def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
     assert "recover undoes it" in expired.detail
 
 
-def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
+def test_dead_owner_on_this_host_is_distinguished_from_a_live_one(
     catalog: Catalog, run: Callable[..., tuple[int, str]]
 ) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -169,7 +169,7 @@ def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
         # Of another container of this name, and of one that has not said in which it was.
         f"{name}#{machine[::-1]}x:{gone.pid}": "live",
         f"{name}:{gone.pid}": "live",
-        "somebody": "live",
+        "another": "live",
     }
     there = catalog.load_table("s.t")
     begun = {}
@@ -219,7 +219,7 @@ def test_status_shows_what_the_metastore_has_not_taken_and_what_waits(tmp_path: 
         assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []
 
 
-def test_a_table_with_rows_that_wait_is_unregistered_when_they_are_committed(catalog: Catalog, root: Path) -> None:
+def test_table_with_waiting_rows_is_unregistered_after_their_commit(catalog: Catalog, root: Path) -> None:
     catalog.alter_table_properties("s.t", LATE)
     there = catalog.load_table("s.t")
     batch = Batch("STREAMING", "test@host:1", "query", 1)
@@ -322,7 +322,7 @@ def test_a_creation_that_comes_too_late_leaves_the_other_table_alone(catalog: Ca
 
 
 @pytest.mark.parametrize("older_than", ["soon", -1, "-1s", float("nan")])
-def test_a_duration_that_is_none_is_refused(catalog: Catalog, older_than: str | float) -> None:
+def test_malformed_duration_is_refused(catalog: Catalog, older_than: str | float) -> None:
     with pytest.raises(InvalidInputError, match="older_than"):
         catalog.recover("s.t", older_than=older_than)
 
@@ -448,7 +448,7 @@ def test_a_directory_that_a_write_has_made_is_no_partition_yet(catalog: Catalog,
     assert US not in indexed(catalog)
 
 
-def test_files_of_a_replacement_that_is_not_committed_are_not_the_old_tables(catalog: Catalog, tmp_path: Path) -> None:
+def test_files_of_an_uncommitted_replacement_are_not_the_old_tables(catalog: Catalog, tmp_path: Path) -> None:
     definition = catalog.load_table("s.t").definition
     made = replace(definition, identifier=TableIdentifier("s", "made"), table_type=TableType.MANAGED)
     catalog.create_table(made)
@@ -569,9 +569,7 @@ def clauses(*comparisons: tuple[str, str, str]) -> PartitionClauses:
     return PartitionClauses((tuple(KeyComparison(key, word, (value,)) for key, word, value in comparisons),))
 
 
-def test_the_plan_of_a_write_has_the_places_of_the_partitions_that_it_can_touch(
-    catalog: Catalog, located: Path
-) -> None:
+def test_plan_of_a_write_has_the_locations_of_its_possible_partitions(catalog: Catalog, located: Path) -> None:
     table, batch = catalog.load_table("s.t"), Batch("INSERT", "test")
 
     def places(kind: WriteKind, **more: Any) -> int:

@@ -176,7 +176,7 @@ def test_another_store_is_refused_with_what_to_do(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_files_of_another_format_are_told_by_their_first_bytes(catalog: Catalog, tmp_path: Path, kind: str) -> None:
+def test_files_of_another_format_are_known_by_their_first_bytes(catalog: Catalog, tmp_path: Path, kind: str) -> None:
     managed(catalog, kind=kind)
     rows = pa.table({"x": pa.array([1], pa.int32())})
     place = put(tmp_path / "in", "a-is-text")

@@ -71,9 +71,7 @@ def test_a_write_that_was_planned_for_another_format_is_refused(
 
 
 @pytest.mark.parametrize("more", [{}, {"planned": None}, {"planned": AS_IT_IS}])
-def test_one_that_was_planned_for_it_begins_and_so_does_one_that_does_not_say(
-    catalog: Catalog, more: dict[str, Any]
-) -> None:
+def test_write_planned_for_the_table_begins_and_one_without_a_plan_too(catalog: Catalog, more: dict[str, Any]) -> None:
     assert begun(catalog, **more)
 
 
@@ -98,7 +96,7 @@ def _load(catalog: Catalog, tmp_path: Path) -> None:
         _load,
     ],
 )
-def test_an_alteration_does_not_slip_between_the_look_at_the_table_and_the_begin(
+def test_alteration_between_the_read_and_begin_of_a_write_is_a_conflict(
     catalog: Catalog, tmp_path: Path, write: Callable[[Catalog, Path], object]
 ) -> None:
     with (

@@ -122,7 +122,7 @@ def test_refusal_names_option_both_values_and_the_remedy(catalog: Catalog) -> No
     text = str(caught.value)
     assert "table s.t has the option 'delimiter' = ';', and the table's is '|'" in text
     assert "Leave the option out of the write" in text
-    with pytest.raises(InvalidConfigurationError, match="the table's is none, which means 'false'"):
+    with pytest.raises(InvalidConfigurationError, match="the table's is not set, which means 'false'"):
         check_options_of_write(definition(catalog, "csv"), {"header": "true"})
 
 

@@ -18,7 +18,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     ConnectorJars.checkSpark()
     extensions.injectParser((session, parser) => new StatementParser(session, parser, StatementSyntax.All))
-    // First, because what follows goes by names.
+    // First: the rules below look relations up by their names.
     extensions.injectHintResolutionRule(new ResolveGivenNames(_))
     extensions.injectHintResolutionRule(new MarkInserts(_))
     extensions.injectHintResolutionRule(new AdHocReads(_))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The settings of one use of a table as the service resolved them: typed, by key; null where there is none. */
+/** The settings of one use of a table as the service resolved them: typed, by key; null if a setting has no value. */
 class ResolvedSettings(values: JsonNode) {
   def text(key: String): Option[String] = values.stringOption(key)
   def long(key: String): Option[Long] = values.longOption(key)

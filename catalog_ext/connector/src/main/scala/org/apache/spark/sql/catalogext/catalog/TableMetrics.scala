@@ -11,7 +11,7 @@ object ReadMetrics {
     Array(new PartitionsReadMetric, new PartitionsOfTableMetric, new FilesReadMetric, new FilesOfTableMetric,
       new FilesSizeMetric, new FilesSkippedMetric, new IndexRequestsMetric, new IndexTimeMetric, new PackingTimeMetric)
 
-  /** What there is to choose from. */
+  /** Totals of the table, from which the scan selects. */
   def ofTable(totals: TableTotals): Array[CustomTaskMetric] = Array(
     DriverMetric("numPartitionsOfTable", totals.partitions), DriverMetric("numFilesOfTable", totals.files))
 }

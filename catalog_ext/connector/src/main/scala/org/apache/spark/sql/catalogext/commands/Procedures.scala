@@ -40,7 +40,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
       }
     } else Nil
 
-  /** Raises an analysis error that lists the procedures when there is none of that name. */
+  /** Raises an analysis error that lists the procedures if the name is unknown. */
   def load(ident: Identifier): UnboundProcedure = {
     val known = described()
     known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {

@@ -83,7 +83,7 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     })
   }
 
-  /** The partition of these values; None where there is none. */
+  /** The partition of these values; None if it does not exist. */
   def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
     Option(matching(names, ident)).filter(_.nonEmpty).map(describe)
 

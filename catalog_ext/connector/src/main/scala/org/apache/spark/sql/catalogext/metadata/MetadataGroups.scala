@@ -66,7 +66,7 @@ case class Number(function: String, column: Option[String]) extends GroupColumn
 object MetadataGroups {
   private val Partition = "partition"
 
-  /** None where a part of it is none of the service's. */
+  /** None if the service cannot evaluate a part of the aggregation. */
   def of(table: MetadataTable, aggregation: Aggregation): Option[MetadataGroups] = {
     val grouping = aggregation.groupByExpressions().toSeq.map(grouped(table, _))
     val functions = aggregation.aggregateExpressions().toSeq.map(function(table, _))

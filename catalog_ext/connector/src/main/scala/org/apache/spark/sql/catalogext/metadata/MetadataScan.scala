@@ -49,7 +49,7 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 
   override def pruneColumns(schema: StructType): Unit = required = schema
 
-  /** Spark evaluates those again of which what is sent may be less than the whole. */
+  /** Returns the filters that the service applies only in part; Spark evaluates them again. */
   override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
     predicate = translator.translate(filters.flatMap(overKeys))
     numbers = ofNumbers.translate(filters)
@@ -154,7 +154,7 @@ private object MetadataScan {
   }
 
   /** Whether the index distinguishes a key's values exactly where Spark does: not for -0.0, or blanks at the end. */
-  def isPlain(key: StructField): Boolean = KeyTypes.isTold(key.dataType)
+  def isPlain(key: StructField): Boolean = KeyTypes.isExact(key.dataType)
 }
 
 /** Rows as an Arrow stream; without columns their number alone says it. */

@@ -95,7 +95,7 @@ class MetadataTable(
 }
 
 object MetadataTable {
-  /** The metadata table of an answer to `tables/load`; raises an error that lists them where there is none. */
+  /** The metadata table of an answer to `tables/load`; raises an error that lists them if the name is unknown. */
   def fromJson(catalogName: String, client: ServiceClient, name: String, node: JsonNode): MetadataTable = {
     val of = TableMetadata.fromJson(node)
     if (!isIn(node)) {

@@ -36,7 +36,7 @@ object StatementSyntax {
 
 /**
  * Spark's parser, and after it ours: Spark sees every text first and untouched, and only what it refuses is tried as
- * one of our statements. What is none of ours, or is about another catalog, keeps Spark's error.
+ * one of our statements. A text that is no such statement, or is about another catalog, keeps Spark's error.
  */
 class StatementParser(
     session: SparkSession,
@@ -89,7 +89,7 @@ class StatementParser(
 
 /** The values of `:name` and `?` in a statement. */
 case class Parameters(named: Map[String, Expression], positional: Seq[Expression]) {
-  /** The SQL text of a value; None where there is none, or where it is not a constant. */
+  /** The SQL text of a value; None if the value is missing or not a constant. */
   def sql(name: Option[String], index: Int): Option[String] =
     name.fold(positional.lift(index))(named.get).collect { case literal: Literal => literal.sql }
 }

@@ -130,8 +130,8 @@ class IndexAnswers(
 }
 
 /**
- * The rows of an answer, as far as it has come: no more is held of the groups than these. The driver holds them, which
- * also EXPLAIN makes, so that there is none of very many.
+ * The rows of an answer, as far as it has come: no more is held of the groups than these. The driver holds them,
+ * also for EXPLAIN, so an answer of very many rows is not held.
  *
  * @param most how many rows, and values that are counted, there may be
  * @param mayCount whether groups of unknown rows may be counted later: their values are counted towards `most` then

@@ -23,7 +23,7 @@ case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: 
   def +(other: ScanChoice): ScanChoice = ScanChoice(partitions + other.partitions, files + other.files,
     bytes + other.bytes, skippedFiles + other.skippedFiles)
 
-  /** For EXPLAIN: what is chosen of what there is. */
+  /** For EXPLAIN: how much the scan selects of the whole table. */
   def shown(all: TableTotals): Map[String, String] = Map(
     "Partitions" -> s"$partitions of ${all.partitions}",
     "Files" -> s"$files of ${all.files}",

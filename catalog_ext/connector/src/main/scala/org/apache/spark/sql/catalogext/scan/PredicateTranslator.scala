@@ -99,7 +99,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
     case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
     case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
-    // JSON would have another character for what is none.
+    // JSON would replace bytes that are not valid UTF-8 by another character.
     case Literal(bytes: UTF8String, _) if !bytes.isValid => None
     case Literal(bytes: Array[Byte], BinaryType) if !UTF8String.fromBytes(bytes).isValid => None
     case Literal(_: UTF8String, _) | Literal(_, _: AtomicType) =>

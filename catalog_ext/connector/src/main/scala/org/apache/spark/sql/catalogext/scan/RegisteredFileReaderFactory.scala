@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFil
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * Unpacks a task's files and has Spark's reader read them. Says which file is gone or cannot be read, of which partition, and how to bring the index in step with the store.
+ * Unpacks a task's files and has Spark's reader read them. Says which file is gone or cannot be read, of which partition, and how to bring the index in sync with the store.
  *
  * @param unpacker makes the files that `inner` reads of those that the driver has packed
  * @param format of the files: the table's, or that of their partitions' descriptor
@@ -65,7 +65,7 @@ class RegisteredFileReaderFactory(
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
           "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +
-          s"that point. Otherwise the file was deleted; bring the index in step: ${repair("")}.")
+          s"that point. Otherwise the file was deleted; bring the index in sync: ${repair("")}.")
       case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
     }
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
@@ -160,8 +160,8 @@ private object RegisteredFileReaderFactory {
   }
 
   /**
-   * Whether a newer Spark's VARIANT is what a reader stopped at: Parquet at a footer with a logical type that came later, which is
-   * none of those that it distinguishes there, or Spark at one in parts.
+   * Whether a reader failed at a VARIANT of a newer Spark: Parquet at a footer with a logical type that it does not know,
+   * or Spark at a shredded VARIANT.
    */
   def isOfNewerSpark(e: Throwable): Boolean = SPARK_VERSION.startsWith("4.0.") && (
     conditions(e).contains("INVALID_VARIANT_FROM_PARQUET.WRONG_NUM_FIELDS") || causes(e).exists {

@@ -93,7 +93,7 @@ object ViewPartitions {
   /** The partitions that the view has now. */
   def of(view: CatalogExtView): TablePartitions = new TablePartitions(view.client, current(view))
 
-  /** Automatic partitions are brought in step before they are shown. */
+  /** Automatic partitions are brought in sync before they are shown. */
   private def current(view: CatalogExtView): TableMetadata = if (!view.automatic) view.metadata else {
     val request = obj("namespace" -> text(view.metadata.namespace), "name" -> text(view.metadata.name))
     TableMetadata.fromJson(ServiceException.translating(view.client.call("views/refresh", request, limited = false)))

@@ -205,7 +205,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   private def end(): Unit = if (!ended) {
     ended = true
     heartbeats.shutdownNow()
-    // There is none any more where Spark was stopped meanwhile.
+    // SparkEnv and its RPC environment are null if Spark was stopped meanwhile.
     for (answer <- answers; env <- Option(SparkEnv.get); rpc <- Option(env.rpcEnv)) rpc.stop(answer)
     try stagingLocations.release() catch {
       case NonFatal(e) => logWarning(s"What the tasks of transaction $id had was not taken from the executors", e)

@@ -65,7 +65,7 @@ object Views {
     extensions.injectHintResolutionRule(new MarkLikeTables(_))
   }
 
-  /** What of that goes by the names of a statement. */
+  /** Those of the rules above that look relations up by their names. */
   def byName(session: SparkSession): Seq[Rule[LogicalPlan]] =
     Seq(new RefuseViewStatements(session), new MarkLikeTables(session))
 

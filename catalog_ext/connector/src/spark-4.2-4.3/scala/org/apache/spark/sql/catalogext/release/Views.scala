@@ -21,7 +21,7 @@ object Views {
   /** What an extension has to add so that views work. */
   def inject(extensions: SparkSessionExtensions): Unit = ()
 
-  /** What of that goes by the names of a statement. */
+  /** Those of the rules above that look relations up by their names. */
   def byName(session: SparkSession): Seq[Rule[LogicalPlan]] = Nil
 
   /** A view in a statement that Spark has resolved: one of ours, or None for another. */
