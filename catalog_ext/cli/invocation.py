@@ -55,7 +55,7 @@ class Invocation:
             makes_index: Whether the command creates a missing index.
             at_once: Whether the embedded metastore is needed in any case, and is started meanwhile. Otherwise it is
                 started when there is something to deliver, which costs seconds and a JVM.
-            looks: Whether the command only reads, and does not create a missing embedded metastore.
+            looks: Whether the command only reads, and creates no embedded metastore.
 
         Raises:
             InvalidConfigurationError: There is no index, and the command does not create one.

@@ -204,7 +204,7 @@ def _read_token_file(invocation: Invocation) -> Path | None:
 
 
 def _tokens(own: Path | None, metrics: Path | None, reading: Path | None) -> tuple[str, str | None, str | None]:
-    """Return the tokens in the files. Without its file, the service's token is generated and the other two are None."""
+    """Return the tokens in the files; without a file, the service's own token is new, and the other two are None."""
     token = _token(own)
     return token, None if metrics is None else _token(metrics), _read_token(reading, token)
 

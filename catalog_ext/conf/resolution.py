@@ -132,8 +132,8 @@ def resolve(use: Use, given: Given) -> Resolved:
     ``partitionOverwriteMode``, whose default differs in the session catalog.
 
     Raises:
-        InvalidConfigurationError: A text is not valid for its key, or an option, or a key of the session's conf
-            for the catalog, is nearly called as a setting.
+        InvalidConfigurationError: A value is invalid for its key, or an option, or a key of the session's conf
+            for the catalog, looks like a misspelled setting.
     """
     scope = _OPTIONS[use]
     if scope is not None:

@@ -47,7 +47,7 @@ def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:
     """Return the allowed locations; by default a standing service allows no others, and a session allows all.
 
     Raises:
-        InvalidConfigurationError: The text is not valid for the setting.
+        InvalidConfigurationError: The setting's value is invalid.
     """
     text = STORAGE_ALLOW.text(conf)
     return Allowed(everything=not standing) if text is None else STORAGE_ALLOW.value_of(text)

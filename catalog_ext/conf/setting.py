@@ -91,7 +91,7 @@ class Setting(Generic[T]):
         """Return the value from the first of the sources that has the key, else the default.
 
         Raises:
-            InvalidConfigurationError: The text is not valid for the key, or neither text nor default is given.
+            InvalidConfigurationError: The text is invalid for the key, or there is neither text nor default.
         """
         text = self.text(*sources)
         if text is None:
@@ -107,7 +107,7 @@ class Setting(Generic[T]):
         """Return the value of a text.
 
         Raises:
-            InvalidConfigurationError: The text is not valid for the key.
+            InvalidConfigurationError: The text is invalid for the key.
         """
         try:
             return self.form.parse(text.strip())

@@ -225,7 +225,7 @@ def transaction_options(
     """Return a write's options together with the settings, from any place, that a transaction keeps from its begin.
 
     Raises:
-        InvalidConfigurationError: A value is not valid for its key.
+        InvalidConfigurationError: A value is invalid for its key.
     """
     # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
     found = {key.lower(): text for key, text in options.items() if not is_secret(key)}
@@ -241,6 +241,6 @@ def lock_settings(*sources: Mapping[str, str]) -> LockSettings:
     """Return the settings for Hive locks.
 
     Raises:
-        InvalidConfigurationError: A value is not valid for its key.
+        InvalidConfigurationError: A value is invalid for its key.
     """
     return LockSettings(LOCKS.read(*sources), LOCKS_WAIT.read(*sources))

@@ -117,7 +117,7 @@ class _Places:
         self._by_pattern = None if self._pattern is None else PatternLayout(definition, self._pattern)
 
     def partition(self, uri: str) -> str | None:
-        """Return its name, ``''`` for the whole of a location with wildcards; None if the file is in no partition."""
+        """Return the partition's name, ``''`` for a location with wildcards as a whole; None if there is none."""
         place, _, name = uri.rpartition("/")
         if self._layout.ignored.file(name):
             return None

@@ -100,7 +100,7 @@ class Pages:
 
         Raises:
             TableNotFoundError: There is no such table.
-            InvalidInputError: The address has a parameter that is not valid.
+            InvalidInputError: The address has an invalid choice.
         """
         summary = load_summary(self._catalog.index, TableIdentifier(path["namespace"].lower(), path["name"].lower()))
         now_ms = self._catalog.index.now_ms()

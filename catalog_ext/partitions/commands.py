@@ -105,8 +105,8 @@ class PartitionCommands:
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
-            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause is not valid for
-                the partition columns.
+            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause does not fit the
+                table's partition columns.
             ConflictError: Another writer was first.
         """
         target = self._table(table, "DROP PARTITION")
@@ -128,8 +128,8 @@ class PartitionCommands:
         """Rename a partition to other values; files of a managed table's partition at its default location are moved.
 
         Raises:
-            PartitionNotFoundError: No partition has the old values.
-            PartitionAlreadyExistsError: There is one with the new values.
+            PartitionNotFoundError: There is no partition with the old values.
+            PartitionAlreadyExistsError: There is a partition with the new values.
             InvalidPartitionSpecError, InvalidValueError: A spec does not fit the table.
             TableLayoutError: Unregistered files lie at the new location.
             ConflictError: Another writer was first.

@@ -84,7 +84,7 @@ def load_path(storage: Storage, request: PathRequest) -> PathTable:
         InvalidPatternError: The path is malformed.
         PathNotFoundError: There is no file under it.
         PathLayoutError: A file's path has a key twice.
-        UnsupportedFormatError: The format cannot be read, or the files have different formats.
+        UnsupportedFormatError: The format is not supported, or the files have different ones.
         SchemaConflictError, InvalidInputError: The files' columns cannot be read or reconciled.
         StorageError: The store refuses or does not answer.
     """
@@ -221,7 +221,7 @@ class Sampler:
         """Return up to ``wanted`` files in path order, at least one; None for all.
 
         Raises:
-            PathNotFoundError: No file exists, or the pattern names paths that do not exist.
+            PathNotFoundError: There is no file, or the pattern names only missing paths.
             StorageError: The store refuses or does not answer.
         """
         if wanted is not None:

@@ -23,7 +23,7 @@ def find_procedure(name: str) -> Procedure:
     """Return the procedure with this name, in any case.
 
     Raises:
-        ProcedureNotFoundError: The procedure does not exist.
+        ProcedureNotFoundError: There is no such procedure.
     """
     procedure = _BY_NAME.get(name.lower())
     if procedure is None:

@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Return whether a host stands for all addresses of this machine, so that no client can connect to it by name."""
+    """Return whether a host means all addresses of this machine, which a client cannot use as an address."""
     bare = without_brackets(host)
     try:
         return ipaddress.ip_address(bare).is_unspecified

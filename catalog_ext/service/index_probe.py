@@ -28,7 +28,7 @@ WAIT_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The result of a look at the index: its state, or why the state is unknown.
+    """The result of probing the index: its state, or an error.
 
     Attributes:
         seconds: The duration of the probe.

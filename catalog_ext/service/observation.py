@@ -32,7 +32,7 @@ OTHER = "other"
 
 
 def operation_of(path: str, operations: Collection[str]) -> str:
-    """Return the operation that a path names, ``other`` if it is unknown."""
+    """Return the operation in a path; ``other`` for an unknown one."""
     name = path.removeprefix(PREFIX)
     return name if path.startswith(PREFIX) and name in operations else OTHER
 

@@ -190,7 +190,7 @@ def active_catalog(name: str = "") -> Catalog:
         name: Its name, or the name of a table that begins with it; may be omitted if this process has one catalog.
 
     Raises:
-        InvalidConfigurationError: No catalog has that name; where the service runs elsewhere,
+        InvalidConfigurationError: There is no catalog of that name; if the service runs elsewhere,
             ``catalog_ext.connect(index=…)`` opens one.
     """
     return _active(name).catalog

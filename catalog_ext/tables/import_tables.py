@@ -70,7 +70,7 @@ class ImportTables:
             jobs: The number of tables imported in parallel.
 
         Raises:
-            InvalidInputError: The pattern or the number of jobs is not valid.
+            InvalidInputError: The pattern or the number is not valid.
             NamespaceNotFoundError: The metastore has no such database.
             TableNotFoundError: The metastore has no table that matches the pattern.
             MetastoreUnavailableError: It does not answer; tables imported before stay.

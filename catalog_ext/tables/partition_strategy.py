@@ -58,7 +58,7 @@ class Strategy:
         """Return the strategy that a table's properties ask for.
 
         Raises:
-            InvalidConfigurationError: The strategy is unknown.
+            InvalidConfigurationError: There is no such strategy.
         """
         lower = {key.lower(): value for key, value in properties.items()}
         name = lower.get(STRATEGY, AUTO)
@@ -119,7 +119,7 @@ class Strategy:
         """Return the directory that ``path`` or the table's LOCATION names, without ``filename``; None without either.
 
         Raises:
-            InvalidInputError: ``path`` is not a location of a store, or differs from LOCATION.
+            InvalidInputError: ``path`` is not valid for a store, or names another place than LOCATION.
         """
         there = None if location is None else Location.parse(location)
         if self.path is None:

@@ -136,8 +136,8 @@ class TableReads:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
             InvalidPartitionSpecError: A clause does not fit them.
-            StorageError, MassDropError: As ``Freshness.bring_in_sync`` raises them.
-            ConflictError: Partitions were described anew while they were compared with the store.
+            StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
+            ConflictError: Descriptors of partitions changed while they were compared with the store.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
@@ -195,7 +195,8 @@ class TableReads:
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            InvalidPredicateError, InvalidValueError: The condition, or a key, is not valid for the partition columns.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
+                columns.
             StorageError, MassDropError: As in ``plan_files``.
         """
         table = self._at(table_id, version)

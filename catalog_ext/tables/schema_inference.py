@@ -71,8 +71,8 @@ def infer_columns(
         SchemaConflictError: A column has types in two files that no common type holds; both are named.
         InvalidInputError: No file can be read, or no file has a column.
         InvalidTypeError: A file has a column that Spark cannot read.
-        InvalidConfigurationError: An option's value is not valid.
-        LocationNotFoundError: None of the files is there.
+        InvalidConfigurationError: An option has an invalid value.
+        LocationNotFoundError: None of the files exists.
         StorageError: A file cannot be read.
     """
     if format == "text":

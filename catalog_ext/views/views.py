@@ -84,8 +84,8 @@ class Views:
         """Create a view, here and in the metastore.
 
         Args:
-            request: The view's definition.
-            or_replace: A view of the name gives way; it keeps its partitions.
+            request: The definition of the view.
+            or_replace: Whether to replace an existing view, which keeps its partitions.
 
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError: The name is taken.

@@ -57,9 +57,9 @@ class StatisticsCommand:
 
         Raises:
             TableNotFoundError: The table is gone.
-            InvalidPredicateError, InvalidValueError: The predicate is not valid over the table's partition columns.
-            InvalidPartitionSpecError: A clause is not valid over them.
-            PartitionNotFoundError: A clause that has a value names no partition.
+            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
+            InvalidPartitionSpecError: A clause does not fit them.
+            PartitionNotFoundError: A clause with values matches no partition.
         """
         index = self._context.index
         deliver = publish and self._context.metastore.accepts(table.definition)

@@ -56,7 +56,7 @@ class WriteMaintenance:
         """Return the table's commits, newest first.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of that name.
         """
         return Rows("commits", self._context.index.tables.history(self._context.identify(table)))
 
@@ -64,7 +64,7 @@ class WriteMaintenance:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of that name.
         """
         found = self._context.index.transactions.all(self._context.load_table(table).table_id)
         return Rows("transactions", found)
@@ -84,8 +84,8 @@ class WriteMaintenance:
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: The table does not exist, and no write that creates it is in flight.
-            TransactionNotFoundError: There is no write of the id ``undo``.
+            TableNotFoundError: There is no table of that name, and no write to one in flight.
+            TransactionNotFoundError: There is no write with the id ``undo``.
             TransactionStateError: It is committed.
             InvalidInputError: ``older_than`` is no duration, or is given together with ``undo``.
         """
@@ -109,7 +109,7 @@ class WriteMaintenance:
             dry_run: Preview: report the waiting files and change nothing.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of that name.
             OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
             WaitingFilesMissingError: Some of the files are gone: see ``discard_waiting``.
             ConflictError: An epoch of the query is being committed.
@@ -131,7 +131,7 @@ class WriteMaintenance:
             dry_run: Preview: report what would be given up and change nothing.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of that name.
             OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
             LocationNotFoundError: The table's directory does not exist: nothing was given up.
             StorageError: The store refuses or does not answer.
@@ -157,7 +157,7 @@ class WriteMaintenance:
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of that name.
             InvalidInputError: ``retention`` is no duration, or too short.
             StorageError: The store refuses or does not answer; removed files stay removed.
             CatalogExtError: The index or the store cannot be read. Files stay, and are reported, if the metastore still
@@ -265,7 +265,7 @@ class WriteMaintenance:
         For all tables, if the metastore is followed, also its tables that the index has not taken.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of that name.
         """
         index = self._context.index
         if table is not None:

@@ -53,9 +53,9 @@ class MetadataTable:
     """The columns of a metadata table, and how they are computed from the rows of ``MetadataTables.read``.
 
     Attributes:
-        columns: What a query sees, in order; the rows have each under its name, but for ``values``.
-        values: The column with the typed values of the partition columns, of which the rows have the ``partition``;
-            None if the metadata table has no such column.
+        columns: The columns of a query, in order; the rows have each under its name, except ``values``.
+        values: The column with the typed values of the partition columns, computed from the rows' ``partition``;
+            None if there is none.
         locations: The columns that hold locations of partitions.
         file_paths: The columns that hold locations of files in the form of Spark's ``_metadata.file_path``.
         takes_condition: Whether its rows can be limited by a condition over the partition columns.
@@ -71,7 +71,7 @@ class MetadataTable:
 
 
 def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
-    """Describe the metadata table of a table; None if the name is unknown."""
+    """Return the description of a table's metadata table; None if there is none of that name."""
     schema = _BY_PARTITION.get(name, _WHOLE.get(name))
     if schema is None:
         return None
@@ -110,7 +110,7 @@ class MetadataTables:
 
         Raises:
             InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
-            InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
+            InvalidPredicateError, InvalidValueError: The condition does not fit the table's partition columns.
         """
         index = self._context.index
         by_partition = {"partitions": index.metadata_rows.partitions, "files": index.metadata_rows.files}
@@ -149,8 +149,9 @@ class MetadataTables:
         Several groups may have equal values. The predicates are those of ``read``.
 
         Raises:
-            InvalidInputError: There is no such metadata table, or an aggregate is not over its columns of numbers.
-            InvalidPredicateError, InvalidValueError: The condition, or a key, is not valid for the partition columns.
+            InvalidInputError: There is no such metadata table, or an aggregate is not over one of its numeric columns.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
+                columns.
         """
         if name not in _BY_PARTITION:
             raise InvalidInputError(f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {name[:60]!r}.")

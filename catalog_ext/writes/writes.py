@@ -117,12 +117,12 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: The table is read otherwise by now than when the write was planned.
-            InvalidPredicateError, InvalidValueError: The predicate is not valid over the table's partition columns.
+            ConflictError: The table's format has changed since the write was planned.
+            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
-            InvalidConfigurationError: An option is not valid for its key, or files written with it would be
-                misread by the table's own options.
+            InvalidConfigurationError: An option has an invalid value, or files written with it would be misread with
+                the table's options.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         check_not_bucketed(table.definition)
@@ -223,11 +223,11 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            OperationNotSupportedError: The table's location has wildcards; or an external table without
-                ``external.table.purge`` is to be truncated, or all of it to be deleted.
-            InvalidPredicateError, InvalidValueError: The predicate is not valid over the table's partition columns.
-            InvalidPartitionSpecError: A clause is not valid over them.
-            PartitionNotFoundError: A clause names no partition.
+            OperationNotSupportedError: The table's location has wildcards; or the statement truncates an external table
+                without ``external.table.purge``, or deletes all of it.
+            InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
+            InvalidPartitionSpecError: A clause does not fit them.
+            PartitionNotFoundError: A clause matches no partition.
             ConflictError: Another process changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)

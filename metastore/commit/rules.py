@@ -142,7 +142,7 @@ def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[
     """Return the partitions with the values of a name, first the one with exactly that name.
 
     Raises:
-        PartitionNotFoundError: The partition does not exist.
+        PartitionNotFoundError: There is no such partition.
     """
     found = by_name(table, [name], living).get(name)
     if not found:

@@ -37,7 +37,7 @@ def check_format(text: str, table: str) -> str:
     """Return the format in lower case.
 
     Raises:
-        UnsupportedFormatError: catalog-ext does not read the format.
+        UnsupportedFormatError: catalog-ext does not read this format.
     """
     if text.lower() not in FORMATS:
         raise UnsupportedFormatError(

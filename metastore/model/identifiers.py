@@ -118,7 +118,7 @@ class TablePattern:
         """Return the pattern: ``sales`` (all of its tables), ``sales.fact_*``, with or without the catalog in front.
 
         Raises:
-            InvalidInputError: The text is not an identifier.
+            InvalidInputError: The text is not such a pattern.
         """
         parts = text.strip().lower().split(".")
         if len(parts) == 3 and parts[0] == catalog.lower():

@@ -28,7 +28,7 @@ def columns_to_list(columns: Sequence[Column]) -> list[JsonObject]:
 
 
 def _column_to_dict(column: Column) -> JsonObject:
-    """Return the column as the service contract writes it; optional fields without a value are left out."""
+    """Return the column in the form of the service contract; optional fields without a value are left out."""
     more = {
         "default": column.default,
         "existing_default": column.existing_default,

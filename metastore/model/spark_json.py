@@ -35,7 +35,7 @@ def field_from_json(item: JsonObject) -> Field:
     """Return the field of a JSON object.
 
     Raises:
-        InvalidTypeError: Tables cannot have a column of its type.
+        InvalidTypeError: Tables cannot have its type.
         KeyError: The object is no field.
     """
     metadata = item.get("metadata") or {}

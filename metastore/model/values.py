@@ -122,7 +122,7 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
 
 
 def decimal_number(text: str) -> Decimal | None:
-    """Return the exact number as which Spark reads a text; None if the text is not a number."""
+    """Return the exact number that Spark reads from a text; None if it is no number."""
     if not _DECIMAL.fullmatch(text.strip(_TRIMMED)):
         return None
     return Decimal(text.strip(_TRIMMED))

@@ -109,7 +109,7 @@ class Values:
 
         Raises:
             InvalidPredicateError: The key is no partition column of the table.
-            InvalidPartitionNameError, InvalidValueError: A name is not valid for a partition of the table.
+            InvalidPartitionNameError, InvalidValueError: A name is not one of its partitions'.
         """
         key, keys = key_named(table, self.key), table.definition.keys
         values = {typed_values(name, keys)[key.position] for name in self.partitions}
@@ -145,7 +145,7 @@ def key_named(table: Table, name: str) -> Key:
     """Return the partition column of that name, ignoring case.
 
     Raises:
-        InvalidPredicateError: No such predicate exists.
+        InvalidPredicateError: There is no such column.
     """
     found = next((key for key in table.definition.keys if key.name.lower() == name.lower()), None)
     if found is None:

@@ -79,7 +79,7 @@ def _number(text: str, data_type: DataType, *, is_text: bool) -> Literal:
 
 
 def _beyond(text: str, data_type: DataType) -> Literal | None:
-    """Return the position of a date beyond the supported years; None if the text is not a date."""
+    """Return the position of a date with a year out of range; None if the text is no date."""
     found = _YEAR.match(text)
     if found is None or data_type.name not in ("date", "timestamp", "timestamp_ntz"):
         return None

@@ -31,7 +31,7 @@ def find_java() -> Path:
     """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
 
     Raises:
-        EnvironmentSetupError: No Java is found, it does not run, or it is too old.
+        EnvironmentSetupError: There is no Java, it does not run, or it is too old.
     """
     java = java_program()
     check_age(java, _java_version(java))

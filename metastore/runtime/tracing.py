@@ -52,7 +52,7 @@ def annotate(**attributes: str | int) -> None:
 
 
 def current_traceparent() -> str | None:
-    """Return the header that names this thread's current span; None outside of a span."""
+    """Return the header that names this thread's current span; None without one."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -38,8 +38,8 @@ def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
 
     Args:
         word: The word as it was written.
-        names: The names that exist.
-        most: How many are asked about.
+        names: The existing names.
+        most: The greatest number of names in the question.
 
     >>> did_you_mean("SALSE", ["sales", "logs"])
     'Did you mean sales? '

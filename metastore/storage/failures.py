@@ -117,7 +117,7 @@ def is_throttled(error: Exception) -> bool:
 
 
 def boto_code(error: BaseException | None) -> str:
-    """Return the code of what boto3 raised, as pyarrow writes it: ``NO_SUCH_UPLOAD``; empty without a code."""
+    """Return the code of boto3's error in pyarrow's spelling, such as ``NO_SUCH_UPLOAD``; empty without a code."""
     return _boto_answer(error).code if error is not None else ""
 
 
@@ -134,7 +134,7 @@ def translate_boto(
 
 
 def _counted(error: CatalogExtError) -> CatalogExtError:
-    """Return the error, and count it as a store error unless it is a missing location."""
+    """Return the error, counted as a store error; a missing location is not counted."""
     return failed(Subject.STORAGE, error) if isinstance(error, StorageError) else error
 
 

@@ -65,7 +65,7 @@ class Storage(StoreReads):
         self.attempt(place, "write", write)
 
     def read_file(self, location: str | Location, limit: int) -> bytes | None:
-        """Return the content of a small file, at most ``limit`` bytes; None if it does not exist. One request, or two.
+        """Return the first ``limit`` bytes of a small file; None if it does not exist. Takes one or two requests.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -112,7 +112,7 @@ class Storage(StoreReads):
     def replace_file(self, location: str | Location, data: bytes) -> None:
         """Replace a small file at ``location`` atomically. On S3 it takes one request.
 
-        Where a rename cannot replace a file (HDFS), the file is absent for a moment.
+        On HDFS, where a rename does not replace, the file is missing for a moment.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.

@@ -57,7 +57,7 @@ class CommitLocks:
     """Takes Hive locks for the commits of an index.
 
     Args:
-        metastore: Returns the metastore; None if the catalog has none.
+        metastore: Returns the metastore; None if the catalog has no metastore.
     """
 
     def __init__(self, resources: Resources, metastore: Callable[[], HiveMetastore] | None) -> None:

@@ -59,7 +59,7 @@ class DeletionGate:
     It asks all tables of the index, because two tables may lie over one folder or share a partition's directory.
 
     Args:
-        table: The table whose files are to be deleted.
+        table: The table whose files will be deleted.
         named: Asks the metastore; None if the catalog has no metastore.
     """
 

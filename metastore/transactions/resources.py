@@ -86,7 +86,7 @@ class Resources:
         """Return the table with a number at its newest version.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no such table.
         """
         return self.index.tables.load_by_id(table_id)
 
@@ -115,7 +115,7 @@ class Resources:
         """Return the current state of a transaction.
 
         Raises:
-            TransactionNotFoundError: The transaction does not exist.
+            TransactionNotFoundError: There is no such transaction.
         """
         return self.index.transactions.load(transaction_id)
 

@@ -67,13 +67,13 @@ class Transactions:
     """Writes to the tables of an index; threads may share it.
 
     Args:
-        threads: Files that one commit promotes at the same time.
-        unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
-        deliver: Says whether changes of a table are enqueued for the metastore.
-        publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
-            all: None); None where there is no metastore.
-        pause: Waits so many seconds.
-        metastore: Returns the metastore, whose locks writes take (``hive-locks``); None if the catalog has none.
+        threads: The number of files that one commit promotes in parallel.
+        unknown_timeout_s: Seconds for which a commit asks the index for its outcome after the connection was lost.
+        deliver: Returns whether changes of a table are enqueued for the metastore.
+        publish: Delivers due messages to the metastore; returns the number that is still pending of the table with a
+            number (None: of all tables). None without a metastore.
+        pause: Waits for a number of seconds.
+        metastore: Returns the metastore, in which writes take Hive locks (``hive-locks``); None without a metastore.
 
     Attributes:
         locks: Takes Hive locks.

@@ -35,7 +35,7 @@ def widen(left: DataType, right: DataType, path: str = "") -> DataType:
     """Return the narrowest type that holds every value of both exactly and as which Spark's columnar readers read both.
 
     Raises:
-        TypeConflictError: No such type exists.
+        TypeConflictError: There is no such type.
     """
     if left == right or right.name == "void":
         return left

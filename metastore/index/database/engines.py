@@ -166,7 +166,7 @@ def _require_same_file(file: Path, _: object, record: ConnectionPoolEntry, __: o
 
 
 def file_identity(file: str | Path) -> tuple[int, int] | None:
-    """Return the device and the inode number of a file; None if the file does not exist."""
+    """Return the device and inode number of a file; None if it does not exist."""
     try:
         status = os.stat(file)
     except FileNotFoundError:

@@ -126,7 +126,7 @@ class History(IndexPart):
         return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """Return the newest version that, like all before it, was committed by a time; 0 if no version was.
+        """Return the newest version that was committed, with all versions before it, by a time; 0 if there is none.
 
         The time is in milliseconds since the epoch, UTC. Dates far in the future are corrected first.
         """

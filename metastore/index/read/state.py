@@ -26,12 +26,12 @@ class IndexState:
     """The open and pending work of an index, and its size.
 
     Attributes:
-        pending: Messages that the metastore has not taken.
-        failing: Those of them whose delivery was tried in vain.
-        oldest_pending_s: How long the oldest of them waits, in seconds; 0 without pending messages.
+        pending: Messages that the metastore has not accepted.
+        failing: Pending messages with a failed delivery.
+        oldest_pending_s: The age of the oldest pending message in seconds; 0 without one.
         transactions: Transactions that have not ended, by state.
-        abandoned: Those of them whose owner has given no sign of life for the time of its lease.
-        oldest_transaction_s: How long ago the oldest of them began, in seconds; 0 without transactions.
+        abandoned: Open transactions whose owner sent no heartbeat for the time of its lease.
+        oldest_transaction_s: The age of the oldest open transaction in seconds; 0 without one.
         tables: Tables, without views.
         partitions: The partitions of all tables.
         files: The files of all tables.

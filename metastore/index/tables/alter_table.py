@@ -197,7 +197,7 @@ class Alterations(IndexPart):
             deliver: Whether to enqueue a message for the metastore.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of this name.
             ConflictError: See ``_prepare``.
             PartitionDescriptorError: A partition with a descriptor of its own could not be read with the new columns.
         """
@@ -231,8 +231,8 @@ class Alterations(IndexPart):
         name.
 
         Raises:
-            TableNotFoundError: The table does not exist.
-            NamespaceNotFoundError: The new name's namespace is not there.
+            TableNotFoundError: There is no table of this name.
+            NamespaceNotFoundError: The new name's namespace does not exist.
             TableAlreadyExistsError: The new name is taken.
         """
 

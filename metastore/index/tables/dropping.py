@@ -200,7 +200,7 @@ def drop_within(
     """Drop a table within a transaction; ``remove_dropped_rows`` must be called after it.
 
     Raises:
-        TableNotFoundError: The table does not exist.
+        TableNotFoundError: There is no table of this name.
         ConflictError, TableLayoutError: See ``drop_checks``.
     """
     if deletes:

@@ -26,7 +26,7 @@ def namespace_number(connection: sa.Connection, name: str, *, locks: bool = Fals
     """Return the namespace's number; a lock keeps other transactions from creating or dropping managed tables in it.
 
     Raises:
-        NamespaceNotFoundError: The namespace does not exist.
+        NamespaceNotFoundError: There is no such namespace.
     """
     number = sa.select(namespaces.c.namespace_id).where(_OF_NAME)
     found = connection.execute(number.with_for_update() if locks else number, {"name": name}).scalar()
@@ -50,7 +50,7 @@ class Namespaces(IndexPart):
         """Return the namespace of this name.
 
         Raises:
-            NamespaceNotFoundError: The namespace does not exist.
+            NamespaceNotFoundError: There is no such namespace.
         """
         with self._database.reading() as connection:
             return _load(connection, name)
@@ -82,7 +82,7 @@ class Namespaces(IndexPart):
         """Set and remove properties of a namespace, and return it; ``comment`` and ``location`` are its attributes.
 
         Raises:
-            NamespaceNotFoundError: The namespace does not exist.
+            NamespaceNotFoundError: There is no namespace of this name.
         """
 
         def work(connection: sa.Connection) -> Namespace:
@@ -101,7 +101,7 @@ class Namespaces(IndexPart):
         """Remove an empty namespace.
 
         Raises:
-            NamespaceNotFoundError: The namespace does not exist.
+            NamespaceNotFoundError: There is no namespace of this name.
             NamespaceNotEmptyError: It has tables.
         """
 

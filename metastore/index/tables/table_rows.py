@@ -88,7 +88,7 @@ def load_row_by_id(connection: sa.Connection, table_id: int) -> TableRow:
     """Return the row of the table, if the index was not migrated meanwhile.
 
     Raises:
-        TableNotFoundError: The table does not exist.
+        TableNotFoundError: There is no such table.
         IndexNotAtHeadError: The index has been migrated meanwhile.
     """
     row = _BY_ID.row(connection, {"table_id": table_id})

@@ -63,7 +63,7 @@ class Tables(IndexPart):
         """Return the table of this name at its newest version, by one query.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of this name.
         """
         with self._database.reading() as connection:
             return self._noted(load(connection, identifier))
@@ -72,13 +72,13 @@ class Tables(IndexPart):
         """Return the table with this number at its newest version.
 
         Raises:
-            TableNotFoundError: The table does not exist, or was dropped.
+            TableNotFoundError: There is no such table, or it was dropped.
         """
         with self._database.reading() as connection:
             return self._noted(load_row_by_id(connection, table_id).table)
 
     def find(self, key: int | TableIdentifier) -> Table | None:
-        """Return the table of a number or a name; None if it does not exist."""
+        """Return the table with a number or a name; None without one."""
         try:
             return self.load_by_id(key) if isinstance(key, int) else self.load(key)
         except TableNotFoundError:
@@ -118,7 +118,7 @@ class Tables(IndexPart):
         the directory stays reserved until ``DroppedTables.note_deleted``.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of this name.
             ConflictError, TableLayoutError: See ``drop_checks``.
         """
 
@@ -167,7 +167,7 @@ class Tables(IndexPart):
         """Return the table's commits, newest first; version 0 is its creation.
 
         Raises:
-            TableNotFoundError: The table does not exist.
+            TableNotFoundError: There is no table of this name.
         """
         with self._database.reading() as connection:
             table_id = load(connection, identifier).table_id

@@ -42,7 +42,7 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> View:
     """Return the view of this name.
 
     Raises:
-        ViewNotFoundError: The view does not exist; a table may have the name.
+        ViewNotFoundError: There is no view of this name; there may be a table.
     """
     table = table_rows.find_relation(connection, identifier)
     if table is None:
@@ -159,7 +159,7 @@ class IndexedViews(IndexPart):
         """Return the view of this name.
 
         Raises:
-            ViewNotFoundError: The view does not exist; a table may have the name.
+            ViewNotFoundError: There is no view of this name; there may be a table.
         """
         with self._database.reading() as connection:
             return load(connection, identifier)
@@ -202,8 +202,8 @@ class IndexedViews(IndexPart):
         """Replace a view's definition and return the view; it keeps its partitions.
 
         Raises:
-            ViewNotFoundError: The view does not exist.
-            ViewPartitionColumnsChangedError: It has partitions, and its partition columns would be others.
+            ViewNotFoundError: There is no view of this name.
+            ViewPartitionColumnsChangedError: It has partitions, and the definition changes its partition columns.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -225,7 +225,7 @@ class IndexedViews(IndexPart):
         """Drop the view and return its last state; its name is free, and its partitions are gone.
 
         Raises:
-            ViewNotFoundError: The view does not exist.
+            ViewNotFoundError: There is no view of this name.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -243,7 +243,7 @@ class IndexedViews(IndexPart):
         """Rename the view and return it; the metastore gets a new view with the same partitions.
 
         Raises:
-            ViewNotFoundError: The view does not exist.
+            ViewNotFoundError: There is no view of this name.
             NamespaceNotFoundError: The new name's namespace does not exist.
             ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
         """

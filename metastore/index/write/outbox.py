@@ -210,7 +210,7 @@ class Outbox:
             return count, connection.execute(first_error).scalar() if count else None
 
     def oldest_of(self, table_id: int) -> int | None:
-        """Return when the oldest message about a table was enqueued, in milliseconds; None without such a message."""
+        """Return the time when the oldest message about a table was enqueued, in milliseconds; None without one."""
         statement = sa.select(sa.func.min(outbox.c.created_at_ms)).where(outbox.c.table_id == table_id)
         with self._database.reading() as connection:
             return connection.execute(statement).scalar()

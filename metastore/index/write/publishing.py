@@ -77,7 +77,7 @@ class Publications:
         self._database = database
 
     def last_delivery(self, table: Table) -> int:
-        """Return the number of the newest message; 0 without messages. What messages up to it say is committed."""
+        """Return the number of the newest message; 0 without one. The changes of messages up to it are committed."""
 
         def work(connection: sa.Connection) -> int:
             # Messages are numbered before they are committed, and the table's while its row is held.

@@ -64,7 +64,7 @@ def require_own_format(table: Table, partition: Partition) -> None:
 def check_name(
     connection: sa.Connection, row: Mapping[str, Any], asked: Creation, *, reserved: bool = False
 ) -> int | None:
-    """Return the number of the table that a creation replaces; None if it replaces no table.
+    """Return the number of the table that a creation replaces; None without one.
 
     ``connection`` holds the lock of the namespace. If the transaction, given by its row, is ``reserved``, the table was
     compared with the base version already. Since then its claim on the table stops other statements, and files that a

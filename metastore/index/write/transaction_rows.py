@@ -161,8 +161,8 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
     """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps others from moving it.
 
     Raises:
-        TransactionNotFoundError: The transaction does not exist.
-        IndexNotAtHeadError: The index has been migrated since this process has opened it.
+        TransactionNotFoundError: There is no such transaction.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
     """
     return usable(find_row(connection, transaction_id, lock=lock), transaction_id)
 

@@ -111,7 +111,7 @@ def connect_boto(
 def chain_has_credentials() -> bool:
     """Return whether AWS's chain has credentials: the environment, a profile, or a role of the machine.
 
-    It may ask the machine's metadata service, which takes two seconds on a machine without that service.
+    It may ask the machine's metadata service, which takes two seconds on a machine without one.
     """
     import boto3.session
 

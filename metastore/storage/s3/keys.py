@@ -97,8 +97,9 @@ class Keys:
 
         Raises:
             LocationNotFoundError: The bucket does not exist.
-            IncompleteListingError: The answer does not fit the request: another document, bucket or prefix, or a 404.
-            StorageError: The store refuses or does not answer, or says that there is more and not where.
+            IncompleteListingError: The answer does not belong to the request: another document, bucket or prefix, or a
+                404.
+            StorageError: The store refuses or does not answer, or reports more keys without a continuation token.
         """
         prefix = f"{below.key}/" if below.key else ""
         asked: dict[str, Any] = {"Bucket": below.bucket, "Prefix": prefix, "MaxKeys": KEYS_PER_PAGE}
