@@ -1,6 +1,6 @@
 """Repairs a table: lists the store, compares it with the index as sets, applies the difference in atomic batches.
 
-``docs/design/1-how-it-works.md`` says what is promised when something fails on the way.
+``docs/design/28-repair.md`` says what is promised when something fails on the way.
 """
 
 from __future__ import annotations
