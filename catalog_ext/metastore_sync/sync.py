@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     MetastoreUnavailableError,
@@ -20,7 +21,6 @@ from catalog_ext.metastore.hive.outbox.compare import check_ours, definition_dif
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, UNDER_WAY, Deliverer, DeliveryReport
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 from catalog_ext.metastore.storage.locations import locations_equal
-from catalog_ext.metastore_sync.home import learn_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,11 +96,13 @@ class MetastoreSync:
         """Learn who the embedded metastore is, once it has taken something."""
         if self._met or not report.delivered:
             return
+        found = self._metastore.embedded_id
         try:
-            learn_embedded(self._index, self._metastore.embedded_id)
+            if found is not None:
+                self._index.properties.add_missing({METASTORE_ID: found})
             self._met = True
         except CatalogExtError as error:
-            logger.info("The index cannot take down who its metastore is: %s", error.message)
+            logger.info("Could not record the id of the embedded metastore in the index: %s", error.message)
 
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""

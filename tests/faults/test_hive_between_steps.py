@@ -133,7 +133,7 @@ STATEMENTS: dict[str, Callable[[Trial], object]] = {
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: fake)
     return fake
 
 

@@ -59,5 +59,5 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     """A metastore in memory, which every catalog of the test has that is given a ``thrift://`` URI."""
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: fake)
     return fake

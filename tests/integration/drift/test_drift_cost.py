@@ -22,7 +22,7 @@ FEWER, MORE = 30_000, 60_000
 @pytest.fixture
 def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManyPartitions:
     made = ManyPartitions(tmp_path / "t")
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: made)
     return made
 
 

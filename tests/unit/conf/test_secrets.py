@@ -126,7 +126,7 @@ def test_an_import_leaves_secrets_in_the_metastore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: fake)
     write(tmp_path / "t", "1.csv")
     definition = TableDefinition(
         TableIdentifier.of("s", "t"), TableType.EXTERNAL, "csv", f"file://{tmp_path}/t", (Column("x", "int"),),

@@ -32,7 +32,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     made = FakeMetastore()
     made.create_database(HiveDatabase("default"))
     made.create_database(HiveDatabase("s"))
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: made)
     monkeypatch.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
     monkeypatch.setenv("CATALOG_EXT_FOLLOW_COMPARE_INTERVAL", "0.1ms")  # in whole milliseconds: always due
     return made

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.conf.resolved import Settings
 from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import IndexDatabaseError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore
@@ -74,7 +75,7 @@ def test_nothing_is_lost_or_done_twice(
         members: list[Any] = [(ADDRESSES[0], dying), (ADDRESSES[1], server)]
         client = RetryingMetastore(FailoverMetastore(members if another else members[:1]), sleep=lambda _: None)
         with monkeypatch.context() as patched:
-            patched.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, client=client, **__: client)
+            patched.setattr(Settings, "connect_metastore", lambda *_, client=client, **__: client)
             with open_catalog(tmp_path) as follower:
                 if another:
                     follower.follower.look(databases=["s"])

@@ -112,7 +112,7 @@ class World:
         self.server = FlakyMetastore()
         for name in ("default", "s"):
             self.server.create_database(HiveDatabase(name))
-        patched.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: self.server)
+        patched.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: self.server)
         (folder / "index.db").write_bytes(empty_index())
         self.catalog: Catalog = open_catalog(folder)
         self.root = folder / "t"

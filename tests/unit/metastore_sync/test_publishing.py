@@ -49,7 +49,7 @@ class Replaceable:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Replaceable:
     made = Replaceable()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: made)
     return made
 
 

@@ -117,7 +117,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
     def no_entry(_: object) -> object:
         raise StorageAccessDeniedError("no entry")
 
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: metastore)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: metastore)
     listing = catalog.storage.list_directory
     monkeypatch.setattr(catalog.storage, "list_directory", no_entry)
     refused(IncompleteListingError, r"s\.t was not imported: 'k=3' cannot be listed: no entry")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from catalog_ext.conf.home import WAREHOUSE
+from catalog_ext.identity.record import WAREHOUSE
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.index.tables.incarnations import COUNTER_MARK, CounterPosition, position_of
 from catalog_ext.metastore.storage.locations import Location, shown

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.conf.resolved import Settings
+from catalog_ext.identity.adoption import take_on
+from catalog_ext.identity.known_metastore import KnownMetastore
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplacedError, MetastoreUnavailableError
 from catalog_ext.metastore.hive import identity
@@ -22,8 +24,6 @@ from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, Retryin
 from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.transactions.reports import VacuumAction
-from catalog_ext.metastore_sync.connection import KnownMetastore
-from catalog_ext.metastore_sync.home import take_on
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import empty_index, local_index
 from tests.repair_cases import local_catalog
@@ -61,8 +61,7 @@ class AtAnAddress:
 def there(monkeypatch: pytest.MonkeyPatch) -> AtAnAddress:
     monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.01)
     place = AtAnAddress()
-    for module in ("connection", "home"):
-        monkeypatch.setattr(f"catalog_ext.metastore_sync.{module}.connect", lambda *_, **__: place.now)
+    monkeypatch.setattr(Settings, "connect_metastore", lambda *_, **__: place.now)
     return place
 
 
@@ -303,7 +302,7 @@ def test_two_indexes_that_meet_it_at_the_same_time_both_deliver(
     monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.2)
     fake = Racing(2)
     fake.create_database(HiveDatabase("default", "file:///hive"))
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: fake)
 
     for name in ("a", "b"):
         (tmp_path / f"{name}.db").write_bytes(empty_index())

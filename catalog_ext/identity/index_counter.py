@@ -13,7 +13,16 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import WAREHOUSE
+from catalog_ext.identity.counter_file import (
+    COUNTER_ID,
+    INTERRUPTED,
+    REMEDY,
+    RESTORED,
+    Counter,
+    CounterFile,
+    CounterUnknownError,
+)
+from catalog_ext.identity.record import WAREHOUSE
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexRestoredError,
@@ -23,15 +32,6 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.tables.incarnations import RESTORING, CounterPosition, position_of
 from catalog_ext.metastore.storage.locations import shown
-from catalog_ext.metastore_sync.counter_file import (
-    COUNTER_ID,
-    INTERRUPTED,
-    REMEDY,
-    RESTORED,
-    Counter,
-    CounterFile,
-    CounterUnknownError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
