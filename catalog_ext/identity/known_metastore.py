@@ -34,10 +34,9 @@ class KnownMetastore:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._losses = 0
         self._known_at: int | None = None
-        self._asking = False
 
     def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
         """Return if the metastore is the index's own.
@@ -51,15 +50,9 @@ class KnownMetastore:
             MetastoreUnavailableError: It does not answer, or does not say who it is and had an id.
         """
         with self._lock:
-            # To give an id is a change, too.
-            if self._asking or self._known_at == self._losses:
-                return
-            losses, self._asking = self._losses, True
-            try:
-                if self._is_own(metastore, learns=learns):
-                    self._known_at = losses
-            finally:
-                self._asking = False
+            losses = self._losses
+            if self._known_at != losses and self._is_own(metastore, learns=learns):
+                self._known_at = losses
 
     def lost(self) -> None:
         """Have the next one to answer asked again."""

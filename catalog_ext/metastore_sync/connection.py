@@ -15,7 +15,6 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.lease import folder_id, read_state
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.runtime.processes import runs
 
@@ -69,7 +68,7 @@ class MetastoreConnection:
             parse_uris(self._uris)
         elif self._uris is not None:
             # A malformed URI or truststore is the caller's mistake, to be heard of now and not at the first delivery.
-            self._client = self._connect(self._uris)
+            self._client = settings.connect_metastore(self._uris, self._guard)
 
     @property
     def enabled(self) -> bool:
@@ -152,7 +151,7 @@ class MetastoreConnection:
         uri = self.uri(timeout_s)
         with self._lock:
             if self._client is None:
-                self._client = self._connect(uri)
+                self._client = self._settings.connect_metastore(uri, self._guard)
             return self._client
 
     def running_client(self) -> HiveMetastore | None:
@@ -166,11 +165,6 @@ class MetastoreConnection:
             if state is None or not runs(state.pid):
                 return None
         return self.client() if self.enabled else None
-
-    def _connect(self, uris: str) -> HiveMetastore:
-        # Each server by itself as well: in the middle of a call another one may be turned to.
-        client = self._settings.connect_metastore(uris, self._guard)
-        return client if self._guard is None else GuardedMetastore(client, self._guard)
 
     def close(self) -> None:
         """Give up the connections and the embedded server, unless another process uses it."""

@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 
 from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
@@ -34,7 +34,7 @@ def commands() -> list[list[str]]:
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: fake))
     return fake
 
 

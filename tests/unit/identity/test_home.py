@@ -25,7 +25,7 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables.incarnations import Properties
 from catalog_ext.metastore.model.tables import Namespace
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.index_cases import local_index
 
 A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
@@ -47,7 +47,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
     for metastore in (one, other):
         metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))
     known = {A: one, B: one, ELSEWHERE: other}
-    monkeypatch.setattr(Settings, "connect_metastore", lambda _, uris, *__: known[uris])
+    monkeypatch.setattr(Settings, "connect_metastore", serving(known.__getitem__))
     return known
 
 

@@ -21,7 +21,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
 from catalog_ext.sync.exporting import is_own
 from catalog_ext.sync.hive_statements import quoted
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.repair_cases import write
 from tests.unit.metastore_sync.test_publishing import everything
 from tests.unit.tables.test_table_ddl import managed
@@ -39,7 +39,7 @@ URIS = "thrift://other:9083"
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr(Settings, "connect_metastore", lambda *_, **__: fake)
+    monkeypatch.setattr(Settings, "connect_metastore", serving(lambda _: fake))
     return fake
 
 
@@ -47,7 +47,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
 def other(own: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     """The metastore to which is exported."""
     fake = FakeMetastore()
-    monkeypatch.setattr(Settings, "connect_metastore", lambda _, uris, *__: fake if uris == URIS else own)
+    monkeypatch.setattr(Settings, "connect_metastore", serving(lambda uris: fake if uris == URIS else own))
     return fake
 
 
