@@ -1,4 +1,4 @@
-"""Keeps the metastore in step with the index: delivers its changes, and describes what is pending."""
+"""Keeps the metastore in sync with the index: delivers pending messages, and describes what is pending."""
 
 from __future__ import annotations
 
@@ -83,19 +83,24 @@ class MetastoreSync:
         # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
         mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
         try:
-            left = max(end - time.monotonic(), 0)
-            report = self._last = self._waiting_deliverer.deliver(timeout_s=left)
-            self._note_reach(report)
-            self._meet(report)
+            return self._noted(self._waiting_deliverer.deliver(timeout_s=max(end - time.monotonic(), 0)))
         finally:
             if mine:
                 self._delivering.release()
+
+    def _noted(self, report: DeliveryReport) -> DeliveryReport:
+        """Return the report of a delivery, after keeping what later calls need of it."""
+        self._last = report
+        # The reason why no server was reached: a delivery for which it is too early does not ask again.
+        if report.error is not None and not report.reached:
+            self._unreached = report.error
+        elif report.delivered or not report.pending:
+            self._unreached = None
+        if report.delivered and not self._met:
+            self._record_embedded_id()
         return report
 
-    def _meet(self, report: DeliveryReport) -> None:
-        """Learn who the embedded metastore is, once it has taken something."""
-        if self._met or not report.delivered:
-            return
+    def _record_embedded_id(self) -> None:
         found = self._metastore.embedded_id
         try:
             if found is not None:
@@ -122,22 +127,13 @@ class MetastoreSync:
             self._before()
         if not self._metastore.enabled:
             return None
-        report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT)
-        self._note_reach(report)
-        self._meet(report)
+        report = self._noted(self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT))
         if report.pending:
             self._retry.schedule(STARTING_PAUSE_S if self._metastore.starting else FIRST_PAUSE_S)
         own = self._of_table(table_id, report)
         if not self._metastore.starting:
             self._warn(table_id, own)
         return own
-
-    def _note_reach(self, report: DeliveryReport) -> None:
-        """Remember why there is no metastore: a delivery for which it is too early does not ask."""
-        if report.error is not None and not report.reached:
-            self._unreached = report.error
-        elif report.delivered or not report.pending:
-            self._unreached = None
 
     def _of_table(self, table_id: int | None, report: DeliveryReport) -> DeliveryReport:
         """Return what is pending of one table: the trouble of others is not its own, but the metastore's is."""
@@ -241,8 +237,6 @@ class MetastoreSync:
                 {"table": str(identifier), "location": there.location},
             )
 
-
-logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 60.0
