@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from catalog_ext.catalog_table import CatalogTable
     from catalog_ext.context import RepairProgress
     from catalog_ext.display import Display
+    from catalog_ext.identity.adoption import adopt
     from catalog_ext.metastore.errors import CatalogExtError
-    from catalog_ext.metastore_sync.home import adopt
     from catalog_ext.repair.report import RepairReport, ReportEntry
     from catalog_ext.spark.session import Page, active_catalog, configure, open_page
     from catalog_ext.spark.table_repair import repair_partitions
@@ -33,7 +33,7 @@ _HOMES = {
     "CatalogTable": "catalog_ext.catalog_table", "Page": "catalog_ext.spark.session",
     "RepairProgress": "catalog_ext.context", "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report", "active_catalog": "catalog_ext.spark.session",
-    "adopt": "catalog_ext.metastore_sync.home", "configure": "catalog_ext.spark.session",
+    "adopt": "catalog_ext.identity.adoption", "configure": "catalog_ext.spark.session",
     "connect": "catalog_ext.catalog", "open_page": "catalog_ext.spark.session",
     "repair_partitions": "catalog_ext.spark.table_repair", "traced": "catalog_ext.spark.tracing",
 }  # fmt: skip

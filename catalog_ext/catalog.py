@@ -15,11 +15,12 @@ from catalog_ext.drift.restored import Restoring
 from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
+from catalog_ext.identity.home import open_at_home
+from catalog_ext.identity.index_counter import IndexCounter
+from catalog_ext.identity.known_metastore import KnownMetastore
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.urls import missing_file
-from catalog_ext.metastore_sync.connection import Embedded, KnownMetastore, MetastoreConnection
-from catalog_ext.metastore_sync.home import open_at_home
-from catalog_ext.metastore_sync.index_counter import IndexCounter
+from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.partitions.commands import PartitionCommands

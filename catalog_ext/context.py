@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.resolved import private_paths
 from catalog_ext.conf.service_keys import allowed_locations
+from catalog_ext.identity.index_counter import IndexCounter
+from catalog_ext.identity.warehouse_mark import WarehouseMarks
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.allowed_locations import AllowedLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
-from catalog_ext.metastore_sync.index_counter import IndexCounter
-from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import (
     MetastoreRefusedError,
@@ -16,12 +16,13 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, metastore_name
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 from tests.fakes_metastore_locks import LockTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.hive.events import HiveEvent
     from catalog_ext.metastore.hive.mapping.model import (
@@ -31,8 +32,19 @@ if TYPE_CHECKING:
         LockComponent,
         ShownLock,
     )
+    from catalog_ext.metastore.hive.thrift.forwarder import Guard
 
 _ADDRESS = Address("fake.invalid")
+
+
+def client_of(fake: Any, guard: Guard | None = None) -> MetastoreClient:
+    """A client of one server, which tries each call once."""
+    return MetastoreClient([Server(_ADDRESS, fake)], guard, attempts=1)
+
+
+def serving(find: Callable[[str], Any]) -> Callable[..., MetastoreClient]:
+    """What takes the place of ``Settings.connect_metastore``: the metastore at an address is looked up."""
+    return lambda _, uris, guard=None: client_of(find(uris), guard)
 
 
 class FakeMetastore:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def making(folder: Path) -> Iterator[MadeOnce]:
     """Keep what is made in the folder until the block ends; a catalog with a ``thrift://`` URI has the metastore."""
     made = MadeOnce(folder, [folder], {}, FakeMetastore())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made.metastore)
+        patch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: made.metastore))
         yield made
     for path in folder.rglob("*"):
         if path.is_dir():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED, embedded_folder
 from catalog_ext.connector.build import (
     check_pyspark,
@@ -18,6 +18,11 @@ from catalog_ext.connector.build import (
     spark_version,
 )
 from catalog_ext.connector.packed import ARCHIVE
+from catalog_ext.identity.home import look_home, lost_embedded
+from catalog_ext.identity.index_counter import IndexCounter
+from catalog_ext.identity.known_metastore import REPLACED, is_another
+from catalog_ext.identity.record import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE
+from catalog_ext.identity.warehouse_mark import read_mark, shared
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
@@ -28,10 +33,6 @@ from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.runtime.processes import runs
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore_sync.connection import REPLACED, connect
-from catalog_ext.metastore_sync.home import is_another, look_home
-from catalog_ext.metastore_sync.index_counter import IndexCounter
-from catalog_ext.metastore_sync.warehouse_mark import read_mark, shared
 from catalog_ext.spark.storage import hadoop_version
 from catalog_ext.sync.tables import compare_tables
 
@@ -246,25 +247,19 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
     """Yield that the metastore is another one than the index's own has been, if it is."""
     if missing_file(settings.index) is not None:
         return
-    client = connect(uris, settings)
     try:
-        with Index.connect(settings.index) as index:
+        with closing(settings.connect_metastore(uris)) as client, Index.connect(settings.index) as index:
             if index.current_revision() == index.head_revision() and is_another(index, client):
                 yield Finding("metastore", "identity", CheckState.WRONG, REPLACED.format(index=index.url))
     except CatalogExtError as error:
         yield Finding("metastore", "identity", CheckState.WRONG, error.message)
-    finally:
-        client.close()
 
 
 def _ask(uris: str, settings: Settings) -> str:
-    client = connect(uris, settings)
-    try:
+    with closing(settings.connect_metastore(uris)) as client:
         begun = time.monotonic()
         databases = client.list_databases()
         milliseconds = (time.monotonic() - begun) * 1000
-    finally:
-        client.close()
     noun = "database" if len(databases) == 1 else "databases"
     return f"{uris} answers in {milliseconds:.0f} ms and has {len(databases):,} {noun}"
 
@@ -273,16 +268,13 @@ def _tables_on_both_sides(uris: str, settings: Settings) -> Finding:
     check = "tables"
     if missing_file(settings.index) is not None:
         return Finding("metastore", check, CheckState.SKIPPED, "there is no index yet")
-    client = connect(uris, settings)
     try:
-        with Index.connect(settings.index) as index:
+        with closing(settings.connect_metastore(uris)) as client, Index.connect(settings.index) as index:
             if index.current_revision() != index.head_revision():
                 return Finding("metastore", check, CheckState.SKIPPED, "the index's schema comes first")
             compared = compare_tables(index, client)
     except CatalogExtError as error:
         return Finding("metastore", check, CheckState.WRONG, error.message)
-    finally:
-        client.close()
     wrong = (*compared.missing, *compared.elsewhere)
     if not wrong:
         return Finding(

@@ -104,8 +104,8 @@ def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
     catalog-ext --index .catalog-ext/index.db --metastore embedded \\
         --warehouse spark-warehouse adopt
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    from catalog_ext.identity.adoption import adopt as adopt_home
     from catalog_ext.metastore.index.database.urls import missing_file
-    from catalog_ext.metastore_sync.home import adopt as adopt_home
 
     if invocation.index is None and invocation.warehouse is not None and missing_file(invocation.settings().index):
         raise InvalidConfigurationError(

@@ -66,8 +66,8 @@ class Invocation:
 
         with collecting_rarely():
             from catalog_ext.catalog import Catalog
+        from catalog_ext.identity.home import look_home, open_at_home
         from catalog_ext.metastore_sync.connection import Embedded
-        from catalog_ext.metastore_sync.home import look_home, open_at_home
 
         embedded = Embedded.NEVER_MADE if looks else Embedded.AHEAD if at_once else Embedded.WHEN_NEEDED
         settings = self.settings(with_metastore=with_metastore)

@@ -288,7 +288,7 @@ def _show_warnings(debug: bool) -> None:
         message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
         line: str | None = None,
     ) -> None:  # fmt: skip
-        from catalog_ext.metastore_sync.warehouse_mark import WarehouseSharedWarning
+        from catalog_ext.identity.warehouse_mark import WarehouseSharedWarning
 
         if not issubclass(category, WarehouseSharedWarning):  # that is logged, too
             click.echo(f"warning: {_shown(str(message))}", err=True)

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, of_catalog, process_settings
-from catalog_ext.conf.metastore_keys import hive_texts
+from catalog_ext.conf.metastore_keys import (
+    METASTORE_CALL_TIMEOUT,
+    METASTORE_CONNECT_TIMEOUT,
+    hive_texts,
+    metastore_access,
+)
 from catalog_ext.conf.near_keys import check_catalog_keys, check_variables
 from catalog_ext.conf.service_keys import READ_TOKEN_FILE
 from catalog_ext.metastore.errors import InvalidConfigurationError
@@ -23,6 +28,8 @@ from catalog_ext.metastore.storage.options import check_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from catalog_ext.metastore.hive.thrift.forwarder import Guard
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.storage.store import Storage
 
 DEFAULT_WAREHOUSE = "spark-warehouse"
@@ -146,6 +153,30 @@ class Settings:
             listing_threads=LISTING_THREADS.read(self.conf),
             target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
             indexes=() if index is None else (os.path.abspath(index),),
+        )
+
+    def connect_metastore(self, uris: str, guard: Guard | None = None) -> HiveMetastore:
+        """Return a client of the metastore servers at the URIs; nothing is sent before its first call.
+
+        Args:
+            uris: The servers. Where the settings name the embedded metastore, no setting for TLS, Kerberos or the user
+                applies.
+            guard: Checks the identity of a server before each call that goes to it.
+
+        Raises:
+            InvalidConfigurationError: The URIs or a setting are not of their form, or the truststore cannot be read.
+            EnvironmentSetupError: A library that the settings need is missing.
+        """
+        # Not at the top: a command that concerns no metastore needs no thrift.
+        from catalog_ext.metastore.hive.thrift.access import PLAIN
+        from catalog_ext.metastore.hive.thrift.connect import connect
+
+        return connect(
+            uris,
+            connect_timeout=METASTORE_CONNECT_TIMEOUT.read(self.conf),
+            call_timeout=METASTORE_CALL_TIMEOUT.read(self.conf),
+            guard=guard,
+            access=PLAIN if self.metastore == EMBEDDED else metastore_access(self.conf),
         )
 
 

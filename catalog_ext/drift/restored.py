@@ -8,7 +8,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.conf.home import METASTORE
+from catalog_ext.identity.counter_file import CounterUnknownError
+from catalog_ext.identity.record import METASTORE
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -27,7 +28,6 @@ from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.deletion_gate import is_same_file
-from catalog_ext.metastore_sync.counter_file import CounterUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

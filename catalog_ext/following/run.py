@@ -6,11 +6,11 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.following.comparison import FollowedComparison, LookedAt
 from catalog_ext.following.doubts import FollowOutcome, TableDoubt, TableOutcome, doubts_of
 from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
 from catalog_ext.following.tables import TableFollowing
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.errors import (
     MetastoreError,
     MetastoreRefusedError,

@@ -7,27 +7,20 @@ import threading
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import METASTORE_ID
-from catalog_ext.conf.metastore_keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT, metastore_access
 from catalog_ext.conf.resolved import EMBEDDED, Settings
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
-    MetastoreRefusedError,
-    MetastoreReplacedError,
     MetastoreUnavailableError,
 )
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.lease import folder_id, read_state
-from catalog_ext.metastore.hive.identity import give_id, metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
-from catalog_ext.metastore.hive.thrift.uris import not_sent, parse_uris
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.runtime.processes import runs
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.forwarder import Guard
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import TableDefinition
 
 
@@ -58,7 +51,7 @@ class MetastoreConnection:
             earlier either.
     """
 
-    def __init__(self, settings: Settings, known: KnownMetastore, embedded: Embedded = Embedded.AHEAD) -> None:
+    def __init__(self, settings: Settings, known: Guard, embedded: Embedded = Embedded.AHEAD) -> None:
         self._uris = settings.metastore
         self._embedded: EmbeddedMetastore | None = None
         self._client: HiveMetastore | None = None
@@ -75,7 +68,7 @@ class MetastoreConnection:
             parse_uris(self._uris)
         elif self._uris is not None:
             # A malformed URI or truststore is the caller's mistake, to be heard of now and not at the first delivery.
-            self._client = self._connect(self._uris)
+            self._client = settings.connect_metastore(self._uris, self._guard)
 
     @property
     def enabled(self) -> bool:
@@ -158,7 +151,7 @@ class MetastoreConnection:
         uri = self.uri(timeout_s)
         with self._lock:
             if self._client is None:
-                self._client = self._connect(uri)
+                self._client = self._settings.connect_metastore(uri, self._guard)
             return self._client
 
     def running_client(self) -> HiveMetastore | None:
@@ -172,11 +165,6 @@ class MetastoreConnection:
             if state is None or not runs(state.pid):
                 return None
         return self.client() if self.enabled else None
-
-    def _connect(self, uris: str) -> HiveMetastore:
-        # Each server by itself as well: in the middle of a call another one may be turned to.
-        client = connect(uris, self._settings, self._guard)
-        return client if self._guard is None else GuardedMetastore(client, self._guard)
 
     def close(self) -> None:
         """Give up the connections and the embedded server, unless another process uses it."""
@@ -195,109 +183,5 @@ def check_answers(settings: Settings) -> None:
         MetastoreUnavailableError: It does not.
     """
     if settings.metastore not in (None, EMBEDDED):
-        with contextlib.closing(connect(str(settings.metastore), settings)) as client:
+        with contextlib.closing(settings.connect_metastore(str(settings.metastore))) as client:
             client.list_databases()
-
-
-def connect(uris: str, settings: Settings, guard: Guard | None = None) -> HiveMetastore:
-    """Return a client of the metastores at the URIs; nothing is sent before its first call.
-
-    Args:
-        uris: Of the servers; where the settings say that the metastore is the embedded one, its own.
-        settings: Say how it is spoken to; the embedded one is spoken to plainly, whatever they say.
-        guard: Is asked before each call who the server is that it goes to.
-
-    Raises:
-        InvalidConfigurationError: The URIs or a setting are not of their form, or the truststore cannot be read.
-        EnvironmentSetupError: A library that the settings need is missing.
-    """
-    # Not at the top: a command that concerns no metastore needs no thrift.
-    from catalog_ext.metastore.hive.thrift import connect as thrift
-    from catalog_ext.metastore.hive.thrift.access import PLAIN
-
-    return thrift.connect(
-        uris,
-        connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),
-        call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
-        guard=guard,
-        access=PLAIN if settings.metastore == EMBEDDED else metastore_access(settings.conf),
-    )
-
-
-REPLACED = (
-    "The metastore of the index {index} is not the one that it was: it has been lost or replaced, or has another one's "
-    "address. Nothing is sent to it. If that is meant to be: catalog-ext --index '{index}' --metastore URIS adopt, "
-    "then catalog-ext --index '{index}' publish --all. If not, bring the old one back: what is pending goes there."
-)
-_SILENT = (
-    "The metastore does not say whether it is the one that the index {} belongs to, and gets nothing: {} Let its "
-    "database default be read."
-)
-
-
-class KnownMetastore:
-    """Asks a metastore that runs elsewhere who it is, once for as long as the connections to it last.
-
-    Args:
-        index: Says who its metastore is, or learns it.
-    """
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._lock = threading.RLock()
-        self._losses = 0
-        self._known_at: int | None = None
-        self._asking = False
-
-    def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
-        """Return if the metastore is the index's own.
-
-        Args:
-            metastore: Who answers.
-            learns: Whether the index takes a metastore for its own where it has not met one yet, which gets an id then.
-
-        Raises:
-            MetastoreReplacedError: It is another one than the index has known.
-            MetastoreUnavailableError: It does not answer, or does not say who it is and had an id.
-        """
-        with self._lock:
-            # To give an id is a change, too.
-            if self._asking or self._known_at == self._losses:
-                return
-            losses, self._asking = self._losses, True
-            try:
-                if self._is_own(metastore, learns=learns):
-                    self._known_at = losses
-            finally:
-                self._asking = False
-
-    def lost(self) -> None:
-        """Have the next one to answer asked again."""
-        self._losses += 1
-
-    def _is_own(self, metastore: HiveMetastore, *, learns: bool) -> bool:
-        """Return True, or False where nothing is known yet."""
-        recorded = self._index.properties.load().get(METASTORE_ID)
-        if recorded is None:
-            if not learns:
-                return False
-            found = give_id(metastore)
-            if found is None:
-                return True
-            recorded = self._index.properties.add_missing({METASTORE_ID: found})[METASTORE_ID]
-        else:
-            found = self._ask(metastore)
-        if found != recorded:
-            parameters = {"index": self._index.url, "recorded": recorded, "found": found or ""}
-            raise MetastoreReplacedError(REPLACED.format(index=self._index.url), not_sent(parameters))
-        return True
-
-    def _ask(self, metastore: HiveMetastore) -> str | None:
-        try:
-            return metastore_id(metastore)
-        except MetastoreRefusedError as error:
-            # No refusal of what is to be done there: that was not asked for yet.
-            parameters = {"index": self._index.url}
-            raise MetastoreUnavailableError(
-                _SILENT.format(self._index.url, error.message), not_sent(parameters)
-            ) from error

@@ -1,4 +1,4 @@
-"""Keeps the metastore in sync with the index: delivers its changes, and describes what is pending."""
+"""Keeps the metastore in sync with the index: delivers pending messages, and describes what is pending."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     MetastoreUnavailableError,
@@ -20,7 +21,6 @@ from catalog_ext.metastore.hive.outbox.compare import check_ours, definition_dif
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, UNDER_WAY, Deliverer, DeliveryReport
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 from catalog_ext.metastore.storage.locations import locations_equal
-from catalog_ext.metastore_sync.home import learn_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,24 +83,31 @@ class MetastoreSync:
         # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
         mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
         try:
-            left = max(end - time.monotonic(), 0)
-            report = self._last = self._waiting_deliverer.deliver(timeout_s=left)
-            self._note_reach(report)
-            self._meet(report)
+            return self._noted(self._waiting_deliverer.deliver(timeout_s=max(end - time.monotonic(), 0)))
         finally:
             if mine:
                 self._delivering.release()
+
+    def _noted(self, report: DeliveryReport) -> DeliveryReport:
+        """Return the report of a delivery, after keeping what later calls need of it."""
+        self._last = report
+        # The reason why no server was reached: a delivery for which it is too early does not ask again.
+        if report.error is not None and not report.reached:
+            self._unreached = report.error
+        elif report.delivered or not report.pending:
+            self._unreached = None
+        if report.delivered and not self._met:
+            self._record_embedded_id()
         return report
 
-    def _meet(self, report: DeliveryReport) -> None:
-        """Learn who the embedded metastore is, once it has taken something."""
-        if self._met or not report.delivered:
-            return
+    def _record_embedded_id(self) -> None:
+        found = self._metastore.embedded_id
         try:
-            learn_embedded(self._index, self._metastore.embedded_id)
+            if found is not None:
+                self._index.properties.add_missing({METASTORE_ID: found})
             self._met = True
         except CatalogExtError as error:
-            logger.info("The index cannot take down who its metastore is: %s", error.message)
+            logger.info("Could not record the id of the embedded metastore in the index: %s", error.message)
 
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""
@@ -120,22 +127,13 @@ class MetastoreSync:
             self._before()
         if not self._metastore.enabled:
             return None
-        report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT)
-        self._note_reach(report)
-        self._meet(report)
+        report = self._noted(self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT))
         if report.pending:
             self._retry.schedule(STARTING_PAUSE_S if self._metastore.starting else FIRST_PAUSE_S)
         own = self._of_table(table_id, report)
         if not self._metastore.starting:
             self._warn(table_id, own)
         return own
-
-    def _note_reach(self, report: DeliveryReport) -> None:
-        """Remember why there is no metastore: a delivery for which it is too early does not ask."""
-        if report.error is not None and not report.reached:
-            self._unreached = report.error
-        elif report.delivered or not report.pending:
-            self._unreached = None
 
     def _of_table(self, table_id: int | None, report: DeliveryReport) -> DeliveryReport:
         """Return what is pending of one table: the trouble of others is not its own, but the metastore's is."""
@@ -239,8 +237,6 @@ class MetastoreSync:
                 {"table": str(identifier), "location": there.location},
             )
 
-
-logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 60.0

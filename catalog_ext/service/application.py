@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from catalog_ext.conf.home import id_of
+from catalog_ext.identity.record import id_of
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     InvalidConfigurationError,

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import EMBEDDED_AT, METASTORE, METASTORE_ID
 from catalog_ext.conf.resolved import embedded_folder
+from catalog_ext.identity.record import EMBEDDED_AT, METASTORE, METASTORE_ID
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -24,9 +24,8 @@ from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris
 from catalog_ext.metastore.model.identifiers import TablePattern, no_table_matches
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore_sync.connection import connect
-from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
 from catalog_ext.sync.exported_table import MADE, ExportedRelation
+from catalog_ext.sync.hive_statements import database_statements, left_out, table_statements, view_statements
 from catalog_ext.sync.tables import relations, table_of
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Exporting:
         """
         relations = self._relations(pattern)
         # The index's own metastore may be the embedded one, which is spoken to plainly.
-        client = connect(to, replace(self._settings, metastore=to))
+        client = replace(self._settings, metastore=to).connect_metastore(to)
         return self._export(client, relations, to, dry_run=dry_run)
 
     def export_statements(self, pattern: str | None = None) -> Iterator[str]:

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -28,7 +29,6 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where
-from catalog_ext.metastore_sync.home import replace_embedded
 from catalog_ext.sync.metastore_differences import compared_pages, view_partitions
 from catalog_ext.sync.tables import find_table, relations, table_of
 
@@ -136,8 +136,10 @@ class Publishing:
             entry = self._publish_table(found, NameFilter(found, None), dry_run=dry_run)
             complete = complete and entry.action != REFUSED and not entry.pending
             yield entry
-        if complete and not dry_run:
-            replace_embedded(self._index, self._metastore.embedded_id)
+        embedded_id = self._metastore.embedded_id
+        if complete and not dry_run and embedded_id is not None:
+            # The embedded metastore that is there now has everything.
+            self._index.properties.replace({METASTORE_ID: embedded_id})
 
     def _publish_table(self, table: Table, wanted: NameFilter, *, dry_run: bool) -> PublishEntry:
         name = str(table.identifier)

@@ -19,9 +19,9 @@ from catalog_ext.scan.location_pattern import LocationPattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from catalog_ext.identity.warehouse_mark import WarehouseMarks
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 
 class TableOverlapWarning(UserWarning):

@@ -7,10 +7,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.conf.home import METASTORE
 from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.setting import seconds_of
 from catalog_ext.display import Rows
+from catalog_ext.identity.record import METASTORE
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexRestoredError,

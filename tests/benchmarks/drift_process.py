@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import connect
-from catalog_ext.metastore_sync import connection
+from catalog_ext.conf.resolved import Settings
 from catalog_ext.scan import observe
 from tests.benchmarks.repair_process import peak_mb
 from tests.fakes_many_partitions import ManyPartitions, grow, register
+from tests.fakes_metastore import serving
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
@@ -33,7 +34,7 @@ def main(folder: Path, count: str, moved: int, what: str) -> None:
 
 def _in_memory(folder: Path, count: int, moved: int, what: str) -> None:
     metastore = ManyPartitions(folder / "t", moved or None)
-    connection.connect = lambda *_, **__: metastore  # type: ignore[assignment,return-value]
+    Settings.connect_metastore = serving(lambda _: metastore)  # type: ignore[method-assign,return-value]
     observe.list_tree = metastore.listing  # type: ignore[assignment]
     with connect(
         index=str(folder / "index.db"), metastore="thrift://memory:9083", warehouse=str(folder / "warehouse")

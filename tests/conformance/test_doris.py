@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
+    from catalog_ext.metastore.hive.thrift.connect import MetastoreClient
     from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 class Doris(Sql):
     """A session whose current catalog is ``lake``, and the metastore that has the same."""
 
-    hive: RetryingMetastore
+    hive: MetastoreClient
     folder: Path
 
     def files(self, table: str, suffix: str) -> list[Path]:

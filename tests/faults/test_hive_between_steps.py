@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import ConflictError, PartitionNotFoundError
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.repair.report import CAME_BACK
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.repair_cases import local_catalog, register, write
 from tests.writes import begin, crash_at, stage
 
@@ -133,7 +133,7 @@ STATEMENTS: dict[str, Callable[[Trial], object]] = {
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: fake))
     return fake
 
 

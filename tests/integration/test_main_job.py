@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient
 from catalog_ext.metastore.index import Index
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
@@ -151,13 +151,13 @@ def test_queries_read_exactly_the_chosen_partitions(flights: Lake, condition: st
 
 def test_planning_costs_one_query_and_no_listing(flights: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    call = RetryingMetastore._call
+    call = MetastoreClient._call
 
-    def counted(self: RetryingMetastore, method: str, *arguments: Any, **named: Any) -> Any:
+    def counted(self: MetastoreClient, method: str, *arguments: Any, **named: Any) -> Any:
         calls.append(method)
         return call(self, method, *arguments, **named)
 
-    monkeypatch.setattr(RetryingMetastore, "_call", counted)
+    monkeypatch.setattr(MetastoreClient, "_call", counted)
     queries, lists = flights.catalog.index.query_count, flights.store.list_requests()
     frame = flights.sql("SELECT sum(delay) FROM lake.sales.flights WHERE origin = 'JFK' AND month < 3")
     frame.collect()

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient
 from catalog_ext.metastore.runtime.java import find_java
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.index_cases import quick_indexes as quick_indexes
 from tests.repair_cases import local_catalog
 
@@ -44,7 +44,7 @@ def _no_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _short_pauses() -> Iterator[None]:
     """Who finds no metastore asks again at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RetryingMetastore.__init__.__kwdefaults__, "first_delay", 0.001)
+        patch.setitem(MetastoreClient.__init__.__kwdefaults__, "first_delay", 0.001)
         yield
 
 
@@ -59,5 +59,5 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     """A metastore in memory, which every catalog of the test has that is given a ``thrift://`` URI."""
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: fake))
     return fake

@@ -1,21 +1,21 @@
-"""Makes the client of a metastore: thrift, failover over the URIs, and repetition where that is safe."""
+"""The client of a metastore: failover over its servers, repetition where that is safe, and the identity check."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
-from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder, GuardedMetastore
+from catalog_ext.metastore.hive.thrift.forwarder import CHANGES, CallForwarder
 from catalog_ext.metastore.hive.thrift.thrift_client import (
     CALL_TIMEOUT_SECONDS,
     CONNECT_TIMEOUT_SECONDS,
     ThriftMetastore,
 )
-from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, unavailable, was_request_sent
+from catalog_ext.metastore.hive.thrift.uris import Address, not_sent, parse_uris, unavailable, was_request_sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,119 +31,129 @@ REPEAT_WITHIN_SECONDS = 10.0
 """A call that has used up this time is not tried again: a server that hangs is not asked three times."""
 
 
-class FailoverMetastore(CallForwarder):
-    """Calls go to one of several equal metastores, to the next one when it cannot be reached; the good one is kept.
+class Server(NamedTuple):
+    """One of several equal metastore servers.
 
-    Args:
-        members: The servers' addresses with a client for each, in order of preference.
+    Attributes:
+        address: Its address.
+        metastore: Its client.
+        drop_closed: Drops the idle connections that the server has closed, and reports them to the guard as lost.
     """
 
-    def __init__(self, members: Sequence[tuple[Address, HiveMetastore]]) -> None:
-        self._members = tuple(members)
+    address: Address
+    metastore: HiveMetastore
+    drop_closed: Callable[[], None] = lambda: None
+
+
+class MetastoreClient(CallForwarder):
+    """The client of a metastore with one or more equal servers.
+
+    A call goes to the server that answered last, and to the next one if that server cannot be reached. If no server
+    can be used, the call is tried again after a growing pause. A call that a server may have carried out already is
+    sent again only if carrying it out twice has the same result as once.
+
+    Args:
+        servers: The servers in order of preference.
+        guard: Checks the identity of a server before each call that goes to it.
+        attempts: How often a call is tried in all.
+        first_delay: Seconds before the second try; each further pause is twice as long.
+        sleep: Waits the given seconds.
+    """
+
+    def __init__(
+        self, servers: Sequence[Server], guard: Guard | None = None, *, attempts: int = ATTEMPTS,
+        first_delay: float = FIRST_DELAY_SECONDS, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        self._servers = tuple(servers)
+        self._guard = guard
+        self._attempts = attempts
+        self._first_delay = first_delay
+        self._sleep = sleep
         self._lock = threading.Lock()
         self._current = 0
 
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
-        start = self._current
-        problems: list[str] = []
-        refusals: list[bool] = []
-        last: MetastoreUnavailableError | None = None
-        for step in range(len(self._members)):
-            position = (start + step) % len(self._members)
-            try:
-                answer = function(self._members[position][1])
-            except MetastoreUnavailableError as error:
-                if was_request_sent(error) and not repeatable:
-                    raise
-                last = error
-                problems.append(error.message)
-                refusals.append(not error.retryable)
-                continue
-            with self._lock:
-                self._current = position
-            return answer
-        if len(self._members) == 1 and last is not None:
-            raise last
-        addresses = [address for address, _ in self._members]
-        sent = last is not None and was_request_sent(last)
-        if last is not None and all(refusals):
-            raise type(last)("; ".join(problems), last.parameters) from last
-        raise unavailable(addresses, "; ".join(problems), request_sent=sent) from last
-
-    def close(self) -> None:
-        """Give up the connections to all of them."""
-        for _, member in self._members:
-            member.close()
-
-
-class RetryingMetastore(CallForwarder):
-    """Calls that fail because no server can be used are tried again, with growing pauses, where that is safe.
-
-    Safe is a call that was not sent, or an idempotent call.
-
-    Args:
-        metastore: Who answers.
-        attempts: How often a call is tried in all.
-        first_delay: Seconds before the second try; each further pause is twice as long.
-        sleep: Waits the seconds given.
-    """
-
-    def __init__(
-        self, metastore: HiveMetastore, *, attempts: int = ATTEMPTS, first_delay: float = FIRST_DELAY_SECONDS,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
-        self._metastore = metastore
-        self._attempts = attempts
-        self._first_delay = first_delay
-        self._sleep = sleep
-
-    def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
         give_up = time.monotonic() + REPEAT_WITHIN_SECONDS
+        # A lock that is not given up ends by itself, and a write that is done waits for this call.
+        attempts = 1 if method == "unlock" else self._attempts
         attempt = 1
         while True:
             try:
-                return function(self._metastore)
+                return self._ask_servers(method, function, repeatable=repeatable)
             except MetastoreUnavailableError as error:
                 safe = repeatable or not was_request_sent(error)
-                if not (safe and error.retryable) or attempt >= self._attempts or time.monotonic() > give_up:
+                if not (safe and error.retryable) or attempt >= attempts or time.monotonic() > give_up:
                     raise
             self._sleep(self._first_delay * 2 ** (attempt - 1))
             attempt += 1
 
-    def unlock(self, number: int) -> None:
-        """Try it once: a lock that is not given up ends by itself, and a write that is done waits for this."""
-        self._metastore.unlock(number)
+    def _ask_servers(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool) -> Result:
+        start = self._current
+        errors: list[MetastoreUnavailableError] = []
+        for step in range(len(self._servers)):
+            position = (start + step) % len(self._servers)
+            server = self._servers[position]
+            try:
+                self._check_identity(server, method)
+                answer = function(server.metastore)
+            except MetastoreUnavailableError as error:
+                if was_request_sent(error) and not repeatable:
+                    raise
+                errors.append(error)
+                continue
+            with self._lock:
+                self._current = position
+            return answer
+        last = errors[-1]
+        if len(errors) == 1:
+            raise last
+        problem = "; ".join(error.message for error in errors)
+        if not any(error.retryable for error in errors):
+            raise type(last)(problem, last.parameters) from last
+        addresses = [server.address for server in self._servers]
+        raise unavailable(addresses, problem, request_sent=was_request_sent(last)) from last
+
+    def _check_identity(self, server: Server, method: str) -> None:
+        if self._guard is None:
+            return
+        server.drop_closed()
+        try:
+            self._guard.check(server.metastore, learns=method in CHANGES)
+        except MetastoreUnavailableError as error:
+            # The server got the question for its id alone: the call itself may go to the next server.
+            raise type(error)(error.message, not_sent(error.parameters)) from error
 
     def close(self) -> None:
-        """Give up the connections."""
-        self._metastore.close()
+        """Close the connections to all servers; a later call opens new ones."""
+        for server in self._servers:
+            server.metastore.close()
 
 
 def connect(
     uris: str, *, connect_timeout: float = CONNECT_TIMEOUT_SECONDS, call_timeout: float = CALL_TIMEOUT_SECONDS,
     guard: Guard | None = None, access: Access = PLAIN,
-) -> RetryingMetastore:  # fmt: skip
-    """Return a client of the metastores at the URIs; nothing is sent before its first call.
+) -> MetastoreClient:  # fmt: skip
+    """Return a client of the metastore servers at the URIs; nothing is sent before its first call.
 
     Args:
         uris: ``thrift://a:9083,thrift://b:9083``: equal servers over one database, in order of preference.
         connect_timeout: Seconds that each server has to accept a connection.
         call_timeout: Seconds that a server has to answer a call.
-        guard: Is asked before each call who the server is that it goes to.
-        access: How the servers are spoken to.
+        guard: Checks the identity of a server before each call that goes to it.
+        access: TLS, Kerberos and user.
 
     Raises:
         InvalidConfigurationError: The URIs are not such a list.
     """
 
-    def member(address: Address) -> HiveMetastore:
+    def server(address: Address) -> Server:
         lost = guard.lost if guard is not None else lambda: None
-        server = ThriftMetastore(
+        metastore = ThriftMetastore(
             address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=lost, access=access
         )
-        return server if guard is None else GuardedMetastore(server, guard, server.drop_closed)
+        return Server(address, metastore, metastore.drop_closed)
 
     addresses = list(parse_uris(uris))
     if access.shuffled:
         random.shuffle(addresses)
-    return RetryingMetastore(FailoverMetastore([(address, member(address)) for address in addresses]))
+    return MetastoreClient([server(address) for address in addresses], guard)

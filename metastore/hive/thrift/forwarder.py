@@ -1,4 +1,4 @@
-"""Metastores that pass calls on to another one: the base of failover, repetition and fences, and the identity check."""
+"""The base of metastores that pass calls on to another one, and the interface of the identity check."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ Result = TypeVar("Result")
 _CALLS = frozenset(name for name in vars(HiveMetastore) if not name.startswith("_")) - {"close", "partitions"}
 """The methods of ``HiveMetastore`` that are passed on."""
 
+CHANGES = frozenset(
+    {
+        "create_database", "alter_database", "drop_database", "create_table", "drop_table", "alter_table",
+        "rename_table", "add_partitions", "alter_partitions", "drop_partitions",
+    }
+)  # fmt: skip
+"""The methods that change the metastore."""
+
 _ONCE = frozenset({"create_database", "drop_database", "create_table", "drop_table", "rename_table", "lock"})
 """Calls that are not idempotent."""
 
@@ -33,10 +41,7 @@ def _is_repeatable(method: str, named: Mapping[str, Any]) -> bool:
 
 
 class CallForwarder(ABC):
-    """A metastore whose every call goes through one method, ``_call``: the base of the decorators.
-
-    Sub-classes decide which metastore answers, and how often a call is tried.
-    """
+    """A metastore whose every call goes through one method, ``_call``, in which a subclass passes it on."""
 
     @abstractmethod
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
@@ -68,52 +73,20 @@ class CallForwarder(ABC):
         return fetch_partitions(self, database, table, batch)
 
 
-_CHANGES = frozenset(
-    {
-        "create_database", "alter_database", "drop_database", "create_table", "drop_table", "alter_table",
-        "rename_table", "add_partitions", "alter_partitions", "drop_partitions",
-    }
-)  # fmt: skip
-
-
 class Guard(Protocol):
-    """Says whether a metastore is the one that is meant."""
+    """Checks the identity of a metastore server."""
 
     def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
-        """Return if it is; what it said is remembered until ``lost``.
+        """Return if the server belongs to the expected metastore; the result is kept until ``lost``.
 
         Args:
-            metastore: Who answers.
-            learns: Whether a metastore without a known id is accepted as the one that is meant.
+            metastore: The server.
+            learns: Whether the id of this server becomes the expected one, where none is known yet.
 
         Raises:
-            MetastoreReplacedError: It is another one than it was.
-            MetastoreError: It does not say.
+            MetastoreReplacedError: The server belongs to another metastore.
+            MetastoreError: The server does not give its id.
         """
 
     def lost(self) -> None:
-        """Forget who the metastore is: a connection was lost, and the next answer may come from another metastore."""
-
-
-class GuardedMetastore(CallForwarder):
-    """Calls are made after a look at who answers: what another metastore lacks is not what ours lacks.
-
-    Args:
-        metastore: Who answers.
-        guard: Is asked before each call.
-        refresh: Finds out which connections the server has closed meanwhile.
-    """
-
-    def __init__(self, metastore: HiveMetastore, guard: Guard, refresh: Callable[[], None] = lambda: None) -> None:
-        self._metastore = metastore
-        self._guard = guard
-        self._refresh = refresh
-
-    def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
-        self._refresh()
-        self._guard.check(self._metastore, learns=method in _CHANGES)
-        return function(self._metastore)
-
-    def close(self) -> None:
-        """Give up the connections."""
-        self._metastore.close()
+        """Ask again before the next call: a connection was lost, and the next one may reach another metastore."""

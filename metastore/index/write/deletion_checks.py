@@ -34,6 +34,7 @@ from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_files, transactions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.file_lifetime import FileUser
     from catalog_ext.metastore.model.tables import Partition, Table
 
@@ -281,11 +281,8 @@ class DeletionClaim:
     users: Mapping[str, FileUser]
 
 
-class Deletions:
+class Deletions(IndexPart):
     """Files that transactions are to delete, or that a vacuum is deleting."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def complete(self, transaction_id: str) -> None:
         """Complete the delete that a committed write has deferred: then all its removals and messages are recorded."""

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.clock import NOW_MS
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
     file_statistics,
     files,
@@ -35,18 +36,14 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from catalog_ext.metastore.index.database.database import Database
 
 _PAGE, _ROWS = 5000, 20_000
 """The most ended rows of partitions that one transaction looks at, and about the most rows that it removes."""
 _AT_ONCE = 500
 
 
-class Versions:
+class Versions(IndexPart):
     """Forgets versions."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
         """Forget the versions below ``before_version``, in short transactions; return the number of removed rows.
@@ -173,11 +170,8 @@ class KnownTransaction:
         return self.state in (None, State.FINISHED, State.ABORTED) and not self.waits
 
 
-class ForgottenTransactions:
+class ForgottenTransactions(IndexPart):
     """Transactions whose rows vacuum has removed."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def known(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
         """Return the transactions that this index knows, of any table."""

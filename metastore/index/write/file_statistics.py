@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import transaction_id_in
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions, tables
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
@@ -26,7 +27,6 @@ from catalog_ext.metastore.model.tables import consistent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import ColumnStatistics, DataFile, Partition, Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -45,11 +45,8 @@ class Counted:
     deliveries: int = 0
 
 
-class FileStatistics:
+class FileStatistics(IndexPart):
     """Facts on files beside their sizes."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def put(self, table: Table, found: Mapping[str, Sequence[DataFile]], *, deliver: bool) -> Counted:
         """Record counts and bounds of files; files that changed since, or are gone, are left unchanged.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import NOW_MS
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import outbox, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.write.partition_descriptors import documents
@@ -27,7 +28,6 @@ from catalog_ext.metastore.model.json import to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.messages import Message
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Partition, Table
@@ -169,11 +169,8 @@ def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> 
     connection.execute(chosen.where(_IS_FREE).values(refusals=0, next_attempt_at_ms=0))
 
 
-class Outbox:
+class Outbox(IndexPart):
     """The messages for the metastore."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def pending(self, limit: int = 100, *, after: int = 0, named: TableIdentifier | None = None) -> list[Delivery]:
         """Return the next messages numbered above ``after``, in the order of delivery, due or not.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import living, partition_descriptors, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.marked_rows import at_version
@@ -15,18 +16,14 @@ from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 THE_TABLES = 0
 """Stands for the table's own descriptor where that is to be said; no descriptor has this number."""
 
 
-class PartitionDescriptors:
-    """Descriptors of partitions that are read by another format or schema than their table."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class PartitionDescriptors(IndexPart):
+    """Partitions that are read otherwise than their table."""
 
     def of_table(self, table: Table) -> dict[int, PartitionDescriptor]:
         """Return the descriptors of partitions at the table's version, by number; without any, no query is made."""

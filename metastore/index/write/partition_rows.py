@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.clock import NOW_MS
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import (
     FILE,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import AddPartition
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
@@ -62,11 +62,8 @@ _LIVING_NAMED = Prepared(
 """The living partitions whose names have some hashes."""
 
 
-class LivingPartitions:
+class LivingPartitions(IndexPart):
     """The partitions of a table's newest version."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def changed_after(self, table: Table, names: Sequence[str]) -> dict[str, int]:
         """Return which names came, changed or went after the table's version, and the last version that did it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import outbox, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
@@ -36,7 +37,6 @@ from catalog_ext.metastore.model.tables import TableType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.messages import PublishedPartition
     from catalog_ext.metastore.model.tables import Partition, Table
 
@@ -70,11 +70,8 @@ class Publication:
                     self.partitions)  # fmt: skip
 
 
-class Publications:
+class Publications(IndexPart):
     """Whole tables as messages for the metastore."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def last_delivery(self, table: Table) -> int:
         """Return the number of the newest message; 0 without one. The changes of messages up to it are committed."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import locked_row
 from catalog_ext.metastore.index.database.schema import partitions, repairs, skipped_paths, table_versions, tables
 from catalog_ext.metastore.index.database.schema import verifications as rows_
@@ -23,7 +24,6 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 _WHOLE = ""
@@ -72,11 +72,8 @@ class LastVerified:
         return last is not None and last.at_ms > at_ms
 
 
-class Verifications:
+class Verifications(IndexPart):
     """When partitions were compared with the store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def verified(self, table: Table, names: Sequence[str] | None) -> LastVerified:
         """Return when the named partitions, and the whole table, were last compared with the store."""
@@ -242,11 +239,8 @@ class RepairRecord:
     error: str | None = None
 
 
-class Repairs:
+class Repairs(IndexPart):
     """Reports of repairs."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def add(self, record: RepairRecord, skipped: Sequence[SkippedPath] | None = None) -> None:
         """Keep the record of a repair that has just ended; the database dates it.

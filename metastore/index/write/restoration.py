@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.clock import NOW_MS
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
     dropped_tables,
     outbox,
@@ -36,7 +37,6 @@ from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.transaction_rows import MOVES
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.tables.incarnations import CounterPosition
 
 OPERATION = "restored"
@@ -49,11 +49,8 @@ _REASON = "the index was put back to an earlier time; what became of the write, 
 _BEFORE_COMMIT = [str(state) for state in (State.OPEN, State.RESERVED, State.ABORTING)]
 
 
-class Restoration:
+class Restoration(IndexPart):
     """Begins incarnations."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def begin(self, position: CounterPosition, newest_table: int) -> None:
         """End every unfinished transaction and delivery, and begin an incarnation; called again, it does no harm.

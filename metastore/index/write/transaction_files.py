@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
 from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingError
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows
 from catalog_ext.metastore.index.database.schema import transaction_files
 from catalog_ext.metastore.index.write.transaction_rows import load_open_row
@@ -32,11 +33,8 @@ FILES_PER_DOCUMENT = 500
 _COLUMNS = ("transaction_id", "number", "removal", "n_files", "payload")
 
 
-class TransactionFiles:
+class TransactionFiles(IndexPart):
     """Files that transactions have staged, or are to delete."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def record(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
         """Add to the list of the files that an open transaction has staged.

@@ -13,6 +13,7 @@ from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Trans
 from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import tables, transaction_locations, transactions
@@ -25,7 +26,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
 
@@ -119,14 +119,11 @@ def _insert(
     return begun
 
 
-class IndexedTransactions:
+class IndexedTransactions(IndexPart):
     """The rows of transactions.
 
     A method that loads a transaction raises ``TransactionNotFoundError`` if there is none, or vacuum has forgotten it.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def begin(
         self, transaction: Transaction, replaced: int | None = None, planned: PlannedFormat | None = None, *,

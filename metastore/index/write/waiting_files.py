@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict
+from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import transactions, waiting_files
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.model.batches import batched
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.index.database.database import Database
 
 
 _ORIGINS_AT_ONCE = 500
@@ -40,11 +40,8 @@ class WaitingFiles:
     files: tuple[StagedFile, ...]
 
 
-class WaitingLists:
+class WaitingLists(IndexPart):
     """Staged files that wait for their partitions to be due."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def tables(self) -> list[int]:
         """Return the numbers of the tables that have waiting files."""

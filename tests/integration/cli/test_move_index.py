@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 
 from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
@@ -34,7 +34,7 @@ def commands() -> list[list[str]]:
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: fake))
     return fake
 
 
@@ -52,7 +52,6 @@ def test_index_moves_to_postgresql(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("catalog_ext.metastore_sync.home.connect", lambda *_, **__: metastore, raising=False)
     warehouse = tmp_path / "warehouse"
     with connect(index="lake.db", metastore=METASTORE, warehouse=str(warehouse)) as old:
         fill(old, tmp_path / "trips")

@@ -9,6 +9,7 @@ import pytest
 
 import catalog_ext
 from tests.fakes_many_partitions import ManyPartitions, grow, register
+from tests.fakes_metastore import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ FEWER, MORE = 30_000, 60_000
 @pytest.fixture
 def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManyPartitions:
     made = ManyPartitions(tmp_path / "t")
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: made))
     return made
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import METASTORE
+from catalog_ext.identity.record import METASTORE
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.procedures.registry import find_procedure
 from tests.repair_cases import indexed

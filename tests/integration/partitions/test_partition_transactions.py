@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
+    from catalog_ext.metastore.hive.thrift.connect import MetastoreClient
     from tests.servers.hdfs import HdfsServer
     from tests.servers.hive import HiveMetastore
 
@@ -213,7 +213,7 @@ def test_commands_on_hdfs(tmp_path: Path, hdfs_server: HdfsServer, name: str) ->
 class Hive:
     """A catalog that a metastore follows, and what that says."""
 
-    def __init__(self, catalog: Catalog, client: RetryingMetastore, namespace: str) -> None:
+    def __init__(self, catalog: Catalog, client: MetastoreClient, namespace: str) -> None:
         self.catalog = catalog
         self.client = client
         self.namespace = namespace

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
+    from catalog_ext.metastore.hive.thrift.connect import MetastoreClient
     from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
 
@@ -41,7 +41,7 @@ class Reports(Sql):
     """A session with Hive support whose catalog ``lake`` has the same metastore as Spark's own catalog."""
 
     catalog: Catalog
-    hive: RetryingMetastore
+    hive: MetastoreClient
     folder: Path
 
     def parquet(self, table: str, files: Mapping[str, pa.Table]) -> Path:

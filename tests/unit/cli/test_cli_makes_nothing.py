@@ -10,11 +10,11 @@ import pytest
 
 from catalog_ext.catalog import connect
 from catalog_ext.conf.resolved import Settings
+from catalog_ext.identity.home import open_at_home
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.java import find_java
-from catalog_ext.metastore_sync.home import open_at_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,6 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.metastore.hive.thrift import gssapi
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.uris import Kerberos
-from catalog_ext.metastore_sync import connection as client
 from tests.servers.certificates import Authority
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def test_the_embedded_one_is_spoken_to_plainly(monkeypatch: pytest.MonkeyPatch) 
     given: dict[str, object] = {}
     monkeypatch.setattr("catalog_ext.metastore.hive.thrift.connect.connect", lambda *_, **more: given.update(more))
     for metastore, access in (("embedded", PLAIN), ("thrift://a:1", Access(kerberos=Kerberos(PRINCIPAL)))):
-        client.connect("thrift://127.0.0.1:1", Settings.resolve(metastore=metastore, site=SASL))
+        Settings.resolve(metastore=metastore, site=SASL).connect_metastore("thrift://127.0.0.1:1")
         assert given["access"] == access
 
 

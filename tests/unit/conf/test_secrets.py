@@ -19,7 +19,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.writes.writes import Batch
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.repair_cases import local_catalog, register, write
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_an_import_leaves_secrets_in_the_metastore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: fake))
     write(tmp_path / "t", "1.csv")
     definition = TableDefinition(
         TableIdentifier.of("s", "t"), TableType.EXTERNAL, "csv", f"file://{tmp_path}/t", (Column("x", "int"),),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from release import linkage
+from release import class_files, linkage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -311,4 +311,4 @@ class TestUses:
 
 def test_what_is_no_class_file_is_refused() -> None:
     with pytest.raises(ValueError, match="CAFEBABE"):
-        linkage.read(b"PK\x03\x04")
+        class_files.read(b"PK\x03\x04")

@@ -13,7 +13,7 @@ from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Column
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import counts, followed, hive_table, open_catalog
 from tests.writes import insert
@@ -32,7 +32,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     made = FakeMetastore()
     made.create_database(HiveDatabase("default"))
     made.create_database(HiveDatabase("s"))
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: made))
     monkeypatch.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
     monkeypatch.setenv("CATALOG_EXT_FOLLOW_COMPARE_INTERVAL", "0.1ms")  # in whole milliseconds: always due
     return made

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.conf.resolved import Settings
 from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import IndexDatabaseError, MetastoreUnavailableError
-from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 from tests.repair_cases import indexed
 from tests.unit.following.test_bad_luck import ONE, _statements, _versions
@@ -71,10 +72,13 @@ def test_nothing_is_lost_or_done_twice(
             (tmp_path / name).unlink(missing_ok=True)
         (tmp_path / "index.db").write_bytes(whole)
         dying = Dying(server, step)
-        members: list[Any] = [(ADDRESSES[0], dying), (ADDRESSES[1], server)]
-        client = RetryingMetastore(FailoverMetastore(members if another else members[:1]), sleep=lambda _: None)
+        members = [Server(ADDRESSES[0], dying), Server(ADDRESSES[1], server)][: 2 if another else 1]
+
+        def connected(_: Settings, __: str, guard: Any = None, *, members: list[Server] = members) -> MetastoreClient:
+            return MetastoreClient(members, guard, sleep=lambda _: None)
+
         with monkeypatch.context() as patched:
-            patched.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, client=client, **__: client)
+            patched.setattr(Settings, "connect_metastore", connected)
             with open_catalog(tmp_path) as follower:
                 if another:
                     follower.follower.look(databases=["s"])
@@ -136,8 +140,8 @@ def test_what_one_server_dies_of_the_others_are_not_asked_for_at_once(server: Lo
             asked.append(self._number)
             raise unavailable([ADDRESSES[0]], "the connection broke", request_sent=True)
 
-    members: Any = [(ADDRESSES[0], Counted(0)), (ADDRESSES[1], Counted(1))]
-    client = RetryingMetastore(FailoverMetastore(members), sleep=lambda _: None)
+    members: Any = [Server(ADDRESSES[0], Counted(0)), Server(ADDRESSES[1], Counted(1))]
+    client = MetastoreClient(members, sleep=lambda _: None)
     for behind, servers in ((BATCH_EVENTS + 1, [0]), (BATCH_EVENTS, [0, 1] * 3)):
         asked.clear()
         with pytest.raises(MetastoreUnavailableError):

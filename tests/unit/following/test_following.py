@@ -17,6 +17,7 @@ from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.allowed_locations import Allowed
+from tests.fakes_metastore import serving
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.repair_cases import indexed, write
 from tests.writes import insert
@@ -40,7 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> LoggingMetastore:
     made = LoggingMetastore()
     made.create_database(HiveDatabase("default"))
     made.create_database(HiveDatabase("s"))
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: made))
     monkeypatch.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
     return made
 

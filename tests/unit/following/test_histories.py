@@ -39,6 +39,7 @@ from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.sync import DeliveryRetry
 from catalog_ext.sync.pending import pending_for
 from tests.examples import examples
+from tests.fakes_metastore import serving
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.index_cases import empty_index
 from tests.repair_cases import indexed, write
@@ -112,7 +113,7 @@ class World:
         self.server = FlakyMetastore()
         for name in ("default", "s"):
             self.server.create_database(HiveDatabase(name))
-        patched.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: self.server)
+        patched.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: self.server))
         (folder / "index.db").write_bytes(empty_index())
         self.catalog: Catalog = open_catalog(folder)
         self.root = folder / "t"

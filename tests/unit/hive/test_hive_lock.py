@@ -17,7 +17,8 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive import locks
 from catalog_ext.metastore.hive.locks import HiveLock
 from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType
-from catalog_ext.metastore.hive.thrift.connect import RetryingMetastore
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
+from catalog_ext.metastore.hive.thrift.uris import Address
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
@@ -275,7 +276,9 @@ def test_the_end_of_a_write_waits_for_no_sign_of_life(
 
 def test_a_lock_is_given_up_once(server: FakeMetastore) -> None:
     pauses: list[float] = []
-    held = HiveLock(RetryingMetastore(server, sleep=pauses.append), [PART], "catalog-ext INSERT 1", 60)
+    held = HiveLock(
+        MetastoreClient([Server(Address("one"), server)], sleep=pauses.append), [PART], "catalog-ext INSERT 1", 60
+    )
     held.acquire()
     server.down = True
     held.release()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
-from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore, connect
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server, connect
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, read_site, site_settings, value_of
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
 from tests.counting_metastore import CountingMetastore
@@ -55,8 +55,12 @@ def fakes(count: int) -> list[FakeMetastore]:
     return [FakeMetastore(Address(f"host{i}")) for i in range(count)]
 
 
-def failover(members: list[FakeMetastore]) -> FailoverMetastore:
-    return FailoverMetastore([(m.address, m) for m in members])
+def client_of(*members: FakeMetastore, **more: Any) -> MetastoreClient:
+    return MetastoreClient([Server(m.address, m) for m in members], **more)
+
+
+def failover(members: list[FakeMetastore]) -> MetastoreClient:
+    return client_of(*members, attempts=1)
 
 
 def filled() -> FakeMetastore:
@@ -120,7 +124,7 @@ def test_calls_that_may_be_repeated_are(call: Callable[[object], object]) -> Non
     metastore.breaks_off = True
     pauses: list[float] = []
     with pytest.raises(MetastoreUnavailableError):
-        call(RetryingMetastore(metastore, sleep=pauses.append))
+        call(client_of(metastore, sleep=pauses.append))
     assert max(metastore.calls.values()) == 3
     assert pauses == [0.2, 0.4]
     calls: list[float] = []
@@ -130,7 +134,7 @@ def test_calls_that_may_be_repeated_are(call: Callable[[object], object]) -> Non
         metastore.breaks_off = False
 
     metastore.breaks_off = True
-    call(RetryingMetastore(metastore, sleep=recover))
+    call(client_of(metastore, sleep=recover))
     assert calls == [0.2]
 
 
@@ -148,7 +152,7 @@ def test_calls_that_may_not_be_repeated_are_not(call: Callable[[object], object]
     for member in members:
         member.breaks_off = True
     with pytest.raises(MetastoreUnavailableError):
-        call(RetryingMetastore(failover(members), sleep=lambda _: None))
+        call(client_of(*members, sleep=lambda _: None))
     assert [m.calls.total() for m in members] == [1, 0]
 
 
@@ -157,7 +161,7 @@ def test_what_was_not_sent_is_tried_again_always(call: Callable[[object], object
     metastore = filled()
     metastore.down = True
     with pytest.raises(MetastoreUnavailableError):
-        call(RetryingMetastore(metastore, sleep=lambda _: None))
+        call(client_of(metastore, sleep=lambda _: None))
     assert metastore.calls.total() == 3
 
 

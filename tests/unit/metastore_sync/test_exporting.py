@@ -10,7 +10,8 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import METASTORE, METASTORE_ID
+from catalog_ext.conf.resolved import Settings
+from catalog_ext.identity.record import METASTORE, METASTORE_ID
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database
 from catalog_ext.metastore.hive.mapping.model import HivePartition
@@ -18,9 +19,9 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
-from catalog_ext.metastore_sync.hive_statements import quoted
 from catalog_ext.sync.exporting import is_own
-from tests.fakes_metastore import FakeMetastore
+from catalog_ext.sync.hive_statements import quoted
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.repair_cases import write
 from tests.unit.metastore_sync.test_publishing import everything
 from tests.unit.tables.test_table_ddl import managed
@@ -38,15 +39,15 @@ URIS = "thrift://other:9083"
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr(Settings, "connect_metastore", serving(lambda _: fake))
     return fake
 
 
 @pytest.fixture
-def other(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+def other(own: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     """The metastore to which is exported."""
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.sync.exporting.connect", lambda *_, **__: fake)
+    monkeypatch.setattr(Settings, "connect_metastore", serving(lambda uris: fake if uris == URIS else own))
     return fake
 
 

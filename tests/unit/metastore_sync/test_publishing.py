@@ -25,7 +25,7 @@ from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.sync import publishing
 from catalog_ext.sync.tables import TablesInMetastore, compare_tables, not_taken
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.unit.tables.test_table_ddl import managed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Replaceable:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Replaceable:
     made = Replaceable()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: made))
     return made
 
 

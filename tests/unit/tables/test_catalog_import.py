@@ -27,6 +27,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, PartitionMode, TableDefinition, TableType
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.writes.writes import Batch
+from tests.fakes_metastore import serving
 from tests.repair_cases import indexed, write
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
     def no_entry(_: object) -> object:
         raise StorageAccessDeniedError("no entry")
 
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: metastore)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: metastore))
     listing = catalog.storage.list_directory
     monkeypatch.setattr(catalog.storage, "list_directory", no_entry)
     refused(IncompleteListingError, r"s\.t was not imported: 'k=3' cannot be listed: no entry")

@@ -19,6 +19,7 @@ import pytest
 
 from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
+from catalog_ext.identity.counter_file import COUNTER_FILE
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
@@ -33,7 +34,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore_sync.counter_file import COUNTER_FILE
 from tests.write_cases import Stand, definition
 from tests.writes import begin, stage
 

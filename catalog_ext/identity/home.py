@@ -1,44 +1,38 @@
-"""The metastore and warehouse of an index: they are recorded in it, used by every process, and others are refused."""
+"""Gives an index the metastore and the warehouse that it recorded when it was first opened; refuses any other."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from catalog_ext.conf.resolved import EMBEDDED, Settings, folder_of
-from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.identity.record import (
+    EMBEDDED_AT,
+    METASTORE,
+    METASTORE_HOST,
+    METASTORE_ID,
+    NO_METASTORE,
+    WAREHOUSE,
+    address,
+    properties_of,
+    record,
+    replace_record,
+)
+from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError
 from catalog_ext.metastore.hive.embedded.lease import folder_id
-from catalog_ext.metastore.hive.thrift.uris import parse_uris
+from catalog_ext.metastore.hive.identity import metastore_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from catalog_ext.metastore.index import Index
 
 logger = logging.getLogger(__name__)
-
-WAREHOUSE = "warehouse"
-METASTORE = "metastore"
-METASTORE_HOST = "metastore.host"
-"""Where the embedded metastore's folder is: another host may have one of the same name."""
-
-METASTORE_ID = "metastore.id"
-"""What the metastore itself says who it is, whatever its address."""
-
-NO_METASTORE = "metastore.none"
-"""That the index was made to have no metastore; it has one of ``metastore`` and this, or neither says anything yet."""
-
-INDEX_ID = "index.id"
-"""Who the index is, for the mark in its warehouse, and for drivers that have several services of it; it has none before
-its first table or the first request of such a driver."""
-
-EMBEDDED_AT = "embedded:"
-"""Before the folder, where the metastore is the embedded one."""
 
 _LOCAL = "file://"
 _NOT_USED = (
@@ -62,61 +56,121 @@ _NOT_HERE = (
     "or take on for good what is to be its own: {adoption}, or {served}. catalog-ext publish --all then fills a "
     "metastore that lacks the tables."
 )
+_GUESSED = (
+    "The index %s does not say which warehouse is its own, and %s is a guess. Name it once: --warehouse "
+    "(warehouse=… in Python)."
+)
+_FROM_NOW_ON = (
+    "The index %s had no metastore, and from now on belongs to the metastore %s, which `catalog-ext publish --all` "
+    "brings its tables. To work on the index alone say so: --metastore none (metastore=None)."
+)
 
 
-def id_of(index: Index) -> str:
-    """Return the index's id, which it has from now on."""
-    return index.properties.load().get(INDEX_ID) or index.properties.add_missing({INDEX_ID: uuid4().hex})[INDEX_ID]
+def open_at_home(index: Index, settings: Settings) -> Settings:
+    """Return the settings with the index's own metastore and warehouse, after recording those that it had not recorded.
+
+    An index belongs to the metastore and the warehouse that it was first opened with (to no metastore, where that was
+    chosen for a new index). A warehouse that is only the default of the current folder is not recorded. ``adopt``
+    replaces what is recorded.
+
+    Raises:
+        InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
+        MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
+    """
+    recorded = index.properties.load()
+    given = record(settings)
+    if METASTORE in recorded:
+        # Opening the index without its metastore, for now, changes no record.
+        given.pop(NO_METASTORE, None)
+    if any(recorded.get(name) != value for name, value in given.items()):
+        try:
+            if _was_never_reached(index, settings, recorded):
+                recorded = replace_record(index, given, METASTORE)
+            recorded = _complete(index, settings, given, recorded)
+        except IndexDatabaseError as error:
+            # A user who may only read the index may open it, too.
+            logger.warning("The index %s cannot record its metastore and warehouse: %s", index.url, error.message)
+            recorded = index.properties.load()
+    return at_home(settings, recorded)
 
 
-def address(settings: Settings) -> str | None:
-    """Return the recorded form of the metastore's address: servers sorted, the embedded one by its folder."""
-    if settings.metastore is None:
-        return None
-    if settings.metastore == EMBEDDED:
-        return f"{EMBEDDED_AT}{settings.state}"
-    return ",".join(sorted(str(server) for server in parse_uris(settings.metastore.lower())))
+def look_home(index: Index, settings: Settings) -> Settings:
+    """Return the settings with the index's own metastore and warehouse, and record nothing.
+
+    Raises:
+        InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
+        MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
+    """
+    recorded = index.properties.load()
+    if _was_never_reached(index, settings, recorded):
+        recorded = {WAREHOUSE: recorded[WAREHOUSE]} if WAREHOUSE in recorded else {}
+    return at_home(settings, recorded)
 
 
-def record(settings: Settings) -> dict[str, str]:
-    """Return the properties that a new index records about its metastore and warehouse."""
-    where = address(settings)
-    host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
-    own = {METASTORE: where} | host if where is not None else {}
-    # A metastore that was not chosen is not recorded, and there is no default without one.
-    none = {NO_METASTORE: "true"} if where is None and METASTORE in settings.given else {}
-    return {WAREHOUSE: settings.warehouse} | own | none
+def _was_never_reached(index: Index, settings: Settings, recorded: Mapping[str, str]) -> bool:
+    """Return whether the index is empty and recorded another metastore than the given one, which never answered.
+
+    A mistyped address is replaced by the next one without ``adopt``.
+    """
+    if METASTORE not in settings.given or settings.metastore is None:
+        return False
+    own = recorded.get(METASTORE)
+    return own not in (None, address(settings)) and METASTORE_ID not in recorded and _is_empty(index)
 
 
-def at_home(
-    settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None] = lambda _: None
-) -> Settings:
-    """Return the settings with the index's own metastore and warehouse in place of defaults.
+def _complete(index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str]) -> dict[str, str]:
+    """Record what is given and not recorded yet, and return all properties."""
+    empty = _is_empty(index)
+    missing = [what for what in (METASTORE, WAREHOUSE) if what in given and what not in recorded]
+    if METASTORE in missing and NO_METASTORE in recorded:
+        missing.remove(METASTORE)
+        if empty and METASTORE in settings.given:
+            # No table was made without a metastore.
+            recorded = replace_record(index, given, METASTORE)
+    elif NO_METASTORE in given and empty:
+        recorded = index.properties.add_missing({NO_METASTORE: given[NO_METASTORE]})
+    # The default index lies beside its warehouse; an index that was named may have its warehouse anywhere.
+    if WAREHOUSE in missing and "index" in settings.given and WAREHOUSE not in settings.given:
+        missing.remove(WAREHOUSE)
+        if settings.metastore is not None and not empty and NO_METASTORE not in recorded:
+            logger.warning(_GUESSED, index.url, settings.warehouse)
+    if not missing:
+        return recorded
+    if METASTORE in missing and METASTORE not in settings.given and not empty:
+        logger.warning(_FROM_NOW_ON, index.url, given[METASTORE])
+    belongs = " and ".join(f"the {what} {given[what]}" for what in missing)
+    logger.info("The index %s from now on belongs to %s", index.url, belongs)
+    return index.properties.add_missing(properties_of(given, *missing))
+
+
+def _is_empty(index: Index) -> bool:
+    return not index.namespaces.all() and not index.outbox.pending(limit=1)
+
+
+def at_home(settings: Settings, recorded: Mapping[str, str]) -> Settings:
+    """Return the settings with the index's own metastore and warehouse in the place of defaults.
 
     Args:
-        settings: The given settings, and defaults.
-        recorded: The index's record; empty if it has none yet.
-        identify: Returns the id of the metastore at an address; None if it has none.
+        settings: The given arguments, and defaults.
+        recorded: The properties of the index; none, where it is new.
 
     Raises:
         InvalidConfigurationError: Another metastore or warehouse was given.
         MetastoreUnavailableError: A metastore at another address was given, and cannot be asked for its id.
     """
-    return _with_metastore(_with_warehouse(settings, recorded.get(WAREHOUSE)), recorded, identify)
+    return _with_metastore(_with_warehouse(settings, recorded.get(WAREHOUSE)), recorded)
 
 
 def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
     if recorded is None or recorded == settings.warehouse:
         return settings
-    if WAREHOUSE not in settings.given:
-        return replace(settings, warehouse=recorded)
-    if _same_folder(settings.warehouse, recorded):
-        # Keep the recorded spelling: places are compared as texts.
+    # Of two names of one folder the recorded one is used: locations are compared as text.
+    if WAREHOUSE not in settings.given or _same_folder(settings.warehouse, recorded):
         return replace(settings, warehouse=recorded)
     raise _another(settings, WAREHOUSE, recorded, settings.warehouse)
 
 
-def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None]) -> Settings:
+def _with_metastore(settings: Settings, recorded: Mapping[str, str]) -> Settings:
     own, asked = recorded.get(METASTORE), address(settings)
     if own is None and asked is not None and NO_METASTORE in recorded:
         return _without_metastore(settings, asked)
@@ -127,7 +181,7 @@ def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: C
     embedded = own.startswith(EMBEDDED_AT)
     if METASTORE in settings.given and not (embedded and settings.metastore == EMBEDDED):
         known = recorded.get(METASTORE_ID)
-        if known is None or identify(asked) != known:
+        if known is None or _id_at(asked, settings) != known:
             raise _another(settings, METASTORE, own, asked)
         return settings
     if settings.metastore != EMBEDDED:
@@ -136,6 +190,11 @@ def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: C
         folder = Path(own.removeprefix(EMBEDDED_AT))
         return _with_embedded(replace(settings, metastore=EMBEDDED, state=folder), recorded)
     return replace(settings, metastore=own)
+
+
+def _id_at(uris: str, settings: Settings) -> str | None:
+    with contextlib.closing(settings.connect_metastore(uris)) as client:
+        return metastore_id(client)
 
 
 def _without_metastore(settings: Settings, asked: str) -> Settings:
@@ -176,7 +235,7 @@ def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
     there = folder_id(folder)
     if there is not None and known in (None, there):
         return settings
-    # One of an older release has no id yet.
+    # The id is recorded with the first delivery; until then the folder alone says where the metastore is.
     is_elsewhere = host != socket.gethostname() and (known is not None or not folder.exists())
     if is_elsewhere or (there is None and _was_moved(settings, known)):
         raise InvalidConfigurationError(

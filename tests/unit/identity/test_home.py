@@ -13,8 +13,10 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE, at_home, record
 from catalog_ext.conf.resolved import Settings
+from catalog_ext.identity.adoption import take_on
+from catalog_ext.identity.home import at_home
+from catalog_ext.identity.record import METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE, record
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.embedded.lease import ID_FILE
@@ -23,8 +25,7 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables.incarnations import Properties
 from catalog_ext.metastore.model.tables import Namespace
-from catalog_ext.metastore_sync.home import take_on
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.index_cases import local_index
 
 A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
@@ -46,8 +47,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
     for metastore in (one, other):
         metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))
     known = {A: one, B: one, ELSEWHERE: other}
-    for place in ("connection", "home"):
-        monkeypatch.setattr(f"catalog_ext.metastore_sync.{place}.connect", lambda uris, *_: known[uris])
+    monkeypatch.setattr(Settings, "connect_metastore", serving(known.__getitem__))
     return known
 
 
@@ -374,7 +374,6 @@ def test_doctor_looks_at_the_indexes_own(
     tmp_path: Path, servers: dict[str, FakeMetastore], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("catalog_ext.cli.checks.connect", lambda uris, *_: servers[uris])
     index = str(tmp_path / "i.db")
     with catalog_ext.connect(index=index, metastore=A, warehouse=str(tmp_path / "wh")) as catalog:
         catalog.create_namespace("s")

@@ -12,7 +12,8 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import INDEX_ID
+from catalog_ext.identity.record import INDEX_ID
+from catalog_ext.identity.warehouse_mark import MARK_FILE, WarehouseSharedWarning, read_mark
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageError, StorageUnavailableError
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
@@ -20,7 +21,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore_sync.warehouse_mark import MARK_FILE, WarehouseSharedWarning, read_mark
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import local_catalog, write
 from tests.unit.partitions.test_partition_commands import managed

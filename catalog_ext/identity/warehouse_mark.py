@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import INDEX_ID, id_of
+from catalog_ext.identity.record import INDEX_ID, id_of
 from catalog_ext.metastore.errors import CatalogExtError, StorageError
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel

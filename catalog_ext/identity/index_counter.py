@@ -1,8 +1,8 @@
-"""The counter of an index in its warehouse, by which an index learns that it was put back to an earlier time.
+"""The counter of an index in its warehouse: an index that is behind it was restored from a backup.
 
-Rules. The counter is written before files are deleted or moved, and by the first change that finds it older than ten
-minutes. It is read by the first change of a process, and by one change in ten minutes from then on. Every other change,
-a plain append among them, costs no request for it.
+The counter is written before files are deleted or moved, and by the first change that finds it older than ten minutes.
+It is read by the first change of a process, and by one change in ten minutes from then on. Every other change, a plain
+append among them, costs no request for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import WAREHOUSE
+from catalog_ext.identity.counter_file import COUNTER_ID, Counter, CounterFile, CounterUnknownError
+from catalog_ext.identity.record import WAREHOUSE
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexRestoredError,
@@ -23,15 +24,6 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.tables.incarnations import RESTORING, CounterPosition, position_of
 from catalog_ext.metastore.storage.locations import shown
-from catalog_ext.metastore_sync.counter_file import (
-    COUNTER_ID,
-    INTERRUPTED,
-    REMEDY,
-    RESTORED,
-    Counter,
-    CounterFile,
-    CounterUnknownError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,9 +42,20 @@ _QUERIES_ASK_AGAIN_S = 60.0
 _SKIPPED = 1000
 """Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
 
-
 _PAUSES_S = (0.1, 0.5, 1.0)
 """Waits before the index is asked again: nodes of one database may show a commit one after another."""
+
+_RESTORED = (
+    "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
+    "restored from a backup, copied without its write-ahead log, or its database failed over without its last commits; "
+    "or a copy of it is in use. It plans queries, and recovers, vacuums, delivers and writes nothing, because it would "
+    "delete files that later commits need. "
+)
+_INTERRUPTED = (
+    "The index {index} was restored, and the command restored has not ended on it: tables may not be repaired yet. It "
+    "plans queries, and recovers, vacuums, delivers and writes nothing. "
+)
+_REMEDY = "Run: catalog-ext --index '{index}' restored --dry-run, and then without --dry-run."
 
 
 class IndexCounter:
@@ -61,7 +64,7 @@ class IndexCounter:
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
         self._file = CounterFile(index, storage)
-        self._seen = SeenVersions(index)
+        self._newest: dict[int, int] = {}  # the newest version of each table that this process has seen
         self._lock = threading.RLock()
         self._inside = threading.local()
         self._behind: IndexRestoredError | None = None
@@ -100,11 +103,14 @@ class IndexCounter:
         """
         called, restoring = time.monotonic(), self._is_suspended
         with self._lock, self.suspended():
-            recorded = self._index.properties.load()
+            began, recorded = time.monotonic(), self._index.properties.load()
             place = self._file.place(recorded)
             try:
                 if restoring or self._advanced_at <= called:
-                    self._advance(place, recorded, restoring=restoring)
+                    self._compare(place, recorded)
+                    if place is not None and (self._behind is None or restoring):
+                        self._raise(place)
+                        self._advanced_at = began
             except (LocationNotFoundError, StorageError) as error:
                 if place is None or error.retryable or isinstance(error, CounterUnknownError):
                     raise
@@ -166,18 +172,33 @@ class IndexCounter:
 
     def note_version(self, table_id: int, version: int) -> None:
         """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        newest = self._newest.get(table_id, -1)
         if self._is_suspended:
             return
+        if version >= newest:
+            self._newest[table_id] = version
+            return
         with self.suspended():
-            newest = self._seen.note(table_id, version)
-            if newest is not None:
+            if self._has_gone_back(table_id, newest):
                 logger.error(
                     "The table with the id %d was at version %d, and is at version %d now.", table_id, newest, version
                 )
                 self._index.restoration.require_restoring()
-                self._seen.forget()
+                self._newest.clear()
                 self.forget()
                 self.look_whether_restored()
+
+    def _has_gone_back(self, table_id: int, newest: int) -> bool:
+        """Return whether the table is older now, too: another thread may have noted what it has loaded later."""
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                if self._index.tables.load_by_id(table_id).version >= newest:
+                    return False
+            except TableNotFoundError:
+                return False
+            if pause_s is not None:
+                time.sleep(pause_s)
+        return True
 
     def forget(self) -> None:
         """Look again before the next change."""
@@ -221,13 +242,6 @@ class IndexCounter:
                     self._note_unwritable(place, error)
             self._next_look = time.monotonic() + (_AGAIN_S if self._behind is not None else pause)
 
-    def _advance(self, place: Location | None, recorded: Mapping[str, str], *, restoring: bool) -> None:
-        began = time.monotonic()
-        self._compare(place, recorded)
-        if place is not None and (self._behind is None or restoring):
-            self._raise(place)
-            self._advanced_at = began
-
     def _raise(self, place: Location) -> None:
         self._index.incarnations.raise_counter()
         self._file.write(place)
@@ -235,7 +249,7 @@ class IndexCounter:
     def _compare(self, place: Location | None, recorded: Mapping[str, str]) -> Counter | None:
         """Return what the store says, and note whether the index, with these properties just now, is behind it."""
         if RESTORING in recorded:
-            self._set_behind(INTERRUPTED.format(index=self._index.url))
+            self._set_behind(_INTERRUPTED.format(index=self._index.url))
             return None
         # In this order: a counter is in the index before it is on the store.
         there = None if place is None else self._file.read(place)
@@ -244,7 +258,7 @@ class IndexCounter:
             self._behind = None
             return there
         said = {"place": shown(str(place)), "own": _shown(position_of(recorded)), "there": _shown(there.position)}
-        self._set_behind(RESTORED.format(index=self._index.url, **said))
+        self._set_behind(_RESTORED.format(index=self._index.url, **said))
         return there
 
     def _refuse_if_behind(self) -> None:
@@ -255,7 +269,7 @@ class IndexCounter:
     def _set_behind(self, problem: str) -> None:
         """Note why the index is behind; logged once."""
         if self._behind is None:
-            message = problem + REMEDY.format(index=self._index.url)
+            message = problem + _REMEDY.format(index=self._index.url)
             self._behind = IndexRestoredError(message, {"index": self._index.url})
             logger.error("%s", message)
 
@@ -271,39 +285,3 @@ class IndexCounter:
 
 def _shown(position: CounterPosition) -> str:
     return f"{position.incarnation}.{position.counter}"
-
-
-class SeenVersions:
-    """Notes the newest version of each table. Threads may share it."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._newest: dict[int, int] = {}
-
-    def note(self, table_id: int, version: int) -> int | None:
-        """Note a version that the index has shown as the newest one.
-
-        Returns:
-            The newest version that was seen, if the index has gone back behind it; otherwise None.
-        """
-        newest = self._newest.get(table_id, -1)
-        if version >= newest:
-            self._newest[table_id] = version
-            return None
-        return newest if self._has_gone_back(table_id, newest) else None
-
-    def forget(self) -> None:
-        """Begin anew: the index is known to have gone back."""
-        self._newest.clear()
-
-    def _has_gone_back(self, table_id: int, newest: int) -> bool:
-        """Return whether the table is older now, too: another thread may have noted what it has loaded later."""
-        for pause_s in (*_PAUSES_S, None):
-            try:
-                if self._index.tables.load_by_id(table_id).version >= newest:
-                    return False
-            except TableNotFoundError:
-                return False
-            if pause_s is not None:
-                time.sleep(pause_s)
-        return True

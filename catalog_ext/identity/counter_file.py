@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from catalog_ext.conf.home import WAREHOUSE
+from catalog_ext.identity.record import WAREHOUSE
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.index.tables.incarnations import COUNTER_MARK, CounterPosition, position_of
 from catalog_ext.metastore.storage.locations import Location, shown
@@ -31,19 +31,6 @@ COUNTER_WRITTEN = "index.counter.written"
 _LARGEST = 4096
 _PAUSES_S = (0.2, 0.8)
 """Waits before a missing counter is asked for again: on HDFS the file is absent while another process replaces it."""
-
-
-RESTORED = (
-    "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
-    "restored from a backup, copied without its write-ahead log, or its database failed over without its last commits; "
-    "or a copy of it is in use. It plans queries, and recovers, vacuums, delivers and writes nothing, because it would "
-    "delete files that later commits need. "
-)
-INTERRUPTED = (
-    "The index {index} was restored, and the command restored has not ended on it: tables may not be repaired yet. It "
-    "plans queries, and recovers, vacuums, delivers and writes nothing. "
-)
-REMEDY = "Run: catalog-ext --index '{index}' restored --dry-run, and then without --dry-run."
 
 _ANEW = (
     "If the index was not restored, have it written anew: catalog-ext --index '{index}' --warehouse '{warehouse}' "
@@ -68,14 +55,14 @@ class Counter:
         counter: The greatest counter.
         tables: The greatest number that a table had.
         written_at_ms: When that was written, in milliseconds since 1970, by the writer's clock.
-        mark: The random text that the index got with this counter; empty from an older release.
+        mark: The random text that the index got with this counter.
     """
 
     incarnation: int
     counter: int
     tables: int
     written_at_ms: int
-    mark: str = ""
+    mark: str
 
     @classmethod
     def of(cls, recorded: Mapping[str, str], newest_table: int) -> Counter:
@@ -102,9 +89,7 @@ class Counter:
         Two copies of one index, each in use, can raise it to the same number, but never with the same mark.
         """
         own = position_of(recorded)
-        return self.position > own or (
-            self.position == own and self.mark != "" and self.mark != recorded.get(COUNTER_MARK, self.mark)
-        )
+        return self.position > own or (self.position == own and self.mark != recorded.get(COUNTER_MARK, ""))
 
     def to_json(self) -> bytes:
         """Return the content of the file."""
@@ -168,7 +153,7 @@ class CounterFile:
             incarnation, counter, tables, written_at_ms = (int(fields[name]) for name in names)
             if min(incarnation, counter, tables, written_at_ms) < 0:
                 raise ValueError("a number is negative")
-            return Counter(incarnation, counter, tables, written_at_ms, str(fields.get("mark", "")))
+            return Counter(incarnation, counter, tables, written_at_ms, str(fields["mark"]))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise self._unknown(place, f"cannot be read: {error}") from error
 

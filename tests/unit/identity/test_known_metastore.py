@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.conf.resolved import Settings
+from catalog_ext.identity.adoption import take_on
+from catalog_ext.identity.known_metastore import KnownMetastore
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplacedError, MetastoreUnavailableError
 from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.identity import ID_PARAMETER, PROPOSED_PARAMETER, give_id, metastore_id
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
-from catalog_ext.metastore.hive.thrift.connect import FailoverMetastore, RetryingMetastore
-from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
+from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.transactions.reports import VacuumAction
-from catalog_ext.metastore_sync.connection import KnownMetastore
-from catalog_ext.metastore_sync.home import take_on
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_metastore import FakeMetastore, serving
 from tests.index_cases import empty_index, local_index
 from tests.repair_cases import local_catalog
 from tests.unit.partitions.test_partition_commands import managed
@@ -61,8 +60,7 @@ class AtAnAddress:
 def there(monkeypatch: pytest.MonkeyPatch) -> AtAnAddress:
     monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.01)
     place = AtAnAddress()
-    for module in ("connection", "home"):
-        monkeypatch.setattr(f"catalog_ext.metastore_sync.{module}.connect", lambda *_, **__: place.now)
+    monkeypatch.setattr(Settings, "connect_metastore", serving(lambda _: place.now))
     return place
 
 
@@ -218,8 +216,8 @@ def test_a_server_that_takes_over_is_asked_in_the_middle_of_a_call(tmp_path: Pat
         servers = [Losing(known), Losing(known), Losing(known)]
         for server, name in zip(servers, ("own", "another", "own"), strict=True):
             server.create_database(HiveDatabase("default", "file:///hive", None, {ID_PARAMETER: name}))
-        members = [(Address(f"s{i}"), GuardedMetastore(server, known)) for i, server in enumerate(servers)]
-        client = GuardedMetastore(RetryingMetastore(FailoverMetastore(members), sleep=lambda _: None), known)
+        members = [Server(Address(f"s{i}"), server) for i, server in enumerate(servers)]
+        client = MetastoreClient(members, known, sleep=lambda _: None)
         client.create_database(HiveDatabase("a"))
         asked = servers[0].calls["get_database"]
         client.create_database(HiveDatabase("b"))
@@ -232,6 +230,22 @@ def test_a_server_that_takes_over_is_asked_in_the_middle_of_a_call(tmp_path: Pat
         with pytest.raises(MetastoreUnavailableError, match="is not the one that it was"):
             client.create_database(HiveDatabase("d"))
         assert servers[1].list_databases() == ["default"]
+
+
+def test_create_is_tried_again_after_its_identity_check_broke_off(tmp_path: Path) -> None:
+    """The server got the question for its id alone, so that nothing can be carried out twice."""
+    fake = metastore()
+    fake.alter_database(replace(fake.get_database("default"), parameters={ID_PARAMETER: "own"}))
+    fake.breaks_off = True
+
+    def recover(_: float) -> None:
+        fake.breaks_off = False
+
+    with local_index(tmp_path) as index:
+        index.properties.add_missing({METASTORE_ID: "own"})
+        client = MetastoreClient([Server(Address("s"), fake)], KnownMetastore(index), sleep=recover)
+        client.create_database(HiveDatabase("a"))
+    assert fake.calls["create_database"] == 1
 
 
 class Racing(FakeMetastore):
@@ -303,7 +317,7 @@ def test_two_indexes_that_meet_it_at_the_same_time_both_deliver(
     monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.2)
     fake = Racing(2)
     fake.create_database(HiveDatabase("default", "file:///hive"))
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.conf.resolved.Settings.connect_metastore", serving(lambda _: fake))
 
     for name in ("a", "b"):
         (tmp_path / f"{name}.db").write_bytes(empty_index())

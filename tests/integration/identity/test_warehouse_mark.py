@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.identity.warehouse_mark import MARK_FILE, WarehouseSharedWarning, read_mark
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore_sync.warehouse_mark import MARK_FILE, WarehouseSharedWarning, read_mark
 from tests.promotion_cases import s3_options
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import catalog_ext
-from catalog_ext.conf.home import METASTORE_ID
+from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.thrift.connect import connect
 from tests.integration.thrift_proxy import ThriftProxy

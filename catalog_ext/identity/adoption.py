@@ -1,0 +1,96 @@
+"""Replaces the metastore, the warehouse or both that an index belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.identity.counter_file import COUNTER_FILE, COUNTER_ID, COUNTER_WRITTEN
+from catalog_ext.identity.index_counter import IndexCounter
+from catalog_ext.identity.record import METASTORE, WAREHOUSE, record, replace_record
+from catalog_ext.identity.warehouse_mark import rewrite_mark
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.tables.incarnations import RESTORING
+from catalog_ext.metastore.storage.locations import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Adoption(NamedTuple):
+    """What an index has taken on, or in a preview would take on.
+
+    Attributes:
+        what: ``metastore``, ``warehouse``, or ``mark`` where the warehouse's mark names another index.
+        before: The one that the index belonged to; None where it did not say. Of a mark the index that it named.
+        after: The one that it belongs to now. Of a mark the index.
+    """
+
+    what: str
+    before: str | None
+    after: str
+
+
+def adopt(
+    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
+    storage: Mapping[str, object] | None = None, dry_run: bool = False,
+) -> tuple[Adoption, ...]:  # fmt: skip
+    """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
+
+    An index has one of each: ``connect`` and ``configure`` take both from it, and refuse others. Tables stay where they
+    are; ``Catalog.publish`` fills a metastore that lacks them. Who has the index open keeps to what it had.
+
+    Args:
+        index: As for ``connect``.
+        metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
+        warehouse: The warehouse that new tables are to go to; left out, it keeps its own. Its mark names this index
+            from then on, whichever index had it.
+        storage: Settings for the warehouse's store, as for ``connect``.
+        dry_run: Preview: change nothing.
+
+    Raises:
+        InvalidInputError: Neither is named.
+        InvalidConfigurationError: An argument is not of its form.
+        IndexUnavailableError: The index database does not answer.
+        IndexNotAtHeadError: Its schema is of another release.
+    """
+    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse, storage=storage)
+    with Index.open(settings.index) as opened:
+        return take_on(opened, settings, dry_run=dry_run)
+
+
+def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[Adoption, ...]:
+    """Make the metastore and the warehouse that were named the index's own; return what changes by that.
+
+    Raises:
+        InvalidInputError: Neither was named.
+    """
+    given, recorded = record(settings), index.properties.load()
+    chosen = [what for what in (METASTORE, WAREHOUSE) if what in settings.given and what in given]
+    if not chosen:
+        raise InvalidInputError(
+            "Neither a metastore nor a warehouse is named. Name what the index is to belong to: --metastore URIS or "
+            "embedded, --warehouse LOCATION. None is no metastore to belong to: who wants to work on the index alone "
+            "says so each time (--metastore none, metastore=None)."
+        )
+    if not dry_run:
+        # The next deletion writes the counter, into the new warehouse or anew.
+        restoring = _restoring(index, settings, given[WAREHOUSE]) if WAREHOUSE in chosen else {}
+        replace_record(index, given, *chosen)
+        index.properties.replace(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])
+    taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+    if WAREHOUSE not in chosen:
+        return taken
+    gone = rewrite_mark(index, settings.open_storage(), given[WAREHOUSE], dry_run=dry_run)
+    return taken if gone is None else (*taken, Adoption("mark", str(gone), index.url))
+
+
+def _restoring(index: Index, settings: Settings, warehouse: str) -> dict[str, str]:
+    """Return the property by which an index that is behind its counter stays so in a warehouse that has no counter."""
+    counter = IndexCounter(index, settings.open_storage)
+    counter.look_whether_restored()
+    if counter.behind is None:
+        return {}
+    place = Location.parse(warehouse).join(f"{COUNTER_FILE}{index.properties.load()[COUNTER_ID]}")
+    return {} if settings.open_storage().stat(place) is not None else {RESTORING: "true"}

@@ -1,0 +1,96 @@
+"""Checks that a metastore is the one that the index belongs to, by the id that both keep."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from catalog_ext.identity.record import METASTORE_ID
+from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplacedError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.identity import give_id, metastore_id
+from catalog_ext.metastore.hive.thrift.uris import not_sent
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+
+REPLACED = (
+    "The metastore of the index {index} is not the one that it was: it has been lost or replaced, or has another one's "
+    "address. Nothing is sent to it. If that is meant to be: catalog-ext --index '{index}' --metastore URIS adopt, "
+    "then catalog-ext --index '{index}' publish --all. If not, bring the old one back: what is pending goes there."
+)
+_SILENT = (
+    "The metastore does not say whether it is the one that the index {} belongs to, and gets nothing: {} Let its "
+    "database default be read."
+)
+
+
+class KnownMetastore:
+    """Asks a metastore that runs elsewhere who it is, once for as long as the connections to it last.
+
+    Args:
+        index: Says who its metastore is, or learns it.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._lock = threading.Lock()
+        self._losses = 0
+        self._known_at: int | None = None
+
+    def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
+        """Return if the metastore is the index's own.
+
+        Args:
+            metastore: Who answers.
+            learns: Whether the index takes a metastore for its own where it has not met one yet, which gets an id then.
+
+        Raises:
+            MetastoreReplacedError: It is another one than the index has known.
+            MetastoreUnavailableError: It does not answer, or does not say who it is and had an id.
+        """
+        with self._lock:
+            losses = self._losses
+            if self._known_at != losses and self._is_own(metastore, learns=learns):
+                self._known_at = losses
+
+    def lost(self) -> None:
+        """Have the next one to answer asked again."""
+        self._losses += 1
+
+    def _is_own(self, metastore: HiveMetastore, *, learns: bool) -> bool:
+        """Return True, or False where nothing is known yet."""
+        recorded = self._index.properties.load().get(METASTORE_ID)
+        if recorded is None:
+            if not learns:
+                return False
+            found = give_id(metastore)
+            if found is None:
+                return True
+            recorded = self._index.properties.add_missing({METASTORE_ID: found})[METASTORE_ID]
+        else:
+            found = self._ask(metastore)
+        if found != recorded:
+            parameters = {"index": self._index.url, "recorded": recorded, "found": found or ""}
+            raise MetastoreReplacedError(REPLACED.format(index=self._index.url), not_sent(parameters))
+        return True
+
+    def _ask(self, metastore: HiveMetastore) -> str | None:
+        try:
+            return metastore_id(metastore)
+        except MetastoreRefusedError as error:
+            # No refusal of what is to be done there: that was not asked for yet.
+            parameters = {"index": self._index.url}
+            raise MetastoreUnavailableError(
+                _SILENT.format(self._index.url, error.message), not_sent(parameters)
+            ) from error
+
+
+def is_another(index: Index, metastore: HiveMetastore) -> bool:
+    """Return whether the metastore has another id than the one that the index recorded.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    recorded = index.properties.load().get(METASTORE_ID)
+    return recorded is not None and metastore_id(metastore) != recorded

@@ -1,0 +1,73 @@
+"""The properties in which an index records its id, its metastore and its warehouse."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from catalog_ext.conf.resolved import EMBEDDED, Settings
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index import Index
+
+WAREHOUSE = "warehouse"
+METASTORE = "metastore"
+METASTORE_HOST = "metastore.host"
+"""The host that has the folder of the embedded metastore: another host may have a folder of the same name."""
+
+METASTORE_ID = "metastore.id"
+"""The id that the metastore itself keeps, whatever its address."""
+
+NO_METASTORE = "metastore.none"
+"""Set where the index was made to have no metastore. An index has this or ``metastore``, or neither at first."""
+
+INDEX_ID = "index.id"
+"""The id of the index, for the mark in its warehouse, and for drivers that have several services of it. An index gets
+one with its first table or with the first request of such a driver."""
+
+EMBEDDED_AT = "embedded:"
+"""The prefix of the folder, where the metastore is the embedded one."""
+
+
+def id_of(index: Index) -> str:
+    """Return the index's id; an index that has none gets one."""
+    return index.properties.load().get(INDEX_ID) or index.properties.add_missing({INDEX_ID: uuid4().hex})[INDEX_ID]
+
+
+def address(settings: Settings) -> str | None:
+    """Return the metastore's address as it is recorded: servers in order, the embedded one by its folder."""
+    if settings.metastore is None:
+        return None
+    if settings.metastore == EMBEDDED:
+        return f"{EMBEDDED_AT}{settings.state}"
+    return ",".join(sorted(str(server) for server in parse_uris(settings.metastore.lower())))
+
+
+def record(settings: Settings) -> dict[str, str]:
+    """Return the properties of an index that is opened with these settings for the first time."""
+    where = address(settings)
+    host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
+    own = {METASTORE: where} | host if where is not None else {}
+    # A metastore that was not chosen is not recorded, and no default is "no metastore".
+    none = {NO_METASTORE: "true"} if where is None and METASTORE in settings.given else {}
+    return {WAREHOUSE: settings.warehouse} | own | none
+
+
+def properties_of(given: dict[str, str], *chosen: str) -> dict[str, str]:
+    """Return those of the given properties that belong to the chosen ones of ``METASTORE`` and ``WAREHOUSE``."""
+    return {name: given[name] for what in chosen for name in _PROPERTIES[what] if name in given}
+
+
+def replace_record(index: Index, given: dict[str, str], *chosen: str) -> dict[str, str]:
+    """Replace the recorded metastore, warehouse or both by the given ones, and return all properties of the index.
+
+    A new metastore's id is recorded at the first connection.
+    """
+    removed = [name for what in chosen for name in _PROPERTIES[what]]
+    index.properties.replace(properties_of(given, *chosen), removed=removed)
+    return index.properties.load()
+
+
+_PROPERTIES = {METASTORE: (METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE), WAREHOUSE: (WAREHOUSE,)}
