@@ -23,7 +23,7 @@ THE_TABLES = 0
 
 
 class PartitionDescriptors(IndexPart):
-    """Partitions that are read otherwise than their table."""
+    """Descriptors of partitions that are read by another format or schema than their table."""
 
     def of_table(self, table: Table) -> dict[int, PartitionDescriptor]:
         """Return the descriptors of partitions at the table's version, by number; without any, no query is made."""
