@@ -75,7 +75,8 @@ _OF_FORMATS = """
 How S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.
 
 Options of Spark's readers and writers are kept with a table and overridden per read, as Spark documents them. A write
-that makes a table gives its options to it; [any other write may not contradict them](sql.md#which-options-of-a-writer-does-a-table-keep), and JSON's
+that makes a table gives its options to it;
+[any other write may not contradict them](sql.md#which-options-of-a-writer-does-a-table-keep), and JSON's
 `pretty` is refused. Of those of text, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nullValue`, `lineSep`,
 `encoding` (or `charset`), `comment` and `compression` also decide what the metastore says of the table. Of Hive's ROW
 FORMAT, `field.delim`, `serialization.format`, `serialization.null.format`, `line.delim`, `escape.delim`,
