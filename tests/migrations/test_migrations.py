@@ -1,11 +1,13 @@
-"""The migrations, on each database: up, down, and equal to what the code believes."""
+"""The migrations on each database: up, down, interrupted, at once, and equal to the tables of the code.
+
+A pretend revision (``tests/next_revision.py``) stands for the one of the next release.
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import json
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,33 +20,17 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import catalog_ext
-from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
-from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.errors import (
-    IndexDatabaseError,
-    IndexNotAtHeadError,
-    IndexUnavailableError,
-    VersionExpiredError,
-)
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexNotAtHeadError, IndexUnavailableError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.column_types import metadata
 from catalog_ext.metastore.index.database.migration import configuration, head_revision, known_revisions
-from catalog_ext.metastore.index.database.schema import outbox, partition_sums, transaction_files
 from catalog_ext.metastore.index.database.sqlite_file import VERSION_TABLE
-from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write.outbox import enqueue
-from catalog_ext.metastore.messages import AlterTable, PublishedPartition, SyncPartitions
-from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import statistics_to_dict, to_json
-from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
-from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile
 from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.next_revision import migrations_run, next_release
 from tests.servers.databases import migrated
-from tests.sums import check_sums
 from tests.transaction_cases import begin, finish, plan, write
 
 if TYPE_CHECKING:
@@ -55,13 +41,13 @@ if TYPE_CHECKING:
 FOLDER = Path(str(catalog_ext.__file__)).parent / "migrations"
 
 
-_MIGRATE = migration.migrate
+_TABLE = TableIdentifier("s", "t")
 
 
 @pytest.fixture(autouse=True)
-def migrations_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unit tests of the same process copy an index that is migrated."""
-    monkeypatch.setattr(migration, "migrate", _MIGRATE)
+def _migrations_run() -> Iterator[None]:
+    with migrations_run():
+        yield
 
 
 @pytest.fixture(params=("sqlite", "postgres", "mariadb"))
@@ -92,190 +78,103 @@ def test_up_down_and_up_again(url: str, engine: sa.Engine) -> None:
         assert listed_names(index, create(index, keys={"k": "string"})) == []
 
 
-def test_a_filled_index_goes_up_and_down(url: str, engine: sa.Engine) -> None:
+def test_upgrade_converts_a_filled_index_and_downgrade_keeps_it(url: str, engine: sa.Engine) -> None:
     with Index.connect(url) as index:
-        index.migrate("0001")
+        _fill(index)
+        before = described(engine)
+        with next_release() as newer:
+            assert index.migrate() == (known_revisions()[-2], newer)
+            with engine.connect() as connection:
+                assert connection.execute(sa.text("SELECT pretend_files FROM tables")).scalars().all() == [2]
+                assert connection.execute(sa.text("SELECT count(*) FROM pretend_notes")).scalar() == 1
+            _use(index)
+            assert index.migrate(known_revisions()[-2]) == (newer, known_revisions()[-2])
+        assert described(engine) == before
+        _use(index)
+
+
+def test_downgrade_that_would_lose_rows_is_refused_and_changes_nothing(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index, next_release() as newer:
+        index.migrate()
+        create(index, keys={"k": "string"})
         with engine.begin() as connection:
-            for statement in _FILLED_AT_0001:
-                connection.exec_driver_sql(statement)
-        index.migrate()
-        table = index.tables.load(TableIdentifier("s", "t"))
-        assert listed_names(index, table) == ["k=a"]
-        assert [row["transaction"] for row in index.history.rows(table).read_all().to_pylist()] == [None, None]
-        write(index, table, plan(table), "k=a", "k=b")
-        begin(index, index.tables.load(table.identifier), plan(table), "k=a")
-        assert index.changes.between(table.table_id, 0, 2).read_all().num_rows == 3
-        index.migrate("0001")
-        with engine.connect() as connection:
-            assert connection.execute(sa.text("SELECT version, total_files FROM tables")).one() == (2, 3)
-            assert connection.execute(sa.text("SELECT count(*) FROM files")).scalar() == 3
-        index.migrate()
-        assert sorted(planned_names(index, index.tables.load(table.identifier))) == ["k=a", "k=a", "k=b"]
-        assert index.transactions.all() == []
-
-
-def test_sums_of_a_filled_index_are_right_at_every_version(url: str, engine: sa.Engine) -> None:
-    with Index.connect(url) as index:
-        index.migrate()
-        table = create(index, keys={"k": "string", "n": "int"})
-        unpartitioned = create(index, name="u", keys={})
-        names = [f"k={k}/n={n}" for k in ("a", "b", DEFAULT_PARTITION) for n in range(3)]
-        index.commits.apply_changes(
-            table.table_id, [AddPartition(n, data_files(2)) for n in names], operation="x", deliver=False
-        )
-        uncounted = (DataFile("f", 1, 1, None),)
-        changes = [*map(DropPartition, names[:5]), AddPartition("k=a/n=9", uncounted)]
-        index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
-        write(index, index.tables.load(table.identifier), plan(table), "k=b/n=2", "k=c/n=0")
-        index.commits.apply_changes(unpartitioned.table_id, [AddPartition("", uncounted)], operation="x", deliver=False)
-        with engine.connect() as connection:
-            before = sorted(connection.execute(sa.select(partition_sums)).all())
-            check_sums(connection)
-        index.migrate("0011")
-        index.migrate()
-        with engine.connect() as connection:
-            check_sums(connection)
-            assert sorted(connection.execute(sa.select(partition_sums)).all()) == before
-        index.versions.expire(table.table_id, 3)
-        with engine.connect() as connection:
-            check_sums(connection)
-            kept = connection.execute(sa.select(sa.func.count()).select_from(partition_sums)).scalar_one()
-        # One of all partitions, one each for b, c and NULL and the new one of a; of the other table two.
-        assert kept == 6
-
-
-def test_partitions_that_are_not_read_as_their_table_hold_a_downgrade(url: str) -> None:
-    with Index.connect(url) as index:
-        index.migrate("0015")
-        index.migrate()
-        table = create(index, keys={"k": "string"})
-        assert not table.has_descriptors
-        own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
-        changes = [AddPartition("k=a", data_files(1), descriptor=own), AddPartition("k=b", data_files(1))]
-        index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
-        with pytest.raises(RuntimeError, match="1 partitions of the index are not read as their tables"):
-            index.migrate("0015")
-        assert index.descriptors.of_table(index.tables.load(table.identifier)) == {1: own}
-        index.commits.apply_changes(table.table_id, [DropPartition("k=a")], operation="x", deliver=False)
-        index.migrate("0015")
-        index.migrate()
-        assert listed_names(index, index.tables.load(table.identifier)) == ["k=b"]
-
-
-def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engine: sa.Engine) -> None:
-    """It would delete the files that a LOAD DATA has not moved yet, leave locks, and publish ways to read as none."""
-    with Index.connect(url) as index:
-        index.migrate()
-        table = create(index, keys={"k": "string"})
-        for more in ({"moves_user_files": True}, {"hive_locks": LockSettings(LockMode.SHARED)}):
-            made = begin(index, index.tables.load(table.identifier), plan(table, **more), "k=a")
-            with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
-                index.migrate("0015")
-            finish(index, made)
-            with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
-                index.migrate("0015")
-            index.transactions.finish(made.transaction_id)
-        own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
-        # The property has a field's name, but is a property.
-        of_old = replace(table.definition, properties={"descriptor": "kept"})
-        published = PublishedPartition("k=a", None)
-        for message in (
-            SyncPartitions(table.identifier, (replace(published, descriptor=own.to_dict()),)),
-            SyncPartitions(table.identifier, (), (replace(published, descriptor={}),)),
-            AlterTable(of_old, rebuild=True, kept=(own.to_dict(),)),
-            AlterTable(of_old, settings={"a": "b"}),
-        ):
-            with engine.begin() as connection:
-                enqueue(connection, message)
-            with pytest.raises(RuntimeError, match="1 messages of the outbox"):
-                index.migrate("0015")
-            with engine.begin() as connection:
-                connection.execute(sa.delete(outbox))
+            connection.exec_driver_sql("INSERT INTO pretend_notes (table_id, kept) VALUES (9, 1)")
+        before = described(engine)
+        for target in (known_revisions()[-2], "base"):
+            with pytest.raises(RuntimeError, match="1 notes of the index would be lost"):
+                index.migrate(target)
+            assert (index.current_revision(), described(engine)) == (newer, before)
         with engine.begin() as connection:
-            enqueue(connection, SyncPartitions(table.identifier, (published,)))
-            enqueue(connection, AlterTable(of_old, rebuild=True))
-        for more in ({}, {"hive_locks": LockSettings(wait_s=1.0)}):
-            begin(index, index.tables.load(table.identifier), plan(table, **more), "k=a")
-        index.migrate("0015")
+            connection.exec_driver_sql("DELETE FROM pretend_notes")
+        index.migrate("base")
+        assert set(described(engine)) <= {VERSION_TABLE}
 
 
-def test_writes_that_record_etags_hold_a_downgrade(url: str) -> None:
-    """The release before would end the clean-up of each with an error."""
+def test_older_release_refuses_the_index_that_a_newer_one_migrated(url: str) -> None:
     with Index.connect(url) as index:
-        index.migrate()
-        table = create(index, keys={"k": "string"})
-        there = DataFile("f", 1, 1, etag=7)
-        index.commits.apply_changes(table.table_id, [AddPartition("k=a", (there,))], operation="x", deliver=False)
-        for more in ({}, {"unknown": {"k=a": (Removal("g", 1, 1, 7),)}}):
-            overwrite = plan(table, WriteKind.OVERWRITE_PARTITIONS, **more)
-            made = begin(index, index.tables.load(table.identifier), overwrite, "k=a")
-            finish(index, made)
-            with pytest.raises(RuntimeError, match="1 writes of the index are not ended that record ETags"):
-                index.migrate("0019")
-            index.transactions.finish(made.transaction_id)
-        index.migrate("0019")
+        _fill(index)
+        table = index.tables.load(_TABLE)
+        with next_release() as newer:
+            index.migrate()
+        with pytest.raises(IndexNotAtHeadError, match=f"migrated to revision {newer} after this process had opened it"):
+            write(index, table, plan(table), "k=z")
+        for change in (index.migrate, partial(index.migrate, "base")):
+            with pytest.raises(IndexNotAtHeadError, match=f"revision {newer}, which this release.*Upgrade catalog-ext"):
+                change()
+    with pytest.raises(IndexNotAtHeadError, match=f"revision {newer}, which this release.*Upgrade catalog-ext"):
+        Index.open(url)
 
 
-def test_versions_with_partition_descriptors_are_removed_by_a_downgrade(url: str) -> None:
-    with Index.connect(url) as index:
-        index.migrate()
-        table = create(index, keys={"k": "string"})
-        own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
-        for changes in (
-            [AddPartition("k=a", data_files(1), descriptor=own)],
-            [AddPartition("k=b", data_files(1))],
-            [DropPartition("k=a")],
-            [AddPartition("k=c", data_files(1))],
-        ):
-            index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
-        index.migrate("0015")
-        index.migrate()
-        now = index.tables.load(table.identifier)
-        assert [listed_names(index, replace(now, version=version)) for version in (3, 4)] == [["k=b"], ["k=b", "k=c"]]
-        with pytest.raises(VersionExpiredError):
-            listed_names(index, replace(now, version=2))
+def test_newer_release_migrates_a_file_and_names_the_command_for_a_server(url: str) -> None:
+    with Index.open(url, migrate=True) as index:
+        _fill(index)
+    with next_release() as newer:
+        behind = rf"is at revision {known_revisions()[-2]}; this release wants {newer}. Run: .* migrate"
+        with pytest.raises(IndexNotAtHeadError, match=behind):
+            Index.open(url, migrate=False)
+        if url.startswith("sqlite"):
+            Index.open(url).close()
+        else:
+            with pytest.raises(IndexNotAtHeadError, match=behind):
+                Index.open(url)
+        with Index.open(url, migrate=True) as index:
+            assert index.current_revision() == newer
+            _use(index)
 
 
-def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: sa.Engine) -> None:
-    """Footers of other writers were believed, and ORC files without column statistics taken for all NULL."""
-    name = f"part-00000-{'0a' * 16}-a0-c000.snappy"
-    nulls, some = ColumnStatistics(nulls=3), ColumnStatistics("1", "2", 0)
-    recorded = {
-        f"{name}.orc": {"x": nulls, "y": some},
-        f"{name.replace('c000', 'c001')}.orc": {"x": nulls, "y": nulls},
-        f"{name}.parquet": {"x": nulls},
-        "part-00000-11111111-2222-3333-4444-555555555555-c000.snappy.parquet": {"y": some},
-        "a.orc": {"x": nulls},
-        "é.parquet": {"x": some},
-    }
-    with Index.connect(url) as index:
-        index.migrate()
-        table = create(index, keys={"k": "string"})
-        files = tuple(DataFile(path, 1, 1, 3, found) for path, found in recorded.items())
-        index.commits.apply_changes(table.table_id, [AddPartition("k=a", files)], operation="x", deliver=False)
-        staged = {"partition": "k=a", "name": f"{name}.orc", "rows": 3, "statistics": statistics_to_dict({"x": nulls})}
-        with engine.begin() as connection:
-            row = {"transaction_id": "0" * 32, "number": 0, "removal": 0, "n_files": 1, "payload": to_json([staged])}
-            connection.execute(sa.insert(transaction_files), row)
-        index.migrate("0016")
-        index.migrate()
-        now = index.tables.load(table.identifier)
-        found = index.metadata_rows.files(now, None).read_all().to_pylist()
-        known = {file["path"].rpartition("/")[2]: json.loads(file["statistics"] or "{}") for file in found}
-        assert {path: columns for path, columns in known.items() if columns} == {
-            f"{name}.orc": statistics_to_dict({"y": some}),
-            f"{name}.parquet": statistics_to_dict({"x": nulls}),
-        }
-        assert [file["rows"] for file in found] == [3] * len(files)
-        unmeasured = index.files.plan(now, None, unmeasured=True).read_all().column("path").to_pylist()
-        assert sorted(unmeasured) == sorted(set(recorded) - {f"{name}.orc", f"{name}.parquet"})
-        with engine.connect() as connection:
-            payload = connection.execute(sa.select(transaction_files.c.payload)).scalar_one()
-        assert json.loads(payload) == [{**staged, "statistics": {}}]
+def test_two_upgrades_at_once_run_one_after_the_other(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as first, Index.connect(url) as second:
+        _fill(first)
+        old = head_revision()
+        with next_release() as newer, ThreadPoolExecutor(2) as threads:
+            found = sorted(threads.map(lambda index: index.migrate(), (first, second)), key=repr)
+            assert found == [(old, newer), (newer, newer)]
+            with engine.connect() as connection:
+                assert connection.execute(sa.text("SELECT count(*) FROM pretend_notes")).scalar() == 1
+            _use(second)
+
+
+def _fill(index: Index) -> None:
+    """Make an index with a table of two partitions, one of which a transaction wrote."""
+    index.migrate()
+    table = create(index, keys={"k": "string"})
+    assert table.identifier == _TABLE
+    index.commits.apply_changes(table.table_id, [AddPartition("k=a", data_files(1))], operation="repair", deliver=False)
+    write(index, index.tables.load(_TABLE), plan(table), "k=b")
+
+
+def _use(index: Index) -> None:
+    """Read all rows that ``_fill`` made, and end a write."""
+    table = index.tables.load(_TABLE)
+    assert {"k=a", "k=b"} <= set(listed_names(index, table))
+    files = len(planned_names(index, table))
+    finish(index, begin(index, table, plan(table), "k=a"))
+    assert len(planned_names(index, index.tables.load(_TABLE))) == files + 1
+    assert index.changes.between(table.table_id, 0, 2).read_all().num_rows == 2
 
 
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
-def test_an_index_that_other_tests_copy_is_as_the_migrations_make_it(request: pytest.FixtureRequest, kind: str) -> None:
+def test_copied_index_of_the_tests_equals_a_migrated_one(request: pytest.FixtureRequest, kind: str) -> None:
     server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
     found = []
     for url in (migrated(server.create_database()), server.create_index()):
@@ -288,11 +187,11 @@ def test_an_index_that_other_tests_copy_is_as_the_migrations_make_it(request: py
 
 
 class Interrupted(Exception):
-    """What is done is done, and nothing of ours runs after it."""
+    """The process ended after a statement."""
 
 
 def interrupt_everywhere(engine: sa.Engine, run: Callable[[], object]) -> set[str]:
-    """Run something that ends after each of its statements, once, and is started again; return those statements."""
+    """Run something again and again, each time until one statement later; return the statements that it ended after."""
     ended: set[str] = set()
 
     def end(_c: object, _cursor: object, statement: str, parameters: object, *_: object) -> None:
@@ -312,7 +211,7 @@ def interrupt_everywhere(engine: sa.Engine, run: Callable[[], object]) -> set[st
 
 
 def described(engine: sa.Engine) -> dict[str, list[str]]:
-    """The content of a database, as it describes it."""
+    """Return the columns, constraints and indexes of a database by table."""
     inspector = sa.inspect(engine)
     looks = (
         inspector.get_columns, inspector.get_pk_constraint, inspector.get_unique_constraints,
@@ -321,8 +220,8 @@ def described(engine: sa.Engine) -> dict[str, list[str]]:
     return {name: [repr(look(name)) for look in looks] for name in inspector.get_table_names()}
 
 
-def test_a_migration_that_was_interrupted_is_run_again(url: str, engine: sa.Engine) -> None:
-    with Index.connect(url) as index:
+def test_interrupted_migration_is_run_again(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index, next_release():
         index.migrate()
         expected = described(engine)
         index.migrate("base")
@@ -338,21 +237,34 @@ def test_a_migration_that_was_interrupted_is_run_again(url: str, engine: sa.Engi
         assert described(engine) == expected
 
 
-def test_an_upgrade_that_was_interrupted_is_run_again(mariadb_url: str) -> None:
-    """From where each downgrade has led to."""
-    engine = sa.create_engine(mariadb_url)
-    with Index.connect(mariadb_url) as index:
-        index.migrate()
-        for start, end in reversed([*pairwise(known_revisions())]):
-            expected = described(engine)
-            index.migrate(start)
-            interrupt_everywhere(index._database.engine, partial(index.migrate, end))
-            assert (index.migrate(end), described(engine)) == ((end, end), expected)
-            index.migrate(start)
-    engine.dispose()
+def test_interrupted_upgrade_of_a_filled_index_is_run_again(url: str, engine: sa.Engine) -> None:
+    """Also from the state that a downgrade left, which on MariaDB may have other remains than a new index."""
+    with Index.connect(url) as index:
+        _fill(index)
+        with next_release():
+            index.migrate()
+            for start, end in reversed([*pairwise(known_revisions())]):
+                expected = described(engine)
+                index.migrate(start)
+                interrupt_everywhere(index._database.engine, partial(index.migrate, end))
+                assert (index.migrate(end), described(engine)) == ((end, end), expected)
+                _use(index)
+                index.migrate(start)
 
 
-def test_table_of_another_application_is_not_taken_for_ours(url: str, engine: sa.Engine) -> None:
+def test_failed_upgrade_leaves_the_index_to_the_release_before(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index:
+        _fill(index)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE pretend_notes (car INT)")
+        before = described(engine)
+        with next_release(), pytest.raises(IndexDatabaseError, match=r"refused a statement: .*pretend_notes.*exists"):
+            index.migrate()
+        assert (index.current_revision(), described(engine)) == (head_revision(), before)
+        _use(index)
+
+
+def test_table_of_another_program_is_not_taken_for_one_of_the_index(url: str, engine: sa.Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE repairs (car INT)")
     with (
@@ -371,20 +283,6 @@ def test_two_migrations_do_not_run_at_once(mariadb_url: str, monkeypatch: pytest
         with pytest.raises(IndexUnavailableError, match="is being migrated by another process"):
             index.migrate()
     engine.dispose()
-
-
-_FILLED_AT_0001 = (
-    "INSERT INTO namespaces (namespace_id, name, properties, created_at_ms) VALUES (1, 's', '{}', 0)",
-    "INSERT INTO tables VALUES (1, 1, 't', 'EXTERNAL', 'parquet', 'file:///t', '[]',"
-    """ '[{"name":"k","type":"string","nullable":true,"comment":null}]', '{}', '{}', NULL, '', 0,"""
-    " 1, 1, 1, 5, 0, 1, 1, 1, 0)",
-    "INSERT INTO table_versions VALUES (1, 0, 'create', 0, '{}')",
-    "INSERT INTO table_versions VALUES (1, 1, 'repair', 0, '{}')",
-    f"INSERT INTO partitions VALUES ({1 << 40}, 1, {2**63 - 1}, 1, 'k=a', '{name_hash('k=a')}', 'a',"
-    " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, 1, 5, NULL, 0)",
-    f"INSERT INTO files VALUES ({1 << 40}, 0, 1, {2**63 - 1}, 'f', 5, 0, NULL)",
-)
-"""What release 0.1 had after one partition was found."""
 
 
 def test_the_migrated_schema_is_the_one_of_the_code(url: str, engine: sa.Engine) -> None:
@@ -413,7 +311,7 @@ def _expected_constraint_names() -> set[str]:
     return {str(c.name) for c in constraints if isinstance(c, sa.UniqueConstraint | sa.ForeignKeyConstraint)}
 
 
-def test_a_database_that_is_not_at_head_names_the_command(postgres_url: str, mariadb_url: str, tmp_path: Path) -> None:
+def test_database_without_an_index_names_the_command(postgres_url: str, mariadb_url: str, tmp_path: Path) -> None:
     for url in (postgres_url, mariadb_url, f"sqlite:///{tmp_path}/index.db"):
         password = sa.make_url(url).password
         with pytest.raises(IndexNotAtHeadError, match=r"holds no index yet.*catalog-ext --index .* init") as raised:
@@ -421,12 +319,12 @@ def test_a_database_that_is_not_at_head_names_the_command(postgres_url: str, mar
         assert password is None or password not in str(raised.value)
 
 
-def test_servers_are_not_migrated_unasked(postgres_url: str) -> None:
+def test_server_is_migrated_by_command_only(postgres_url: str) -> None:
     with pytest.raises(IndexNotAtHeadError):
         Index.open(postgres_url)
 
 
-def test_a_newer_database_has_its_own_message(url: str, engine: sa.Engine) -> None:
+def test_index_of_unknown_revision_is_refused(url: str, engine: sa.Engine) -> None:
     Index.open(url, migrate=True).close()
     with engine.begin() as connection:
         connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
@@ -435,12 +333,12 @@ def test_a_newer_database_has_its_own_message(url: str, engine: sa.Engine) -> No
             Index.open(url, migrate=migrate)
 
 
-def test_an_unknown_revision_is_refused(tmp_path: Path) -> None:
+def test_unknown_target_revision_is_refused(tmp_path: Path) -> None:
     with Index.open(str(tmp_path / "index.db")) as index, pytest.raises(IndexNotAtHeadError, match="'nope' is not"):
         index.migrate("nope")
 
 
-def test_migrations_import_nothing_of_ours() -> None:
+def test_migrations_import_no_module_of_this_project() -> None:
     for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -19,6 +19,7 @@ from catalog_ext.metastore.runtime import measures
 from catalog_ext.service.index_probe import IndexProbe
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service, new_token
+from tests.next_revision import next_release
 from tests.repair_cases import EU, US, catalog_of_files
 from tests.service.test_writes import Writer
 from tests.service_client import Answer, Client
@@ -61,11 +62,6 @@ def value(client: Client, name: str, **labels: str) -> float:
     return samples(client)[f"catalog_ext_{name}", frozenset(labels.items())]
 
 
-def set_revision(folder: Path, revision: str) -> None:
-    with closing(sqlite3.connect(folder / "index.db")) as connection, connection:
-        connection.execute("UPDATE catalog_ext_schema_version SET version_num = ?", (revision,))
-
-
 def test_health_and_readiness_need_no_token_and_say_nothing_of_the_catalog(client: Client) -> None:
     for path, said in (("/health", {"status": "ok"}), ("/ready", {"ready": True})):
         answer = get(client, path)
@@ -90,11 +86,8 @@ def test_metrics_need_a_token_of_which_one_opens_nothing_else(catalog: Catalog) 
         assert get(Client(other), "/metrics", mine).status == 401
 
 
-def test_an_index_of_another_schema_is_not_ready_and_has_no_values(
-    client: Client, catalog: Catalog, tmp_path: Path
-) -> None:
-    set_revision(tmp_path, "0001")
-    try:
+def test_index_of_another_schema_is_not_ready_and_has_no_values(client: Client, tmp_path: Path) -> None:
+    with next_release():
         answer = get(client, "/ready")
         assert answer.status == 503
         assert (answer.json["ready"], answer.json["code"]) == (False, "CATALOG_EXT_INDEX_NOT_AT_HEAD")
@@ -102,11 +95,9 @@ def test_an_index_of_another_schema_is_not_ready_and_has_no_values(
         assert str(tmp_path) not in answer.body.decode()
         found = samples(client)
         assert found["catalog_ext_index_up", frozenset()] == 0
-        assert ("catalog_ext_tables", frozenset()) not in found, "an outage is no empty index"
+        assert ("catalog_ext_tables", frozenset()) not in found, "an outage is not an empty index"
         assert ("catalog_ext_deliveries_pending", frozenset()) not in found
         assert get(client, "/health").status == 200
-    finally:
-        set_revision(tmp_path, catalog.index.head_revision())
 
 
 def test_index_that_was_restored_is_ready_for_queries_alone(client: Client, catalog: Catalog, tmp_path: Path) -> None:
@@ -129,11 +120,10 @@ def test_index_that_was_restored_is_ready_for_queries_alone(client: Client, cata
     assert value(client, "index_behind") == 0
 
 
-def test_incomplete_schema_is_reported_as_an_older_one(catalog: Catalog, tmp_path: Path) -> None:
-    set_revision(tmp_path, "0001")
+def test_state_of_an_index_without_a_newer_table_says_that_it_is_older(catalog: Catalog, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "index.db")) as connection, connection:
         connection.execute("DROP TABLE followed_metastore")
-    with pytest.raises(errors.IndexNotAtHeadError, match="0001"):
+    with next_release() as newer, pytest.raises(errors.IndexNotAtHeadError, match=f"this release wants {newer}"):
         catalog.index.state()
 
 

@@ -31,6 +31,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from tests.integration.waiting import until
+from tests.next_revision import next_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,13 +307,17 @@ def test_migrate(run: Run, tmp_path: Path) -> None:
     for command in (("migrate",), ("migrate", "--check")):
         code, _, err = run("--index", url, *command)
         assert (code, "catalog-ext init makes one" in err, file.exists()) == (2, True, False)
-    with Index.open(str(file)) as index:
-        index.migrate("0015")
-    code, out, _ = run("--index", url, "migrate", "--check", "--json")
-    assert code == 1
-    assert json.loads(out)["at_head"] is False
-    assert _json(run, "--index", url, "migrate")["at_head"] is True
+    Index.open(str(file)).close()
     assert run("--index", url, "migrate", "--check")[0] == 0
+    with next_release() as newer:
+        code, out, _ = run("--index", url, "migrate", "--check", "--json")
+        assert code == 1
+        assert json.loads(out)["at_head"] is False
+        made = _json(run, "--index", url, "migrate")
+        assert (made["at_head"], made["revision"]) == (True, newer)
+        assert run("--index", url, "migrate", "--check")[0] == 0
+    code, _, err = run("--index", url, "migrate")
+    assert (code, f"is at revision {newer}, which this release" in err) == (1, True)
 
 
 def test_init_makes_an_index_once(run: Run, tmp_path: Path) -> None:

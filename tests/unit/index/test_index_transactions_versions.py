@@ -15,15 +15,24 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
-from catalog_ext.metastore.index.database.schema import namespaces, partitions, repairs, table_versions, tables
+from catalog_ext.metastore.index.database.schema import (
+    namespaces,
+    partition_sums,
+    partitions,
+    repairs,
+    table_versions,
+    tables,
+)
 from catalog_ext.metastore.index.read.history import Removals
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.index.write import claim_checks, expire_versions
 from catalog_ext.metastore.index.write.repairs import RepairRecord
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from catalog_ext.metastore.model.tables import ColumnStatistics
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
+from catalog_ext.metastore.model.tables import ColumnStatistics, DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, local_index
+from tests.sums import check_sums
 from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
 
 if TYPE_CHECKING:
@@ -378,3 +387,21 @@ def statistics(folder: Path) -> list[str]:
     rows = connection.execute("SELECT statistics FROM file_statistics").fetchall()
     connection.close()
     return [text for (text,) in rows]
+
+
+def test_expiry_keeps_one_row_of_sums_for_each_first_key(index: Index) -> None:
+    table = create(index, name="sums", keys={"k": "string", "n": "int"})
+    names = [f"k={k}/n={n}" for k in ("a", "b", DEFAULT_PARTITION) for n in range(3)]
+    index.commits.apply_changes(
+        table.table_id, [AddPartition(n, data_files(2)) for n in names], operation="x", deliver=False
+    )
+    uncounted = AddPartition("k=a/n=9", (DataFile("f", 1, 1, None),))
+    changes = [*map(DropPartition, names[:5]), uncounted]
+    index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
+    write(index, index.tables.load(table.identifier), plan(table), "k=b/n=2", "k=c/n=0")
+    index.versions.expire(table.table_id, 3)
+    with index._database.reading() as connection:
+        check_sums(connection)
+        of_table = partition_sums.c.table_id == table.table_id
+        rows = connection.execute(sa.select(partition_sums.c.depth).where(of_table)).scalars().all()
+    assert sorted(rows) == [0, 1, 1, 1, 1], "one of all partitions; one each of a, b, c and NULL"
