@@ -1,4 +1,4 @@
-"""What a scan's files become: the same shares of tasks as Spark's own packing makes, in few bytes."""
+"""The shares of tasks that a scan's files become: as Spark's own packing makes them, without an object a file."""
 
 from __future__ import annotations
 
@@ -47,32 +47,30 @@ class Scala:
         self._ours = self._jvm.org.apache.spark.sql.catalogext
         self._spark = self._jvm.org.apache.spark.sql.execution
 
-    def packed(self, tree: Tree) -> Any:
+    def chosen(self, tree: Tree) -> Any:
         """The files of a tree as the driver holds them."""
-        builder = self._ours.scan.PackedFilesBuilder(self._object("scan.AllFiles"))
-        directory, path = self._ours.scan.DirectoryFiles(), self._ours.scan.TextBuffer()
+        builder = self._ours.scan.ChosenFilesBuilder(self._object("scan.AllFiles"))
         for number, (name, files) in enumerate(tree.directories.items()):
-            directory.name().set(name)
-            getattr(directory, "isElsewhere_$eq")(number % 3 == 2)
-            directory.location().set(f"file:///elsewhere/{name}")
-            directory.begin()
+            batch = builder.batch()
+            batch.begin(name, self._option(f"file:///elsewhere/{name}" if number % 3 == 2 else None))
             for file, size in files.items():
-                path.set(file)
-                directory.add(path, size, MODIFIED - size, 1)
-            builder.add(directory)
+                batch.add(file, size, MODIFIED - size, 1)
+            builder.end()
         return builder.result(0)
 
     def ours(self, tree: Tree, most_bytes: int, most: int | None) -> list[list[str]]:
-        """The files of each task, as the task makes them."""
+        """The files of each task."""
+        return [self._shown(share.files()) for share in self.shares(tree, most_bytes, most)]
+
+    def shares(self, tree: Tree, most_bytes: int = 1000, most: int | None = None) -> list[Any]:
+        """What the driver plans for each task."""
         packing = self._ours.scan.FilePacking(most_bytes, 7, self._option(most))
         splitable = self._seq([self._path(p) for p in self._paths(tree) if p.endswith(".csv")]).toSet()
-        nowhere = getattr(self._ours.scan, "FileBlocks$Nowhere$")
-        shares = packing.pack(self.packed(tree), splitable, LOCATION, getattr(nowhere, "MODULE$"), self._option(None))
         keys = self._jvm.org.apache.spark.sql.types.StructType.fromDDL("k STRING, d DATE")
         none = self._jvm.org.apache.spark.sql.types.StructType()
-        places = self._seq([1, 0])
-        unpacker = self._ours.scan.FileUnpacker(LOCATION, keys, "UTC", self._map(), none, places)
-        return [self._shown(unpacker.unpack(share)) for share in shares]
+        maker = self._ours.scan.FileMaker(LOCATION, keys, "UTC", self._map(), none, self._seq([1, 0]))
+        nowhere = getattr(getattr(self._ours.scan, "FileBlocks$Nowhere$"), "MODULE$")
+        return list(packing.pack(self.chosen(tree), splitable, maker, nowhere, self._option(None)))
 
     def sparks(self, tree: Tree, most_bytes: int) -> list[list[str]]:
         """The same by Spark's own code; a directory's parts are sorted as FileScan does."""
@@ -127,7 +125,7 @@ class Scala:
     def _map(self) -> Any:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({})
 
-    def _option(self, value: int | None) -> Any:
+    def _option(self, value: str | int | None) -> Any:
         return self._jvm.scala.Option.apply(value)
 
 
@@ -151,11 +149,22 @@ def test_files_are_spread_over_tasks_as_spark_spreads_them(spark: SparkSession, 
         spark.conf.unset("spark.sql.files.maxPartitionNum")
 
 
-def test_the_driver_holds_a_few_bytes_a_file(spark: SparkSession) -> None:
-    directories = {f"k={number:04d}/d=2025-01-01": {"part-0.csv": 1000 + number} for number in range(500)}
-    held = Scala(spark).packed(Tree(directories))
-    assert held.choice().files() == 500
-    assert held.heldBytes() < 40 * 500
+def test_driver_holds_no_object_a_file(spark: SparkSession) -> None:
+    """Texts of 27 bytes a file, three numbers, and the places where the texts and the partition begin."""
+    directories = {f"k={number:04d}/d=2025-01-01": {"part-0.csv": 1000 + number} for number in range(5000)}
+    held = Scala(spark).chosen(Tree(directories))
+    assert held.choice().files() == 5000
+    assert spark._jvm.org.apache.spark.util.SizeEstimator.estimate(held.batches()) < 70 * 5000  # type: ignore[union-attr]
+
+
+def test_task_gets_sparks_own_class_of_its_files(spark: SparkSession) -> None:
+    """What the driver holds stays there."""
+    share = Scala(spark).shares(Tree({"k=1/d=2025-01-01": {"a.csv": 10, "b.csv": 1}}))[0]
+    sent = spark._jvm.org.apache.spark.util.Utils.deserialize(spark._jvm.org.apache.spark.util.Utils.serialize(share))  # type: ignore[union-attr]
+    assert sent.getClass().getSimpleName() == "FilePartition"
+    assert [file.filePath().urlEncoded() for file in sent.files()] == [
+        f"{LOCATION}/k=1/d=2025-01-01/{name}" for name in ("a.csv", "b.csv")
+    ]
 
 
 def test_files_that_cost_nothing_to_open_are_spread(spark: SparkSession) -> None:

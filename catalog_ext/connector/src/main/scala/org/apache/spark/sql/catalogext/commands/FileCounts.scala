@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, Footer, PlannedRows}
+import org.apache.spark.sql.catalogext.scan.{FilePaths, Footer, PlannedRows}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException, StatisticsRequests}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
@@ -48,11 +48,11 @@ object FileCounts extends Logging {
       val found = ArrayBuffer.empty[UncountedFile]
       ArrowRows.foreachBatch(input) { batch =>
         val rows = new PlannedRows(batch)
-        val file = new DirectoryFiles
         for (i <- 0 until batch.getRowCount if measures || rows.rowCount(i) < 0) {
-          rows.only(i, file)
-          val uri = file.status(0, file.directory(metadata.location)).getPath.toString
-          found += UncountedFile(file.name.toString, file.path(0), uri, file.size(0), file.modifiedMs(0))
+          val (name, path) = (rows.partition(i), rows.path(i))
+          val directory = rows.location(i).getOrElse(FilePaths.join(metadata.location, name))
+          found += UncountedFile(
+            name, path, new Path(FilePaths.join(directory, path)).toString, rows.size(i), rows.modifiedMs(i))
         }
       }
       found.toSeq

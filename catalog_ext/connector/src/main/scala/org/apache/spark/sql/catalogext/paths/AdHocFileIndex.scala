@@ -9,9 +9,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
-import org.apache.spark.sql.catalogext.scan.{PackedFiles, PackedFilesBuilder, PlannedFileIndex, PlannedFileRows,
-  PredicateTranslator, ScanChoice, SharedFiles}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.scan.{ChosenFiles, PlannedFileIndex, PlannedFiles, PredicateTranslator, ScanChoice,
+  SharedFiles}
+import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
@@ -51,16 +51,8 @@ class AdHocFileIndex(
     Map("Path" -> table.name, "FilesChosen" -> chosen)
   }
 
-  override protected def planned(filters: Seq[Expression]): PackedFiles =
-    ServiceException.translating {
-      client.stream("paths/plan", request(named(filters))) { input =>
-        val found = new PackedFilesBuilder(choosing(filters))
-        val rows = new PlannedFileRows(found.add)
-        ArrowRows.foreachBatch(input)(rows.add)
-        rows.finish()
-        found.result()
-      }
-    }
+  override protected def planned(filters: Seq[Expression]): ChosenFiles = ServiceException.translating(
+    client.stream("paths/plan", request(named(filters)))(PlannedFiles.read(_, choosing(filters))))
 
   private def request(filters: Seq[Expression]): ObjectNode = {
     val casts = new KeyCasts(partitionSchema.fieldNames.zip(names).toMap)

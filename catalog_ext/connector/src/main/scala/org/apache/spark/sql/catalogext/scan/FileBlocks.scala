@@ -22,7 +22,7 @@ private[catalogext] trait FileBlocks {
 
 /** The hosts of the parts that one partition is made of. */
 private[catalogext] trait PartitionHosts {
-  def add(directory: DirectoryFiles, file: Int, start: Long, length: Long): Unit
+  def add(parts: FileParts, part: Int): Unit
   /** Those with most of the bytes that were added since the last time. */
   def take(): Array[String]
 }
@@ -36,20 +36,20 @@ private[catalogext] object FileBlocks extends Logging {
   /** Of stores that have no hosts, as most: nothing is asked. */
   object Nowhere extends FileBlocks with PartitionHosts {
     override def ofPartition(): PartitionHosts = this
-    override def add(directory: DirectoryFiles, file: Int, start: Long, length: Long): Unit = ()
+    override def add(parts: FileParts, part: Int): Unit = ()
     override def take(): Array[String] = NoHosts
   }
 
   /** Those of the files of a scan: asked of HDFS, unless tasks do not wait for hosts or there are very many files. */
-  def of(files: PackedFiles, tableLocation: String, spark: SparkConf, hadoop: Configuration): FileBlocks = {
+  def of(files: ChosenFiles, tableLocation: String, spark: SparkConf, hadoop: Configuration): FileBlocks = {
     val isHdfs = new Path(tableLocation).toUri.getScheme == "hdfs"
     if (!isHdfs || files.choice.files > MostFiles || spark.get(LOCALITY_WAIT) <= 0) Nowhere
     else located(files, tableLocation, hadoop)
   }
 
-  private[catalogext] def located(files: PackedFiles, tableLocation: String, hadoop: Configuration): FileBlocks = {
+  private[catalogext] def located(files: ChosenFiles, tableLocation: String, hadoop: Configuration): FileBlocks = {
     val statuses = ArrayBuffer.empty[FileStatus]
-    files.foreachDirectory { directory =>
+    files.partitions.foreach { directory =>
       val place = directory.directory(tableLocation)
       (0 until directory.count).foreach(file => statuses += directory.status(file, place))
     }
@@ -72,11 +72,13 @@ private class LocatedBlocks(statuses: Map[Path, LocatedFileStatus], tableLocatio
   override def ofPartition(): PartitionHosts = new PartitionHosts {
     private val parts = ArrayBuffer.empty[PartitionedFile]
 
-    override def add(directory: DirectoryFiles, file: Int, start: Long, length: Long): Unit = {
-      val path = new Path(DirectoryFiles.join(directory.directory(tableLocation), directory.path(file)))
+    override def add(of: FileParts, number: Int): Unit = {
+      val part = of(number)
+      val directory = of.batch.partitionOf(part.file).directory(tableLocation)
+      val path = new Path(FilePaths.join(directory, of.batch.paths(part.file)))
       statuses.get(path).foreach { status =>
         parts += PartitionedFileUtil.getPartitionedFile(
-          FileStatusWithMetadata(status), path, InternalRow.empty, start, length)
+          FileStatusWithMetadata(status), path, InternalRow.empty, part.start, part.length)
       }
     }
 

@@ -21,7 +21,6 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
   private val least = new Array[Any](fields.length)
   private val greatest = new Array[Any](fields.length)
   private val nullCounts = new Array[Long](fields.length)
-  private val text = new TextBuffer
   private var vectors = Array.empty[VarCharVector]
 
   /** Of the file; negative where unknown. */
@@ -43,10 +42,7 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
     rows = count
     var column = 0
     while (column < vectors.length) {
-      val known = if (vectors(column).isNull(row)) Json.Null else {
-        text.set(vectors(column), row)
-        Json.mapper.readTree(text.toString)
-      }
+      val known = if (vectors(column).isNull(row)) Json.Null else Json.mapper.readTree(vectors(column).get(row))
       least(column) = widened(bound(known.path("min"), column), math.min)
       greatest(column) = widened(bound(known.path("max"), column), math.max)
       val nulls = known.path("nulls").asLong(-1)

@@ -20,7 +20,7 @@ private[catalogext] class UncountedFiles(filter: PartitionFilter, values: Partit
   extends FileChoice {
 
   override def leaves(directory: DirectoryFiles): Boolean = {
-    val name = directory.name.toString
+    val name = directory.name
     val row = values.parse(name)
     filter.matches(row) && {
       // Of a partition with other files the index says nothing as long as these are not counted.
@@ -53,7 +53,7 @@ private[catalogext] class FilteredFiles(
 
   // The name is read in any case: one that does not fit the table's keys is an error before a task is started.
   override def leaves(directory: DirectoryFiles): Boolean = {
-    val row = values.parse(directory.name.toString).asInstanceOf[GenericInternalRow]
+    val row = values.parse(directory.name).asInstanceOf[GenericInternalRow]
     keyFilter.matches(row) && {
       if (ofFiles.nonEmpty || !options.isEmpty) retain(directory, row)
       directory.count > 0
@@ -62,7 +62,7 @@ private[catalogext] class FilteredFiles(
 
   private def retain(directory: DirectoryFiles, row: GenericInternalRow): Unit = {
     val place = directory.directory(tableLocation)
-    val name = directory.name.toString
+    val name = directory.name
     directory.retain { file =>
       val status = directory.status(file, place)
       options.accepts(status) && (ofFiles.isEmpty || fileFilter.matches(

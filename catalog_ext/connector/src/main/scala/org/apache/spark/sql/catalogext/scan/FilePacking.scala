@@ -1,28 +1,56 @@
 package org.apache.spark.sql.catalogext.scan
 
-import java.util.{Arrays, Comparator}
-
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.Partition
 import org.apache.spark.internal.Logging
+import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.PartitionValues
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.read.{HasPartitionKey, InputPartition}
-import org.apache.spark.sql.execution.datasources.FilePartition
+import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
 
-/** The files that one task reads, packed; `hosts` have most of their bytes. */
-case class PackedFilePartition(index: Int, packed: Array[Byte], hosts: Array[String]) extends InputPartition {
+/**
+ * The files that one task reads, as ranges of the driver's batches; Spark's own class of them is made when the task is
+ * sent, and is all that the task gets.
+ *
+ * @param hosts those that have most of the bytes
+ */
+private[catalogext] class FileShare(
+    override val index: Int, ranges: Seq[PartRange], hosts: Array[String], maker: FileMaker)
+  extends InputPartition with Partition {
+
   override def preferredLocations(): Array[String] = hosts
+
+  def files: FilePartition = FilePartition(index, ranges.iterator.flatMap(maker.files).toArray)
+
+  private def writeReplace(): AnyRef = files
 }
 
 /** The same of one partition, by the values of the keys that a scan reads: Spark joins and groups by them without a shuffle. */
-case class KeyedFilePartition(files: PackedFilePartition, override val partitionKey: InternalRow)
-  extends HasPartitionKey {
+case class KeyedFilePartition(files: InputPartition, override val partitionKey: InternalRow) extends HasPartitionKey {
   override def preferredLocations(): Array[String] = files.preferredLocations()
 }
+
+/** A part of a file, which is numbered within its batch. */
+private[scan] case class FilePart(file: Int, start: Long, length: Long)
+
+/** The parts of a batch's files; `split` is null where these are the whole files, in their order. */
+private[scan] class FileParts(val batch: FileBatch, split: Array[FilePart] = null) {
+  def count: Int = if (split == null) batch.files else split.length
+  def apply(i: Int): FilePart = if (split == null) FilePart(i, 0, batch.size(i)) else split(i)
+  def file(i: Int): Int = if (split == null) i else split(i).file
+  def length(i: Int): Long = if (split == null) batch.size(i) else split(i).length
+}
+
+/** Parts of one batch that follow each other. */
+private[scan] case class PartRange(parts: FileParts, from: Int, until: Int)
 
 /**
  * Spreads files over tasks by the rules and settings of Spark's own `FileScan` and `FilePartition`, which take an object
@@ -35,46 +63,79 @@ case class KeyedFilePartition(files: PackedFilePartition, override val partition
 case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Option[Int]) extends Logging {
 
   /** @param key of each directory, where no task is to read two of them; otherwise None */
-  def pack(
-      files: PackedFiles,
+  private[catalogext] def pack(
+      files: ChosenFiles,
       isSplitable: Path => Boolean,
-      tableLocation: String,
+      maker: FileMaker,
       blocks: FileBlocks,
       key: Option[DirectoryFiles => InternalRow] = None): Array[InputPartition] = {
-    val parts = new FileParts(files, maxSplitBytes, isSplitable, tableLocation)
-    val limit = if (key.isDefined) maxSplitBytes else mostPartitions.fold(maxSplitBytes)(most => limitFor(parts, most))
+    val batches = files.batches.map(parts(_, isSplitable, maker.tableLocation))
+    val limit = if (key.isDefined) maxSplitBytes else mostPartitions.fold(maxSplitBytes)(most => limitFor(batches, most))
     val found = ArrayBuffer.empty[InputPartition]
-    val output = new FileOutput
+    val ranges = ArrayBuffer.empty[PartRange]
     val hosts = blocks.ofPartition()
     var current: Option[InternalRow] = None
-    def close(): Unit = {
-      val files = PackedFilePartition(found.size, output.take(), hosts.take())
-      found += current.fold[InputPartition](files)(KeyedFilePartition(files, _))
+    def close(): Unit = if (ranges.nonEmpty) {
+      val share = new FileShare(found.size, ranges.toSeq, hosts.take(), maker)
+      found += current.fold[InputPartition](share)(KeyedFilePartition(share, _))
+      ranges.clear()
     }
     var fit = new NextFit(limit)
-    parts.foreach { (directory, file, start, length, isFirst) =>
-      if (isFirst && key.isDefined) {
-        if (output.size > 0) close()
-        fit = new NextFit(limit)
-        current = key.map(_(directory))
+    batches.foreach { parts =>
+      var (from, partition, i) = (0, -1, 0)
+      def cut(): Unit = {
+        if (i > from) ranges += PartRange(parts, from, i)
+        from = i
       }
-      if (fit.closes(length)) close()
-      if (isFirst) output.nextDirectory()
-      output.add(directory, file, start, length)
-      hosts.add(directory, file, start, length)
+      while (i < parts.count) {
+        if (key.isDefined && (partition < 0 || parts.file(i) >= parts.batch.firstOf(partition + 1))) {
+          cut()
+          close()
+          fit = new NextFit(limit)
+          do partition += 1 while (parts.file(i) >= parts.batch.firstOf(partition + 1))
+          current = key.map(_(parts.batch.partition(partition)))
+        }
+        if (fit.closes(parts.length(i))) {
+          cut()
+          close()
+        }
+        hosts.add(parts, i)
+        i += 1
+      }
+      cut()
     }
-    if (output.size > 0) close()
+    close()
     found.toArray
   }
 
+  /** In the order in which Spark spreads them: directory by directory, the largest first. */
+  private def parts(batch: FileBatch, isSplitable: Path => Boolean, table: String): FileParts = {
+    def size(file: Int) = batch.size(file)
+    // Of a file that can be split and is empty Spark makes no part.
+    def maySplit(file: Int) = (size(file) > maxSplitBytes || size(file) == 0) && {
+      val partition = batch.partitionOf(file)
+      isSplitable(new Path(FilePaths.join(partition.directory(table), batch.paths(file))))
+    }
+    def ofPartition(number: Int) = batch.firstOf(number) until batch.firstOf(number + 1)
+    def isOrdered(number: Int) = ofPartition(number).drop(1).forall(file => size(file) <= size(file - 1))
+    def split(file: Int): Seq[FilePart] =
+      if (maySplit(file)) (0L until size(file) by maxSplitBytes).map { start =>
+        FilePart(file, start, math.min(size(file) - start, maxSplitBytes))
+      } else Seq(FilePart(file, 0, size(file)))
+    val areWhole = (0 until batch.partitions).forall(isOrdered) && !(0 until batch.files).exists(maySplit)
+    // Stable, as Spark's own sort.
+    def all = (0 until batch.partitions).flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
+    new FileParts(batch, if (areWhole) null else all.toArray)
+  }
+
   /** What a partition holds so that there are not more than `most`, by Spark's estimate. */
-  private def limitFor(parts: FileParts, most: Int): Long = {
+  private def limitFor(batches: Seq[FileParts], most: Int): Long = {
     var partitions = 1
     var total = BigDecimal(0)
     val fit = new NextFit(maxSplitBytes)
-    parts.foreach { (_, _, _, length, _) =>
-      if (fit.closes(length)) partitions += 1
-      total += length + openCost
+    for (parts <- batches; i <- 0 until parts.count) {
+      if (fit.closes(parts.length(i))) partitions += 1
+      total += parts.length(i) + openCost
     }
     if (partitions <= most) maxSplitBytes
     else {
@@ -112,68 +173,54 @@ object FilePacking {
   }
 }
 
-/** The parts of files in the order in which Spark spreads them: directory by directory, the largest first. */
-private class FileParts(files: PackedFiles, maxSplitBytes: Long, isSplitable: Path => Boolean, tableLocation: String) {
-  private var count = 0
-  private var ofFile = new Array[Int](16)
-  private var starts = new Array[Long](16)
-  private var lengths = new Array[Long](16)
+/**
+ * Makes Spark's objects of files, with the values of the columns that a scan reads of each.
+ *
+ * @param keys the partition columns, with the table's own types
+ * @param zone the zone that TIMESTAMP keys are local in
+ * @param lengths of the keys, by their place, whose texts are padded with blanks
+ * @param fileColumns the columns behind the keys that say which file a row comes from
+ * @param read the places, among keys and file columns, of those that the scan reads
+ */
+case class FileMaker(
+    tableLocation: String,
+    keys: StructType,
+    zone: String,
+    lengths: Map[Int, Int],
+    fileColumns: StructType,
+    read: Seq[Int]) {
 
-  /** Gives `use` each part: its directory, which file, where it starts, its length, whether it is the directory's first. */
-  def foreach(use: (DirectoryFiles, Int, Long, Long, Boolean) => Unit): Unit = files.foreachDirectory { directory =>
-    split(directory)
-    val order = if (isOrdered) None else Some(bySize)
-    var i = 0
-    while (i < count) {
-      val part = order.fold(i)(_(i))
-      use(directory, ofFile(part), starts(part), lengths(part), i == 0)
-      i += 1
+  private val readsFileColumns = read.exists(_ >= keys.length)
+
+  private[scan] def files(range: PartRange): Iterator[PartitionedFile] = {
+    val values = new PartitionValues(keys, zone, lengths)
+    var end = 0
+    var make: FilePart => PartitionedFile = null
+    (range.from until range.until).iterator.map(range.parts(_)).map { part =>
+      if (make == null || part.file >= end) {
+        val partition = range.parts.batch.partitionOf(part.file)
+        end = range.parts.batch.firstOf(partition.number + 1)
+        make = ofPartition(partition, values)
+      }
+      make(part)
     }
   }
 
-  private def split(directory: DirectoryFiles): Unit = {
-    count = 0
-    var file = 0
-    while (file < directory.count) {
-      val size = directory.size(file)
-      // Of a file that can be split and is empty Spark makes no part.
-      if ((size > maxSplitBytes || size == 0) && isSplitable(path(directory, file))) {
-        var start = 0L
-        while (start < size) {
-          add(file, start, math.min(size - start, maxSplitBytes))
-          start += maxSplitBytes
-        }
-      } else add(file, 0, size)
-      file += 1
+  private def ofPartition(partition: DirectoryFiles, values: PartitionValues): FilePart => PartitionedFile = {
+    val batch = partition.batch
+    val directory = partition.directory(tableLocation)
+    val row = values.parse(partition.name).asInstanceOf[GenericInternalRow]
+    val constants = Map[String, Any](PlannedFiles.PartitionNameKey -> partition.name)
+    lazy val common = projected(row)
+    part => {
+      val (size, modified) = (batch.size(part.file), batch.modifiedMs(part.file))
+      val path = new Path(FilePaths.join(directory, batch.paths(part.file)))
+      val own = if (readsFileColumns) projected(FileColumns.values(fileColumns, row, partition.name, path, size, modified))
+      else common
+      PartitionedFile(own, SparkPath.fromPath(path), part.start, part.length, Array.empty, modified, size, constants)
     }
   }
 
-  private def path(directory: DirectoryFiles, file: Int): Path =
-    new Path(DirectoryFiles.join(directory.directory(tableLocation), directory.path(file)))
-
-  private def add(file: Int, start: Long, length: Long): Unit = {
-    if (count == ofFile.length) {
-      ofFile = Arrays.copyOf(ofFile, count * 2)
-      starts = Arrays.copyOf(starts, count * 2)
-      lengths = Arrays.copyOf(lengths, count * 2)
-    }
-    ofFile(count) = file
-    starts(count) = start
-    lengths(count) = length
-    count += 1
-  }
-
-  private def isOrdered: Boolean = {
-    var i = 1
-    while (i < count && lengths(i) <= lengths(i - 1)) i += 1
-    i >= count
-  }
-
-  private def bySize: Array[Integer] = {
-    val order: Array[Integer] = Array.tabulate(count)(Integer.valueOf(_))
-    // Stable, as Spark's own sort.
-    val largestFirst: Comparator[Integer] = (one, other) => java.lang.Long.compare(lengths(other), lengths(one))
-    Arrays.sort(order, largestFirst)
-    order
-  }
+  private def projected(row: GenericInternalRow): InternalRow =
+    new GenericInternalRow(read.map(row.values(_)).toArray)
 }

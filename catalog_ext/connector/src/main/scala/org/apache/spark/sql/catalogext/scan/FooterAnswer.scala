@@ -54,7 +54,7 @@ private[scan] class FooterAnswer(
   }
 
   /** Reads partitions of each value until one has rows, in rounds that double: there may be many without. */
-  private def untilPresent(files: PackedFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
+  private def untilPresent(files: ChosenFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
     var (first, next) = (0L, 1L)
     var left = true
     while (left) {
@@ -66,15 +66,13 @@ private[scan] class FooterAnswer(
     }
   }
 
-  private def read(files: PackedFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
+  private def read(files: ChosenFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
     val values = index.values
     footers += files.choice.files
     index.footers.read(files)(part => learned.foreach(_.add(part))).foreach { part =>
-      val input = new FileInput(part.files.packed)
-      part.rows.foreach { count =>
-        input.next()
-        val partition = input.name.toString
-        rows.take(PartitionGroup(0, partition, values.parse(partition), 1, 1, input.size, Some(count)))
+      part.files.foreach { case (partition, file, i) =>
+        rows.take(PartitionGroup(
+          0, partition.name, values.parse(partition.name), 1, 1, partition.size(file), Some(part.rows(i))))
       }
     }
   }
@@ -110,7 +108,7 @@ private class NextPartitions(values: PartitionValues, presence: KeyPresence, fir
   var hasMore = false
 
   override def leaves(directory: DirectoryFiles): Boolean = {
-    val numbers = presence.missing(values.parse(directory.name.toString)).map { value =>
+    val numbers = presence.missing(values.parse(directory.name)).map { value =>
       val number = seen.getOrElse(value, 0L)
       seen(value) = number + 1
       number

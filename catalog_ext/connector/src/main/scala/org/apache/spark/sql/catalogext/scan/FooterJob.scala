@@ -1,60 +1,50 @@
 package org.apache.spark.sql.catalogext.scan
 
-import scala.collection.mutable.ArrayBuffer
-
-import org.apache.spark.SparkContext
+import org.apache.spark.{Partition, SparkContext, TaskContext}
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.connector.read.PartitionReaderFactory
+import org.apache.spark.sql.execution.datasources.FilePartition
 
 /** The row counts of one task's files, in their order, and which of them are of the file that the index has. */
-case class CountedPart(files: PackedFilePartition, rows: Array[Long], areIndexed: Array[Boolean])
+private[scan] case class CountedPart(range: PartRange, rows: Array[Long], areIndexed: Array[Boolean]) {
+  /** Each file with its partition and its number there, and its place among the counts. */
+  def files: Iterator[(DirectoryFiles, Int, Int)] = rows.indices.iterator.map { i =>
+    val (batch, file) = (range.parts.batch, range.from + i)
+    val partition = batch.partitionOf(file)
+    (partition, file - batch.firstOf(partition.number), i)
+  }
+}
 
 /**
- * Counts the rows of files by their footers: of a few on the driver, of more in tasks. The driver holds the packed files and
- * nine bytes a file.
+ * Counts the rows of files by their footers: of a few on the driver, of more in tasks. The driver holds the batches of the
+ * files and nine bytes a file.
  *
  * @param readers of `FooterReaderFactory`, which explain what is wrong with a file
  */
-class FooterJob(context: SparkContext, readers: PartitionReaderFactory) {
+private[scan] class FooterJob(context: SparkContext, maker: FileMaker, readers: PartitionReaderFactory) {
   import FooterJob._
 
   /** All counts. `use` gets those of each task as soon as it ends, on a thread of Spark's scheduler: it must not wait. */
-  def read(files: PackedFiles)(use: CountedPart => Unit): Seq[CountedPart] = {
-    val parts = shares(files)
+  def read(files: ChosenFiles)(use: CountedPart => Unit): Seq[CountedPart] = {
+    val parts = ranges(files)
+    val shares = parts.zipWithIndex.map { case (part, i) => new FileShare(i, Seq(part), Array.empty, maker) }
     val found = new Array[CountedPart](parts.length)
-    val take = (part: Int, counts: (Array[Long], Array[Boolean])) => {
+    val take = (part: Int, counts: Counts) => {
       found(part) = CountedPart(parts(part), counts._1, counts._2)
       use(found(part))
     }
-    if (files.choice.files <= MostOfDriver) parts.indices.foreach(part => take(part, count(readers, parts(part))))
-    else {
-      // Not this object, which holds the context.
-      val ofTasks = readers
-      context.runJob(context.parallelize(parts, parts.length),
-        (part: Iterator[PackedFilePartition]) => count(ofTasks, part.next()), take)
-    }
+    if (files.choice.files <= MostOfDriver) shares.foreach(share => take(share.index, counts(readers, share.files)))
+    else context.runJob(new FooterRdd(context, shares, readers), (found: Iterator[Counts]) => found.next(), take)
     found.toSeq
   }
 
-  private def shares(files: PackedFiles): Seq[PackedFilePartition] = {
+  private def ranges(files: ChosenFiles): Seq[PartRange] = {
     val tasks = math.max(context.defaultParallelism * TasksPerCore, 1)
     val most = math.min(math.max(files.choice.files / tasks, LeastOfTask), MostOfTask).toInt
-    val found = ArrayBuffer.empty[PackedFilePartition]
-    val output = new FileOutput
-    var count = 0
-    def close(): Unit = {
-      if (count > 0) found += PackedFilePartition(found.length, output.take(), Array.empty)
-      count = 0
+    files.batches.flatMap { batch =>
+      val parts = new FileParts(batch)
+      (0 until batch.files by most).map(from => PartRange(parts, from, math.min(from + most, batch.files)))
     }
-    files.foreachDirectory { directory =>
-      output.nextDirectory()
-      for (file <- 0 until directory.count) {
-        output.add(directory, file, 0, directory.size(file))
-        count += 1
-        if (count == most) close()
-      }
-    }
-    close()
-    found.toSeq
   }
 }
 
@@ -66,13 +56,21 @@ private object FooterJob {
   // A task that fails is read again, and its counts are recorded by one request.
   private val MostOfTask = 1000L
 
-  def count(readers: PartitionReaderFactory, files: PackedFilePartition): (Array[Long], Array[Boolean]) = {
-    val (rows, areIndexed) = (ArrayBuffer.empty[Long], ArrayBuffer.empty[Boolean])
+  type Counts = (Array[Long], Array[Boolean])
+
+  def counts(readers: PartitionReaderFactory, files: FilePartition): Counts = {
     val reader = readers.createReader(files)
-    try while (reader.next()) {
-      rows += reader.get().getLong(0)
-      areIndexed += reader.get().getBoolean(1)
-    } finally reader.close()
-    (rows.toArray, areIndexed.toArray)
+    try Iterator.continually(reader).takeWhile(_.next()).map(_.get())
+      .map(footer => (footer.getLong(0), footer.getBoolean(1))).toArray.unzip
+    finally reader.close()
   }
+}
+
+/** A task for each share. Those of `parallelize` would be sent by a serializer that does not ask a share for its files. */
+private class FooterRdd(context: SparkContext, @transient shares: Seq[FileShare], readers: PartitionReaderFactory)
+  extends RDD[FooterJob.Counts](context, Nil) {
+
+  override protected def getPartitions: Array[Partition] = shares.toArray
+  override def compute(share: Partition, task: TaskContext): Iterator[FooterJob.Counts] =
+    Iterator(FooterJob.counts(readers, share.asInstanceOf[FilePartition]))
 }

@@ -71,13 +71,9 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
     client.call("statistics/put", StatisticsRequests.of(table, files, "columns" -> Null, "publish" -> bool(false)),
       patient = false)
 
-  private def entries(part: CountedPart): Iterator[JsonNode] = {
-    val input = new FileInput(part.files.packed)
-    part.rows.indices.iterator.flatMap { file =>
-      input.next()
-      Option.when(part.areIndexed(file))(StatisticsRequests.file(
-        input.name.toString, input.path.toString, input.size, input.modifiedMs, part.rows(file), Null))
-    }
+  private def entries(part: CountedPart): Iterator[JsonNode] = part.files.collect {
+    case (partition, file, i) if part.areIndexed(i) => StatisticsRequests.file(
+      partition.name, partition.path(file), partition.size(file), partition.modifiedMs(file), part.rows(i), Null)
   }
 }
 

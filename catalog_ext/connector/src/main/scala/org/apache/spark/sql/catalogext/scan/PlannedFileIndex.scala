@@ -61,7 +61,7 @@ class PlannedFileIndex(
     .fold(shared.statement)(execution => s"${shared.statement}-$execution")
   private var limited: Option[Int] = None
   private var skipping: Option[FileSkipping] = None
-  private var listed: Option[PackedFiles] = None
+  private var listed: Option[ChosenFiles] = None
   // Of what this reference has asked for itself, and no other one for it.
   private var spent = PlanningCost(0, 0)
   // The other references to the table find it for as long as this one keeps it.
@@ -117,38 +117,39 @@ class PlannedFileIndex(
   protected lazy val listedTotals: (Long, Option[Long]) = (static.choice.bytes, static.rows)
 
   /** The names of the partitions that the static filters leave. */
-  def partitionNames: Seq[String] = synchronized(static.names)
+  def partitionNames: Seq[String] = synchronized(static.partitions.map(_.name).toSeq)
 
   /** The files that the static filters leave, and `runtime`, those that a join found. */
-  def files(runtime: Seq[Expression]): PackedFiles = synchronized {
+  def files(runtime: Seq[Expression]): ChosenFiles = synchronized {
     if (runtime.isEmpty) static else listed.fold(measured(planned(pushed ++ runtime)))(_.filtered(choosing(runtime)))
   }
 
   /**
    * The tasks' shares of files, spread as Spark spreads those of a scan of its own.
    *
+   * @param read the partition columns that the scan reads
    * @param grouped the keys, if any, by whose values the files of a task are alike
    */
-  def partitions(files: PackedFiles, isSplitable: Path => Boolean, grouped: Seq[String]): Array[InputPartition] = {
-    val packing = FilePacking.of(spark, files.choice)
+  def partitions(
+      files: ChosenFiles, isSplitable: Path => Boolean, read: StructType, grouped: Seq[String]): Array[InputPartition] = {
+    val (packing, maker) = (FilePacking.of(spark, files.choice), fileMaker(read))
     // By the path alone only the names of text files decide, as the options say.
-    files.partitions((packing, isSplitable(new Path(table.location)), options, grouped)) {
+    files.inputPartitions((packing, isSplitable(new Path(table.location)), options, maker, grouped)) {
       val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
-      packing.pack(files, isSplitable, table.location, blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
+      packing.pack(files, isSplitable, maker, blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
     }
   }
 
   private def keyOf(grouped: Seq[String]): DirectoryFiles => InternalRow = {
     val (places, known) = (grouped.map(keys.fieldIndex), values)
     directory => {
-      val all = known.parse(directory.name.toString).asInstanceOf[GenericInternalRow]
+      val all = known.parse(directory.name).asInstanceOf[GenericInternalRow]
       new GenericInternalRow(places.map(all.values(_)).toArray)
     }
   }
 
-  /** Makes Spark's files in tasks, with the values of the partition columns that a scan reads. */
-  def unpacker(read: StructType): FileUnpacker =
-    FileUnpacker(table.location, typedKeys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
+  private def fileMaker(read: StructType): FileMaker =
+    FileMaker(table.location, typedKeys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
 
   /** What this index has spent so far. */
   private[catalogext] def cost: PlanningCost = synchronized(spent)
@@ -159,7 +160,7 @@ class PlannedFileIndex(
     finally spent += PlanningCost(client.requestsOfThread - requests, System.nanoTime() - began)
   }
 
-  protected def static: PackedFiles = {
+  protected def static: ChosenFiles = {
     if (listed.isEmpty) {
       val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
       // The session's settings can differ from one statement of a held table to the next.
@@ -191,7 +192,7 @@ class PlannedFileIndex(
   protected def isListed: Boolean = listed.isDefined
 
   /** The files that filters leave: the service gives at least these, and what it gives is evaluated exactly. */
-  protected def planned(filters: Seq[Expression]): PackedFiles = {
+  protected def planned(filters: Seq[Expression]): ChosenFiles = {
     val all = named(filters)
     val left = all.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
     val predicate = translator.translate(all)
@@ -248,7 +249,7 @@ class PlannedFileIndex(
    * The rows of the files whose counts are known, and the other files. `into` is given no filters: both are of the
    * partitions that `filters` leave.
    */
-  def uncounted(filters: Seq[Expression])(into: PartitionFilter => AnswerRows): (AnswerRows, PackedFiles) = synchronized {
+  def uncounted(filters: Seq[Expression])(into: PartitionFilter => AnswerRows): (AnswerRows, ChosenFiles) = synchronized {
     val (choice, files) = measured(PlannedFiles.fetchUncounted(client, table, translator.translate(filters), staleness)(
       new UncountedFiles(new PartitionFilter(keys, filters), values, into(new PartitionFilter(keys, Nil)))))
     (choice.into, files)
@@ -259,8 +260,8 @@ class PlannedFileIndex(
     // As Spark's scan has it: credentials may be among the options of the read.
     val conf = new SerializableConfiguration(
       spark.sessionState.newHadoopConfWithOptions(options.asCaseSensitiveMap().asScala.toMap))
-    new FooterJob(spark.sparkContext, new RegisteredFileReaderFactory(new FooterReaderFactory(table.format, conf),
-      unpacker(StructType(Nil)), catalogName, table.qualifiedName, table.format, Some(table.version)))
+    new FooterJob(spark.sparkContext, fileMaker(StructType(Nil)), new RegisteredFileReaderFactory(
+      new FooterReaderFactory(table.format, conf), catalogName, table.qualifiedName, table.format, Some(table.version)))
   }
 
   /** The filters, and what those on a partition's name say of its keys. */
@@ -278,16 +279,10 @@ class PlannedFileIndex(
   override def sizeInBytes: Long = totals._1
 
   /** The files that the static filters leave, spelled as `input_file_name()` does. */
-  override def inputFiles: Array[String] = {
-    val found = mutable.ArrayBuffer.empty[String]
-    synchronized(static).foreachDirectory { directory =>
-      val place = directory.directory(table.location)
-      for (file <- 0 until directory.count) {
-        found += SparkPath.fromPath(new Path(DirectoryFiles.join(place, directory.path(file)))).urlEncoded
-      }
-    }
-    found.toArray
-  }
+  override def inputFiles: Array[String] = synchronized(static).partitions.flatMap { partition =>
+    val directory = partition.directory(table.location)
+    (0 until partition.count).map(file => SparkPath.fromPath(partition.status(file, directory).getPath).urlEncoded)
+  }.toArray
   override def refresh(): Unit = ()
 
   // Spark's own scan would ask for an object a file, and newer ones keep what they make of them.

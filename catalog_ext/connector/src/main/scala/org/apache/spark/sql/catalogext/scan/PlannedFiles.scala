@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.scan
 
+import java.io.InputStream
+
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
@@ -61,17 +63,18 @@ object PlannedFiles {
       limit: Option[Int] = None,
       skipping: Option[FileSkipping] = None,
       staleness: JsonNode = Null,
-      descriptor: Option[Long] = None): PackedFiles = {
+      descriptor: Option[Long] = None): ChosenFiles = {
     val fields = skipping.toSeq.flatMap(_.fields)
-    ServiceException.translating {
-      client.stream("tables/plan", request(table, predicate, among, limit, fields, staleness, descriptor)) { input =>
-        val builder = new PackedFilesBuilder(choose)
-        val rows = new PlannedFileRows(builder.add, skipping)
-        ArrowRows.foreachBatch(input)(rows.add)
-        rows.finish()
-        builder.result(rows.skipped)
-      }
-    }
+    val question = request(table, predicate, among, limit, fields, staleness, descriptor)
+    ServiceException.translating(client.stream("tables/plan", question)(read(_, choose, skipping)))
+  }
+
+  /** The files of an answer, whose rows come partition by partition. */
+  private[catalogext] def read(
+      input: InputStream, choose: FileChoice, skipping: Option[FileSkipping] = None): ChosenFiles = {
+    val rows = new PlannedFileRows(choose, skipping)
+    ArrowRows.foreachBatch(input)(rows.add)
+    rows.result()
   }
 
   /** What `into` makes of the files, as groups of one, with what is known of `fields`, until it wants no more of them. */
@@ -86,13 +89,11 @@ object PlannedFiles {
     ServiceException.translating(client.stream("tables/plan", question) { input =>
       val consumer = into
       val bounds = new FileBounds(fields)
-      val directory = new DirectoryFiles
       ArrowRows.foreachBatchWhile(input) { batch =>
         val rows = new PlannedRows(batch)
         bounds.of(batch)
         (0 until batch.getRowCount).forall { row =>
-          rows.begin(row, directory)
-          val (name, count) = (directory.name.toString, rows.rowCount(row))
+          val (name, count) = (rows.partition(row), rows.rowCount(row))
           bounds.read(row, count)
           consumer.take(PartitionGroup(rows.partitionId(row), name, values.parse(name), 1, 1, rows.size(row),
             Option.when(count >= 0)(count), Some(bounds)))
@@ -110,14 +111,10 @@ object PlannedFiles {
       client: ServiceClient,
       table: TableMetadata,
       predicate: Option[JsonNode],
-      staleness: JsonNode)(choice: => UncountedFiles): (UncountedFiles, PackedFiles) = ServiceException.translating {
+      staleness: JsonNode)(choice: => UncountedFiles): (UncountedFiles, ChosenFiles) = ServiceException.translating {
     client.stream("tables/plan", request(table, predicate, staleness = staleness)) { input =>
       val choose = choice
-      val builder = new PackedFilesBuilder(choose)
-      val rows = new PlannedFileRows(builder.add)
-      ArrowRows.foreachBatch(input)(rows.add)
-      rows.finish()
-      (choose, builder.result())
+      (choose, read(input, choose))
     }
   }
 
@@ -138,12 +135,11 @@ object PlannedFiles {
     "staleness" -> staleness) ++ descriptor.map(number => "descriptor" -> long(number)): _*)
 }
 
-/** Gathers the rows of `tables/plan`, which come partition by partition, across batches, and gives each partition to `use`. */
-private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit, skipping: Option[FileSkipping] = None) {
+/** Gathers the rows of `tables/plan`, which come partition by partition, across batches. */
+private class PlannedFileRows(choose: FileChoice, skipping: Option[FileSkipping]) {
   private val bounds = skipping.map(by => new FileBounds(by.fields))
-  /** How many files were left out so far. */
-  var skipped = 0L
-  private val directory = new DirectoryFiles
+  private val builder = new ChosenFilesBuilder(choose)
+  private var skipped = 0L
   private var current = 0L
   private var isBegun = false
 
@@ -156,9 +152,9 @@ private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit, skipping:
         finish()
         current = rows.partitionId(row)
         isBegun = true
-        rows.begin(row, directory)
+        rows.begin(row, builder.batch)
       }
-      if (isLeft(rows, row)) rows.add(row, directory) else skipped += 1
+      if (isLeft(rows, row)) rows.add(row, builder.batch) else skipped += 1
       row += 1
     }
   }
@@ -168,10 +164,14 @@ private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit, skipping:
     by.mayHold(bounds.get)
   }
 
-  /** Gives the last partition. */
-  def finish(): Unit = {
-    if (isBegun) use(directory)
+  private def finish(): Unit = {
+    if (isBegun) builder.end()
     isBegun = false
+  }
+
+  def result(): ChosenFiles = {
+    finish()
+    builder.result(skipped)
   }
 }
 
@@ -184,30 +184,26 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
   private val sizes = batch.getVector("size").asInstanceOf[BigIntVector]
   private val modified = batch.getVector("modified_ms").asInstanceOf[BigIntVector]
   private val rows = batch.getVector("rows").asInstanceOf[BigIntVector]
-  private val path = new TextBuffer
 
   def partitionId(row: Int): Long = ids.get(row)
   def size(row: Int): Long = sizes.get(row)
   /** Negative where unknown. */
   def rowCount(row: Int): Long = if (rows.isNull(row)) -1 else rows.get(row)
 
-  /** Makes `directory` the one that the file lies in. */
-  def begin(row: Int, directory: DirectoryFiles): Unit = {
-    directory.name.set(names, row)
-    directory.isElsewhere = !locations.isNull(row)
-    if (directory.isElsewhere) directory.location.set(locations, row)
-    directory.begin()
+  def modifiedMs(row: Int): Long = modified.get(row)
+  /** The partition's name. */
+  def partition(row: Int): String = names.getObject(row).toString
+  /** Of the partition's directory, unless that is at the table's. */
+  def location(row: Int): Option[String] = Option(locations.getObject(row)).map(_.toString)
+  /** Relative to the directory. */
+  def path(row: Int): String = paths.getObject(row).toString
+
+  /** Begins the partition that the file lies in. */
+  private[scan] def begin(row: Int, batch: FileBatch): Unit = batch.begin {
+    batch.names.add(names, row)
+    if (locations.isNull(row)) batch.locations.add("") else batch.locations.add(locations, row)
   }
 
-  /** Adds the file to the directory that it lies in. */
-  def add(row: Int, directory: DirectoryFiles): Unit = {
-    path.set(paths, row)
-    directory.add(path, sizes.get(row), modified.get(row), rowCount(row))
-  }
-
-  /** Makes the file the only one of `directory`. */
-  def only(row: Int, directory: DirectoryFiles): Unit = {
-    begin(row, directory)
-    add(row, directory)
-  }
+  private[scan] def add(row: Int, batch: FileBatch): Unit =
+    batch.add(sizes.get(row), modified.get(row), rowCount(row))(batch.paths.add(paths, row))
 }

@@ -16,15 +16,14 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFil
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * Unpacks a task's files and has Spark's reader read them. Says which file is gone or cannot be read, of which partition, and how to bring the index in sync with the store.
+ * Has Spark's reader read a task's files. Says which file is gone or cannot be read, of which partition, and how to bring
+ * the index in sync with the store.
  *
- * @param unpacker makes the files that `inner` reads of those that the driver has packed
  * @param format of the files: the table's, or that of their partitions' descriptor
  * @param version that of the registered table which is read; None of what was listed for the query alone
  */
 class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
-    unpacker: FileUnpacker,
     catalogName: String,
     table: String,
     format: String,
@@ -40,10 +39,10 @@ class RegisteredFileReaderFactory(
     reading(partition)(inner.createColumnarReader)
 
   private def reading[T](partition: InputPartition)(read: FilePartition => PartitionReader[T]): PartitionReader[T] = {
-    val files = unpacker.unpack(partition match {
+    val files = (partition match {
       case keyed: KeyedFilePartition => keyed.files
-      case packed: PackedFilePartition => packed
-    })
+      case files => files
+    }).asInstanceOf[FilePartition]
     explaining(read(files), files)
   }
 

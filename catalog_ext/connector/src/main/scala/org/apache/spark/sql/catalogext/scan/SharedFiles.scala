@@ -25,10 +25,10 @@ class SharedFiles {
 
 /** Files that the first who wants them asks for; who reads in another way does not wait for that. */
 private[catalogext] class HeldFiles {
-  private var known: Option[PackedFiles] = None
+  private var known: Option[ChosenFiles] = None
 
   /** The files; `fetch` is the caller's own, so that no thread ever waits for what another index has locked. */
-  def files(fetch: => PackedFiles): PackedFiles = synchronized {
+  def files(fetch: => ChosenFiles): ChosenFiles = synchronized {
     if (known.isEmpty) known = Some(fetch)
     known.get
   }

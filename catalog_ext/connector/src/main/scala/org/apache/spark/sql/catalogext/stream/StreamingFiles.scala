@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.stream
 import org.apache.arrow.vector.BigIntVector
 
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
-import org.apache.spark.sql.catalogext.scan.{AllFiles, DirectoryFiles, PlannedFiles, PlannedRows}
+import org.apache.spark.sql.catalogext.scan.{AllFiles, PlannedFiles, PlannedRows}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 
@@ -23,14 +23,6 @@ case class StreamedFile(
     size: Long,
     modifiedMs: Long) {
   def nextOffset(tableId: Long): StreamingOffset = StreamingOffset(tableId, version, position + 1, snapshot)
-}
-
-object StreamedFile {
-  def of(directory: DirectoryFiles, file: Int, version: Long, position: Long, snapshot: Boolean): StreamedFile =
-    StreamedFile(
-      version, position, snapshot, directory.name.toString,
-      Option.when(directory.isElsewhere)(directory.location.toString), directory.path(file), directory.size(file),
-      directory.modifiedMs(file))
 }
 
 /**
@@ -67,11 +59,10 @@ class StreamingFiles(
 
   private def snapshotOf(version: Long): Vector[StreamedFile] = {
     if (!snapshot.exists(_._1 == version)) {
-      val files = Vector.newBuilder[StreamedFile]
-      PlannedFiles.fetch(client, table.copy(version = version), AllFiles, None).foreachDirectory { directory =>
-        for (i <- 0 until directory.count) files += StreamedFile.of(directory, i, version, 0, snapshot = true)
-      }
-      val ordered = files.result().sortBy(file => (file.partition, file.path.split('/').last))
+      val chosen = PlannedFiles.fetch(client, table.copy(version = version), AllFiles, None)
+      val files = for (in <- chosen.partitions; i <- 0 until in.count) yield StreamedFile(
+        version, 0, snapshot = true, in.name, in.location, in.path(i), in.size(i), in.modifiedMs(i))
+      val ordered = files.toVector.sortBy(file => (file.partition, file.path.split('/').last))
       snapshot = Some(version -> ordered.zipWithIndex.map { case (file, place) => file.copy(position = place) })
     }
     snapshot.get._2
@@ -97,13 +88,10 @@ class StreamingFiles(
       val files = Vector.newBuilder[StreamedFile]
       ArrowRows.foreachBatch(input) { batch =>
         val rows = new PlannedRows(batch)
-        val directory = new DirectoryFiles
         val versions = batch.getVector("version").asInstanceOf[BigIntVector]
         val positions = batch.getVector("position").asInstanceOf[BigIntVector]
-        for (i <- 0 until batch.getRowCount) {
-          rows.only(i, directory)
-          files += StreamedFile.of(directory, 0, versions.get(i), positions.get(i), snapshot = false)
-        }
+        for (i <- 0 until batch.getRowCount) files += StreamedFile(versions.get(i), positions.get(i), snapshot = false,
+          rows.partition(i), rows.location(i), rows.path(i), rows.size(i), rows.modifiedMs(i))
       }
       files.result()
     })

@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettin
 import org.apache.spark.sql.catalogext.formats.FileReaders
 import org.apache.spark.sql.catalogext.release.Streaming
 import org.apache.spark.sql.catalogext.release.Streaming.{HDFSMetadataLog, SerializedOffset}
-import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, DirectoryFiles, FileColumns,
-  FileFilters, PackedFiles, PackedFilesBuilder, PlannedFileIndex, SharedFiles, TextBuffer}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, ChosenFiles, ChosenFilesBuilder,
+  FileColumns, FileFilters, PlannedFileIndex, SharedFiles}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -95,23 +95,16 @@ class CatalogExtMicroBatchStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val to = end.asInstanceOf[StreamingOffset]
     val read = files.from(start.asInstanceOf[StreamingOffset], to.lastVersion).takeWhile(to.isAfter)
-    scan.index.partitions(packed(read), FileReaders.isSplitable(scan.inner), grouped = Nil)
+    scan.index.partitions(
+      chosen(read), FileReaders.isSplitable(scan.inner), scan.inner.readPartitionSchema, grouped = Nil)
   }
 
-  private def packed(read: Vector[StreamedFile]): PackedFiles = {
-    val builder = new PackedFilesBuilder(scan.index.choosing(Nil))
-    val directory = new DirectoryFiles
-    val path = new TextBuffer
+  private def chosen(read: Vector[StreamedFile]): ChosenFiles = {
+    val builder = new ChosenFilesBuilder(scan.index.choosing(Nil))
     read.groupBy(file => (file.partition, file.location)).toSeq.sortBy(_._1).foreach { case ((name, location), files) =>
-      directory.name.set(name)
-      directory.isElsewhere = location.isDefined
-      location.foreach(directory.location.set)
-      directory.begin()
-      files.foreach { file =>
-        path.set(file.path)
-        directory.add(path, file.size, file.modifiedMs, rows = -1)
-      }
-      builder.add(directory)
+      builder.batch.begin(name, location)
+      files.foreach(file => builder.batch.add(file.path, file.size, file.modifiedMs, rows = -1))
+      builder.end()
     }
     builder.result()
   }

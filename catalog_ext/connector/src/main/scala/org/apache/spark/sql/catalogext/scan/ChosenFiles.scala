@@ -1,0 +1,79 @@
+package org.apache.spark.sql.catalogext.scan
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.connector.read.InputPartition
+
+/**
+ * The files of a scan: the driver holds these batches, and nothing else that grows with the number of files.
+ *
+ * @param choice what they come to
+ * @param rows of all files; nothing where one is unknown
+ */
+private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: ScanChoice, val rows: Option[Long]) {
+  /** Partition by partition. */
+  def partitions: Iterator[DirectoryFiles] =
+    batches.iterator.flatMap(batch => (0 until batch.partitions).iterator.map(batch.partition))
+
+  /** Those that `choose` leaves. */
+  def filtered(choose: FileChoice): ChosenFiles = {
+    val builder = new ChosenFilesBuilder(choose)
+    partitions.foreach(builder.copy)
+    builder.result(choice.skippedFiles)
+  }
+
+  // Two references to a table are planned alike; each kind of reading is kept once.
+  private var planned: Option[(Any, Array[InputPartition])] = None
+
+  /** The input partitions that `plan` makes of these files, made once for as long as `how` is the same. */
+  def inputPartitions(how: Any)(plan: => Array[InputPartition]): Array[InputPartition] = synchronized {
+    if (!planned.exists(_._1 == how)) planned = Some(how -> plan)
+    planned.get._2
+  }
+}
+
+/** Gathers what `choose` leaves of partitions, which come one after the other. */
+private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
+  private val batches = ArrayBuffer.empty[FileBatch]
+  private var open = new FileBatch
+  private var choice = ScanChoice(0, 0, 0)
+  private var rows: Option[Long] = Some(0)
+
+  /** The batch that the files of the next partition are added to, until `end`. */
+  def batch: FileBatch = open
+
+  /** The last partition of the batch has all its files. */
+  def end(): Unit = {
+    val partition = open.partition(open.partitions - 1)
+    if (choose.leaves(partition)) {
+      choice = ScanChoice(choice.partitions + 1, choice.files + partition.count, choice.bytes + partition.bytes)
+      rows = rows.flatMap(sum => partition.rows.map(sum + _))
+    } else open.removeLast()
+    if (open.files >= ChosenFilesBuilder.FilesOfBatch) close()
+  }
+
+  def copy(partition: DirectoryFiles): Unit = {
+    open.begin(partition.name, partition.location)
+    for (file <- 0 until partition.count) {
+      open.add(partition.path(file), partition.size(file), partition.modifiedMs(file), partition.rowCount(file))
+    }
+    end()
+  }
+
+  private def close(): Unit = {
+    open.trim()
+    batches += open
+    open = new FileBatch
+  }
+
+  /** @param skipped how many files the caller left out */
+  def result(skipped: Long = 0): ChosenFiles = {
+    if (open.files > 0) close()
+    new ChosenFiles(batches.toSeq, choice.copy(skippedFiles = skipped), rows)
+  }
+}
+
+private object ChosenFilesBuilder {
+  // Arrays of much more would be among the collector's large objects.
+  val FilesOfBatch = 8192
+}

@@ -1,0 +1,174 @@
+package org.apache.spark.sql.catalogext.scan
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.Arrays
+
+import org.apache.arrow.vector.VarCharVector
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+/** Texts, one behind the other in one array. */
+private[scan] class TextColumn {
+  private var bytes = new Array[Byte](256)
+  private var ends = new Array[Int](16)
+  var length = 0
+
+  def apply(i: Int): String = new String(bytes, start(i), ends(i) - start(i), UTF_8)
+
+  private def start(i: Int): Int = if (i == 0) 0 else ends(i - 1)
+
+  def add(text: String): Unit = {
+    val encoded = text.getBytes(UTF_8)
+    append(encoded.length)(System.arraycopy(encoded, 0, bytes, _, encoded.length))
+  }
+
+  def add(vector: VarCharVector, row: Int): Unit = {
+    val from = vector.getStartOffset(row)
+    val count = (vector.getEndOffset(row) - from).toInt
+    append(count)(vector.getDataBuffer.getBytes(from, bytes, _, count))
+  }
+
+  private def append(count: Int)(write: Int => Unit): Unit = {
+    val at = start(length)
+    if (length == ends.length) ends = Arrays.copyOf(ends, length * 2)
+    if (at + count > bytes.length) bytes = Arrays.copyOf(bytes, math.max(at + count, bytes.length * 2))
+    write(at)
+    ends(length) = at + count
+    length += 1
+  }
+
+  /** Puts the text number `from` in the place of `to`, which is not behind it; the texts between them are lost. */
+  def move(from: Int, to: Int): Unit = {
+    val count = ends(from) - start(from)
+    System.arraycopy(bytes, start(from), bytes, start(to), count)
+    ends(to) = start(to) + count
+  }
+
+  def trim(): Unit = {
+    bytes = Arrays.copyOf(bytes, start(length))
+    ends = Arrays.copyOf(ends, length)
+  }
+}
+
+/**
+ * Files of whole partitions in columns, partition by partition. The driver holds millions of files in such batches: an
+ * object for each file would fill it.
+ */
+private[catalogext] class FileBatch {
+  private[scan] val names = new TextColumn
+  /** Of the partitions' directories; empty for one that lies at the table's location. */
+  private[scan] val locations = new TextColumn
+  private[scan] val paths = new TextColumn
+  private var firsts = new Array[Int](16)
+  private var sizes, times, counts = new Array[Long](16)
+
+  def files: Int = paths.length
+  def partitions: Int = names.length
+
+  /** Begins the next partition. */
+  def begin(name: String, location: Option[String]): Unit = begin {
+    names.add(name)
+    locations.add(location.getOrElse(""))
+  }
+
+  private[scan] def begin(add: => Unit): Unit = {
+    if (partitions == firsts.length) firsts = Arrays.copyOf(firsts, partitions * 2)
+    firsts(partitions) = files
+    add
+  }
+
+  /** Adds a file to the last partition; `rows` is negative where it is unknown. */
+  def add(path: String, size: Long, modifiedMs: Long, rows: Long): Unit = add(size, modifiedMs, rows)(paths.add(path))
+
+  private[scan] def add(size: Long, modifiedMs: Long, rows: Long)(path: => Unit): Unit = {
+    val at = files
+    if (at == sizes.length) resize(at * 2)
+    sizes(at) = size
+    times(at) = modifiedMs
+    counts(at) = rows
+    path
+  }
+
+  private def resize(count: Int): Unit = {
+    sizes = Arrays.copyOf(sizes, count)
+    times = Arrays.copyOf(times, count)
+    counts = Arrays.copyOf(counts, count)
+  }
+
+  /** Gives back what was reserved for more files. */
+  def trim(): Unit = {
+    Seq(names, locations, paths).foreach(_.trim())
+    firsts = Arrays.copyOf(firsts, partitions)
+    resize(files)
+  }
+
+  def size(file: Int): Long = sizes(file)
+  def modifiedMs(file: Int): Long = times(file)
+  /** Negative where it is unknown. */
+  def rowCount(file: Int): Long = counts(file)
+  def firstOf(partition: Int): Int = if (partition == partitions) files else firsts(partition)
+
+  def partition(number: Int): DirectoryFiles = new DirectoryFiles(this, number)
+
+  def partitionOf(file: Int): DirectoryFiles = {
+    val found = Arrays.binarySearch(firsts, 0, partitions, file)
+    partition(if (found < 0) -found - 2 else found)
+  }
+
+  /** Leaves only those files of the last partition for which `keep` holds. */
+  private[scan] def retain(keep: Int => Boolean): Unit = {
+    val first = firsts(partitions - 1)
+    val kept = (first until files).filter(keep)
+    for ((from, i) <- kept.zipWithIndex; to = first + i if from != to) {
+      paths.move(from, to)
+      Seq(sizes, times, counts).foreach(column => column(to) = column(from))
+    }
+    paths.length = first + kept.length
+  }
+
+  private[scan] def removeLast(): Unit = {
+    paths.length = firsts(partitions - 1)
+    names.length -= 1
+    locations.length -= 1
+  }
+}
+
+/** The files of one partition, numbered from 0. */
+private[catalogext] class DirectoryFiles(val batch: FileBatch, val number: Int) {
+  private val first = batch.firstOf(number)
+
+  lazy val name: String = batch.names(number)
+  /** Of the partition's directory, unless that is at the table's location. */
+  def location: Option[String] = Some(batch.locations(number)).filter(_.nonEmpty)
+  /** The directory; `table` is the table's location. */
+  def directory(table: String): String = location.getOrElse(FilePaths.join(table, name))
+
+  def count: Int = batch.firstOf(number + 1) - first
+  def path(file: Int): String = batch.paths(first + file)
+  def size(file: Int): Long = batch.size(first + file)
+  def modifiedMs(file: Int): Long = batch.modifiedMs(first + file)
+  /** Negative where it is unknown. */
+  def rowCount(file: Int): Long = batch.rowCount(first + file)
+
+  def bytes: Long = (0 until count).iterator.map(size).sum
+  /** Of all files; nothing where one is unknown. */
+  def rows: Option[Long] =
+    Option.when((0 until count).forall(rowCount(_) >= 0))((0 until count).iterator.map(rowCount).sum)
+
+  def status(file: Int, directory: String): FileStatus =
+    FilePaths.status(directory, path(file), size(file), modifiedMs(file))
+
+  /** Leaves only files for which `keep` holds; the partition is the last one of its batch. */
+  def retain(keep: Int => Boolean): Unit = batch.retain(file => keep(file - first))
+}
+
+private[catalogext] object FilePaths {
+  // Spark splits by size alone; only a LocatedFileStatus gives it the blocks.
+  private val NoBlockSize = 0L
+
+  def join(parent: String, child: String): String =
+    if (child.isEmpty) parent else if (parent.endsWith("/")) parent + child else s"$parent/$child"
+
+  /** The path is text as on the store, never percent-encoded: what Hadoop's Path(String) takes. */
+  def status(directory: String, path: String, size: Long, modifiedMs: Long): FileStatus =
+    new FileStatus(size, false, 1, NoBlockSize, modifiedMs, new Path(join(directory, path)))
+}
