@@ -95,7 +95,7 @@ class Commands(click.Group):
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with a name; None if there is none."""
+        """Return the command with a name; None without one."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"catalog_ext.cli.{COMMANDS[cmd_name]}")

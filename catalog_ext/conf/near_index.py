@@ -49,7 +49,7 @@ def log_new_index(file: Path, near: Path | None) -> None:
 
 
 def nearest_index(file: Path) -> Path | None:
-    """Return the index that a path may have meant; None if there is none near it."""
+    """Return the index that a path may have meant; None without one."""
     return next((each for each in _candidates(file) if each != file and holds_index(each)), None)
 
 

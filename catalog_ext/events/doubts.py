@@ -117,7 +117,7 @@ class _Places:
         self._by_pattern = None if self._pattern is None else PatternLayout(definition, self._pattern)
 
     def partition(self, uri: str) -> str | None:
-        """Return the partition's name, ``''`` for a location with wildcards as a whole; None if there is none."""
+        """Return the partition's name, ``''`` for a location with wildcards as a whole; None without one."""
         place, _, name = uri.rpartition("/")
         if self._layout.ignored.file(name):
             return None

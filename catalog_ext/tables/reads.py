@@ -136,7 +136,7 @@ class TableReads:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
             InvalidPartitionSpecError: A clause does not fit them.
-            StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
+            StorageError, MassDropError: As ``Freshness.bring_in_sync`` raises them.
             ConflictError: Descriptors of partitions changed while they were compared with the store.
         """
         table = self._at(table_id, version)

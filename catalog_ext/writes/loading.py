@@ -185,7 +185,7 @@ class Loading:
             )
 
     def _table_around(self, place: Location, real: Location, tables: _TablePlaces) -> TableIdentifier | None:
-        """Return a table whose directory contains a place, by its text or by its real path; None if there is none."""
+        """Return a table whose directory contains a place, by its text or by its real path; None without one."""
         index = self._context.index
         if place.scheme != "file":
             around = index.tables.overlapping(str(place))

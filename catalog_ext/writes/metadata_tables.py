@@ -55,7 +55,7 @@ class MetadataTable:
     Attributes:
         columns: The columns of a query, in order; the rows have each under its name, except ``values``.
         values: The column with the typed values of the partition columns, computed from the rows' ``partition``;
-            None if there is none.
+            None without one.
         locations: The columns that hold locations of partitions.
         file_paths: The columns that hold locations of files in the form of Spark's ``_metadata.file_path``.
         takes_condition: Whether its rows can be limited by a condition over the partition columns.
@@ -71,7 +71,7 @@ class MetadataTable:
 
 
 def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
-    """Return the description of a table's metadata table; None if there is none of that name."""
+    """Return the description of a table's metadata table; None for an unknown name."""
     schema = _BY_PARTITION.get(name, _WHOLE.get(name))
     if schema is None:
         return None

@@ -143,7 +143,7 @@ def is_truncated(encoded: str) -> bool:
 
 
 def next_prefix(prefix: str) -> str | None:
-    """Return the least text above every text that starts with the prefix, in UTF-8 order; None if there is none."""
+    """Return the least text above every text that starts with the prefix, in UTF-8 order; None without one."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1])
         if code < 0x10FFFF:

@@ -252,7 +252,7 @@ class _Parser:
         return DataType(f"interval {first} to {self._take(*shorter).lower()}")
 
     def _collation(self) -> str | None:
-        """Return the collation after a string type; None if there is none, or it is the binary one."""
+        """Return the collation after a string type; None without one, or it is the binary one."""
         if not self._accept("collate"):
             return None
         name = self._take().strip("`")

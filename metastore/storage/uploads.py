@@ -269,7 +269,7 @@ class Uploads:
         ) from refused
 
     def size(self, location: Location) -> int | None:
-        """Return the size of the object with this key; None if there is none. Takes one request."""
+        """Return the size of the object with this key; None without one. Takes one request."""
         found = self._head(location)
         return None if found is None else int(found["ContentLength"])
 

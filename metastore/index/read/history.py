@@ -126,7 +126,7 @@ class History(IndexPart):
         return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """Return the newest version that was committed, with all versions before it, by a time; 0 if there is none.
+        """Return the newest version that was committed, with all versions before it, by a time; 0 without one.
 
         The time is in milliseconds since the epoch, UTC. Dates far in the future are corrected first.
         """

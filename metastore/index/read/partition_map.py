@@ -138,7 +138,7 @@ class Bounds:
 
     @property
     def newest(self) -> str | None:
-        """The greatest day that does not stand for "no end"; the greatest value if there is none."""
+        """The greatest day that does not stand for "no end"; otherwise the greatest value."""
         return self.before_for_ever or self.greatest
 
 
