@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Adoption(NamedTuple):
-    """What an index has taken on, or in a preview would take on.
+    """A property of an index that was changed, or in a preview would be.
 
     Attributes:
-        what: ``metastore``, ``warehouse``, or ``mark`` where the warehouse's mark names another index.
-        before: The one that the index belonged to; None where it did not say. Of a mark the index that it named.
-        after: The one that it belongs to now. Of a mark the index.
+        what: ``metastore``, ``warehouse``, or ``mark`` if the warehouse's mark names another index.
+        before: The previous metastore or warehouse; None if it was not recorded. For a mark, the index that it named.
+        after: The present metastore or warehouse. For a mark, this index.
     """
 
     what: str
@@ -36,22 +36,22 @@ def adopt(
     *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
     storage: Mapping[str, object] | None = None, dry_run: bool = False,
 ) -> tuple[Adoption, ...]:  # fmt: skip
-    """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
+    """Make a metastore and a warehouse the index's own, in place of its present ones; return the changes.
 
     An index has one of each: ``connect`` and ``configure`` take both from it, and refuse others. Tables stay where they
-    are; ``Catalog.publish`` fills a metastore that lacks them. Who has the index open keeps to what it had.
+    are; ``Catalog.publish`` fills a metastore that lacks them. Processes that have the index open keep the old ones.
 
     Args:
         index: As for ``connect``.
-        metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
-        warehouse: The warehouse that new tables are to go to; left out, it keeps its own. Its mark names this index
+        metastore: The new metastore; left out or None, the index keeps its own.
+        warehouse: The new warehouse for new tables; left out, the index keeps its own. Its mark names this index
             from then on, whichever index had it.
         storage: Settings for the warehouse's store, as for ``connect``.
         dry_run: Preview: change nothing.
 
     Raises:
         InvalidInputError: Neither is named.
-        InvalidConfigurationError: An argument is not of its form.
+        InvalidConfigurationError: An argument is malformed.
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
@@ -61,7 +61,7 @@ def adopt(
 
 
 def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[Adoption, ...]:
-    """Make the metastore and the warehouse that were named the index's own; return what changes by that.
+    """Make the named metastore and warehouse the index's own; return the changes.
 
     Raises:
         InvalidInputError: Neither was named.
@@ -75,7 +75,7 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
             "says so each time (--metastore none, metastore=None)."
         )
     if not dry_run:
-        # The next deletion writes the counter, into the new warehouse or anew.
+        # The next deletion writes the counter to the new warehouse.
         restoring = _restoring(index, settings, given[WAREHOUSE]) if WAREHOUSE in chosen else {}
         replace_record(index, given, *chosen)
         index.properties.replace(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])

@@ -1,4 +1,4 @@
-"""Errors of what the caller gave: names, values, types, settings, changes, and statements about partitioned views."""
+"""Errors in the caller's input: names, values, types, settings, changes, and statements on partitioned views."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class CatalogExtError(Exception):
         self.parameters: dict[str, str] = dict(parameters or {})
 
     def about(self, what: str, parameters: Mapping[str, str]) -> Self:
-        """Return the same error that says in front what it is about, with more parameters."""
+        """Return the error with its subject in front of the message, and with more parameters."""
         return type(self)(f"{what}: {self.message}", {**parameters, **self.parameters})
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(NamedTuple):
-    """By what a change of our own is known: the statistics that a delivery has set (the texts of the parameters)."""
+    """The statistics that a delivery of ours has set (as parameter texts), by which its event is recognized."""
 
     files: str
     bytes: str
@@ -36,9 +36,9 @@ class PartitionHint:
     """A partition that an event names.
 
     Attributes:
-        name: As the metastore names it (``k1=v1/k2=v2``); ``''`` for a table without partition columns.
-        dropped: Whether it went: it was dropped, or got other values.
-        written: The statistics that the event has set, where it has set all of them to other ones; None otherwise.
+        name: The metastore's name for it (``k1=v1/k2=v2``); ``''`` for a table without partition columns.
+        dropped: Whether it was dropped, or got other values.
+        written: The statistics set by the event, if it changed all of them; None otherwise.
     """
 
     name: str
@@ -51,20 +51,20 @@ class HiveEvent:
     """An event of the metastore's notification log.
 
     Attributes:
-        event_id: Its number; those of one log follow one another.
-        at_s: When it happened, in seconds since the epoch, by the metastore's clock.
+        event_id: Its number; the events of one log have consecutive numbers.
+        at_s: Its time, in seconds since the epoch, by the metastore's clock.
         kind: The metastore's word: ``ADD_PARTITION``.
-        database: ``''`` where it is about none.
-        table: ``''`` where it is about none.
-        partitions: Those that it names; None where it may be about any.
-        definition: Whether the table itself came, changed or went.
-        dropped: Whether the table went: it was dropped, or got another name.
-        columns: Whether it has changed the table's columns.
-        storage: Whether it has changed how the table's files are read: format, SerDe, or the SerDe's settings.
-        moved_from: Where the table lay before, if the event has given it another location under its name.
-        parameters: Names of the table's parameters that it has changed; None where it does not say.
-        renamed_to: The table's other name, as database and table; None where it has kept its own.
-        message_size: Characters of the message that the server has sent for it.
+        database: ``''`` if it concerns none.
+        table: ``''`` if it concerns none.
+        partitions: The partitions that it names; None if it may concern any.
+        definition: Whether the table itself was created, altered or dropped.
+        dropped: Whether the table was dropped or renamed.
+        columns: Whether it changed the table's columns.
+        storage: Whether it changed the table's format, SerDe, or the SerDe's settings.
+        moved_from: The table's old location, if the event changed it under the same name.
+        parameters: Names of the table's changed parameters; None if the event does not list them.
+        renamed_to: The table's new name, as database and table; None without a rename.
+        message_size: The number of characters of the server's message.
     """
 
     event_id: int
@@ -84,7 +84,7 @@ class HiveEvent:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether it is about nothing that is followed: a function, a transaction, a column's statistics."""
+        """Whether the follower ignores it: it is about a function, a transaction, or a column's statistics."""
         return not self.table or (self.partitions == () and not self.definition)
 
 
@@ -96,7 +96,7 @@ _OF_PARTITIONS = frozenset({
 })  # fmt: skip
 _OF_TABLES = frozenset({"CREATE_TABLE", "ALTER_TABLE", "DROP_TABLE"})
 
-# Where thrift's JSON protocol has what: by the numbers of the fields.
+# The field numbers in thrift's JSON protocol.
 _TABLE_NAME, _TABLE_DATABASE, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "8", "9"
 _PARTITION_VALUES, _PARTITION_PARAMETERS = "1", "7"
 _FIELD_NAME = "1"
@@ -105,7 +105,7 @@ _SERDE_CLASS, _SERDE_SETTINGS = "2", "3"
 
 
 def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, message: str, form: str) -> HiveEvent:
-    """Return what an event says; ``form`` is the format of the message, empty where the release does not say."""
+    """Parse an event; ``form`` is the format of the message, empty if the release does not name it."""
     database, table = database.lower(), table.lower()
     if not table or kind not in _OF_PARTITIONS | _OF_TABLES:
         return HiveEvent(event_id, at_s, kind, database, table)
@@ -169,7 +169,7 @@ def _columns(table: Mapping[str, Any]) -> object:
 
 
 def _reading(table: Mapping[str, Any]) -> object:
-    """Return by what the table's files are read."""
+    """Return the part of a table's descriptor that determines how its files are read."""
     storage = _storage(table)
     serde = storage.get(_STORAGE_SERDE, {}).get("rec", {})
     return storage.get(_STORAGE_INPUT), serde.get(_SERDE_CLASS), _map(serde, _SERDE_SETTINGS)

@@ -1,6 +1,6 @@
-"""Who a metastore is, whatever its address: an id that it keeps as a parameter of its database ``default``.
+"""The identity of a metastore, independent of its address: an id in a parameter of its database ``default``.
 
-Servers of one metastore have many addresses, and an address may come to be another metastore's. Only releases 3 and
+Servers of one metastore have many addresses, and an address may later belong to another metastore. Only releases 3 and
 later have an id of their own.
 """
 
@@ -47,10 +47,10 @@ def metastore_id(metastore: HiveMetastore) -> str | None:
 
 
 def give_id(metastore: HiveMetastore) -> str | None:
-    """Return the metastore's id, a new one where it had none; None where it keeps none.
+    """Return the metastore's id, setting a new one if it has none; None if the metastore cannot store it.
 
-    Several may give it one at the same time: each proposes an id, and makes that the metastore's which it finds
-    proposed a moment later.
+    Several processes may set it at the same time: each proposes an id, and a moment later confirms the id that it then
+    finds proposed.
 
     Raises:
         MetastoreUnavailableError: No server answers.
@@ -98,6 +98,6 @@ def _confirm(metastore: HiveMetastore, database: HiveDatabase) -> str | None:
 
 
 def with_id(metastore: HiveMetastore, database: HiveDatabase) -> HiveDatabase:
-    """Return the database with the metastore's id among its parameters, where it is the one that keeps it."""
+    """Return the database with the metastore's id among its parameters, if it is the database that holds the id."""
     known = metastore_id(metastore) if database.name == DATABASE else None
     return database if known is None else replace(database, parameters={**database.parameters, ID_PARAMETER: known})

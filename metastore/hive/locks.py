@@ -63,7 +63,8 @@ class HiveLock:
         self._metastore = metastore
         # Every process asks in one order: the server takes the components of a request one after the other.
         self._components = sorted(components)
-        # Others ask for the same: who recovers a transaction, or commits it again. Only ours is given up unseen.
+        # Other processes may request equal locks: a recovery, or a repeated commit. The mark tells ours apart, so that
+        # only ours is given up.
         mark = f" {secrets.token_hex(4)}"
         self._agent = agent[: _LONGEST - len(mark)] + mark
         self._wait_s = wait_s
@@ -135,9 +136,10 @@ class HiveLock:
             raise self._gone("has ended the request")
 
     def _looked(self, number: int) -> int:
-        """Return what has become of the request; it still waits while a server is away that may be starting again.
+        """Return the state of the request; it counts as waiting while the server is away, perhaps restarting.
 
-        The server has it in its database. Given up now, it would stay there, and later requests would wait behind it.
+        The server keeps the request in its database. If it were given up now, it would stay there and block later
+        requests.
         """
         began = self._clock()
         try:
@@ -178,7 +180,7 @@ class HiveLock:
         return [one for database, table in tables for one in self._metastore.show_locks(database, table)]
 
     def _server_timeout_s(self) -> float:
-        """Return after how long without a sign of life the server ends a lock, in seconds."""
+        """Return the time without a heartbeat after which the server ends a lock, in seconds."""
         try:
             said = duration_s(self._metastore.config_value(TIMEOUT_SETTING, f"{_DEFAULT_TIMEOUT_S:g}s"))
         except MetastoreError as error:

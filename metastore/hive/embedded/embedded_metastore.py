@@ -1,8 +1,8 @@
-"""The embedded metastore: a real HiveMetaStore 2.3 from PySpark's own jars, on Derby, for as long as a process uses it.
+"""The embedded metastore: a real HiveMetaStore 2.3 from PySpark's own jars, on Derby, while a process uses it.
 
-One server runs per directory. The first process that wants it starts it; others find it and share it; it ends when the
-last of them stops it, exits or is killed. Nothing of it listens outside the loopback interface, and on Linux it serves
-the processes of its own user and of root only (``docs/design/18-listeners.md``).
+One server runs per directory. The first process that needs it starts it; others find it and share it; it ends when the
+last of them stops it, exits or is killed. It listens on the loopback interface only, and on Linux it serves
+only the processes of its own user and of root (``docs/design/18-listeners.md``).
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ class EmbeddedMetastore:
 
     @property
     def log_file(self) -> Path:
-        """Where the server writes what it has to say."""
+        """The server's log file."""
         return self.directory / LOG_FILE
 
     @property
     def settled(self) -> bool:
-        """Whether a start is behind it, well or not, so that ``uri`` answers at once."""
+        """Whether a start has ended, with or without success, so that ``uri`` answers at once."""
         started = self._started
         return started is not None and started.done()
 
@@ -115,7 +115,7 @@ class EmbeddedMetastore:
         return self.uri(timeout)
 
     def check_can_start(self) -> None:
-        """Return if it runs, or what it is started with is there.
+        """Check that the server runs, or that the programs to start it are installed.
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing, or does not fit.
@@ -272,7 +272,7 @@ class EmbeddedMetastore:
     def _command(self, identity: str) -> list[str]:
         class_path = [str(self.directory / "conf"), *map(str, self._extra_jars), f"{jar_folder()}/*"]
         class_path += map(str, self._engine_jars)
-        # By the program: what is set once the server runs holds for those of its threads alone that are there then.
+        # By ``nice``: niceness that is set on the running server would affect only its existing threads.
         polite = ["nice", "-n", str(self._niceness)] if self._niceness else []
         return [
             *polite,
@@ -321,7 +321,7 @@ class EmbeddedMetastore:
             "hive.metastore.fs.handler.class": "EmbeddedMetastore$KeepsFiles",
             # Otherwise the server lists a directory whenever a table or partition is made.
             "hive.stats.autogather": "false",
-            # Tables evolve; who may change what is decided above the metastore.
+            # Tables evolve; the index decides above the metastore which type changes are allowed.
             "hive.metastore.disallow.incompatible.col.type.changes": "false",
         }
         if not self._extra_jars:

@@ -49,7 +49,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class StorageClauses:
-    """The names that a statement's clauses give, as its parser has them; None where there is no such clause."""
+    """The format names in a statement's clauses; None for a missing clause."""
 
     stored_as: str | None = None
     serde: str | None = None
@@ -59,15 +59,15 @@ class StorageClauses:
     def named_format(
         self, table: str, settings: Mapping[str, str], parameters: Mapping[str, str]
     ) -> FormatFinding | None:
-        """Return the format that the clauses name, and the options with which Spark reads the same rows.
+        """Return the format that the clauses name, and the options with which Spark reads equal rows.
 
         Args:
-            table: For messages.
-            settings: Those of ROW FORMAT; delimiters alone name delimited text.
-            parameters: The table's.
+            table: The table, for messages.
+            settings: The settings of ROW FORMAT; delimiters alone mean delimited text.
+            parameters: The table's parameters.
 
         Returns:
-            None where nothing names a format.
+            None if no clause names a format.
 
         Raises:
             UnsupportedFormatError: The format or its settings are not supported.

@@ -149,16 +149,16 @@ def as_read(storage: HiveStorage, columns: tuple[Column, ...]) -> tuple[Column, 
 
 
 def column_key(column: Column) -> tuple[str, str, str]:
-    """Return by what a column of the metastore is the same as another: Spark writes the fields of structs as named.
+    """Return a key that is equal for equal columns of the metastore; Spark writes the fields of structs as named.
 
-    Hive writes a comment of its own into tables whose columns come from their SerDe: there it is as good as none.
+    Hive writes a comment of its own into tables whose columns come from their SerDe: it counts as no comment.
     """
     comment = "" if column.comment == FROM_SERDE else column.comment or ""
     return column.name, column.type.lower(), comment[:_MAX_COLUMN_COMMENT]
 
 
 def columns_of(table: HiveTable) -> tuple[Column, ...]:
-    """Return the columns of the metastore's table in the types that Hive reads, also those that Spark keeps from it.
+    """Return the columns of the metastore's table in Hive's types, including columns that Spark hides from Hive.
 
     Raises:
         UnsupportedFormatError: Spark's schema cannot be read.
@@ -176,12 +176,12 @@ def hive_column(column: Column, type_text: str) -> Column:
 
 
 def from_hive(table: HiveTable) -> TableDefinition:
-    """Return the table that the metastore holds; its location and parameters are as they are there.
+    """Return the definition of the metastore's table; its location and parameters are unchanged.
 
-    Names and types come from Spark's schema among the parameters where there is one, otherwise from Hive's columns.
+    Names and types come from Spark's schema among the parameters if there is one, otherwise from Hive's columns.
 
     Raises:
-        UnsupportedFormatError: It is a view, an ACID table, or of a format or type that is not supported.
+        UnsupportedFormatError: It is a view, an ACID table, or of an unsupported format or type.
     """
     _refuse_what_is_no_plain_table(table)
     provider = table.parameters.get(PROVIDER, "hive").lower()
@@ -205,10 +205,10 @@ def from_hive(table: HiveTable) -> TableDefinition:
 
 
 def bucketed_by(table: HiveTable) -> str | None:
-    """Return how the metastore's table is bucketed, by Hive or by Spark, in words; None where it is not."""
+    """Return a text on the bucketing of the metastore's table, by Hive or by Spark; None if it is not bucketed."""
     columns, buckets = list(table.storage.bucket_columns), table.storage.bucket_count
     if not columns and table.parameters.get(SPARK_BUCKETS, "").isdecimal():
-        # Spark keeps the buckets of its own tables from Hive, whose hash is another one.
+        # Spark hides the buckets of its own tables from Hive, because Hive's hash differs.
         buckets, prefix = int(table.parameters[SPARK_BUCKETS]), SPARK_BUCKET_COLUMN
         named = {int(k[len(prefix) :]): v for k, v in table.parameters.items() if k.startswith(prefix)}
         columns = [named[number] for number in sorted(named)]
@@ -223,7 +223,7 @@ def _bucketing(table: HiveTable) -> dict[str, str]:
 
 
 def user_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters that are settings of the user's, neither the metastore's own nor Spark's schema."""
+    """Return the user's parameters, without those of the metastore and of Spark's schema."""
     return {k: v for k, v in parameters.items() if k not in _KEPT_BY_METASTORE and not is_schema_parameter(k)}
 
 

@@ -1,4 +1,4 @@
-"""Storage descriptors of the metastore's partitions: how a partition is read, and how it is written."""
+"""Storage descriptors of the metastore's partitions: their formats for reading and for writing."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a partition is read.
+    """The way in which a partition is read.
 
     Attributes:
-        descriptor: Its own descriptor; None where it is read as its table.
-        difference: In what it differs from its table, in words; None where it is read as its table.
-        problem: Why it cannot be read; None where it can.
+        descriptor: Its own descriptor; None if it is read like its table.
+        difference: A text on the difference to its table; None if it is read like its table.
+        problem: The reason why it cannot be read; None if it can.
     """
 
     descriptor: PartitionDescriptor | None = None
@@ -41,14 +41,15 @@ class Reading:
     problem: str | None = None
 
     def differs_from(self, known: PartitionDescriptor | None, *, is_known: bool = True) -> bool:
-        """Return whether the index is to read a partition otherwise than it does.
+        """Return whether the index must change the way in which it reads the partition.
 
         Args:
-            known: The descriptor that it has there; None where it is read as its table.
+            known: The descriptor in the index; None if the index reads it like its table.
             is_known: Whether the index has the partition.
         """
         if is_known and known is None and self.difference == FEWER_COLUMNS:
-            # Its table has got a column since: until its files have one more than the partition, both show the same.
+            # Its table got a column since then: both readings show equal rows until its files have more columns than
+            # the partition.
             return False
         return self.descriptor != known
 
@@ -64,11 +65,11 @@ _TYPED = ("parquet", "orc")
 
 
 class Descriptors:
-    """Compares the descriptors of a table's partitions with the table's; what was found of one is known of its like.
+    """Compares the descriptors of a table's partitions with the table's; results are cached by descriptor.
 
     Args:
         table: The metastore's table.
-        definition: The index's, which says how its files are read: Hive engines may have altered theirs since.
+        definition: The index's definition, by which files are read: Hive engines may have altered theirs since.
     """
 
     def __init__(self, table: HiveTable, definition: TableDefinition) -> None:
@@ -81,13 +82,13 @@ class Descriptors:
         ] if self._own == _finding(table, storage) else []  # fmt: skip
 
     def reading(self, partition: HivePartition) -> Reading:
-        """Return how the partition is read."""
+        """Return the way in which the partition is read."""
         columns = partition.columns or self._table.columns
         for storage, known, found in self._known:
             if known == columns and storage == partition.storage:
                 return found
         found = self._reading(partition.storage, columns)
-        # Most differ from the table's in nothing that matters; a table whose partitions all differ is not remembered.
+        # Usually there are only a few different descriptors; a longer list is not cached.
         self._known = [*self._known[:20], (partition.storage, columns, found)]
         return found
 
@@ -138,10 +139,10 @@ class Descriptors:
         return None
 
     def _columns_difference(self, columns: tuple[Column, ...]) -> str | None:
-        """Return where columns differ at their positions: that is how Hive brings a partition's and a table's together.
+        """Return a text on the differences of columns by position, by which Hive matches partition and table.
 
-        A partition that lacks the last columns has NULL there for both, but in delimited text: there a line may have
-        more values than the partition has columns, which Hive does not show.
+        A partition that lacks the last columns shows NULL for them in Hive and Spark, except in delimited text: there a
+        line may have more values than the partition has columns, which Hive does not show.
         """
         table_columns = as_read(self._table.storage, self._table.columns)
         for position, (ours, tables) in enumerate(zip(columns, table_columns, strict=False), 1):
@@ -222,7 +223,7 @@ class Descriptors:
 
 
 def _own_finding(table: HiveTable, definition: TableDefinition) -> FormatFinding | None:
-    """Return how files of the table are read that say nothing of their own."""
+    """Return the format of the table's files that have no descriptor of their own."""
     found = _finding(table, table.storage)
     if (provider := table.parameters.get(PROVIDER, "hive").lower()) == "hive":
         if found is None or definition.format != "csv":
@@ -237,7 +238,7 @@ def _options_of(definition: TableDefinition, found: FormatFinding) -> dict[str, 
     """Return the index's options, as far as a descriptor of the metastore can have them."""
     options = dict(definition.options)
     if is_hive_text("csv", options):
-        # Others, such as a codec, are of writes alone.
+        # Other options, such as a codec, concern writes only.
         return {name: text for name, text in options.items() if name in found.options}
     # A release before this one imported the table without its SerDe: its partitions are read as it is.
     return options | {name: text for name, text in found.options.items() if name == SERDE}

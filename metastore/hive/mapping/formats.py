@@ -188,10 +188,10 @@ def reader_options(serde_parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def hive_format(table: HiveTable) -> FormatFinding:
-    """Return the format of a table that a Hive engine made, and the options with which Spark reads the same rows.
+    """Return the format of a table that a Hive engine made, and the options with which Spark reads equal rows.
 
     Raises:
-        UnsupportedFormatError: Its storage classes are of no format that is supported.
+        UnsupportedFormatError: Its storage classes belong to no supported format.
     """
     storage = table.storage
     found = SERDE_FORMATS.get(storage.serde)

@@ -1,7 +1,7 @@
-"""Text that a SerDe of Hive reads and writes, as options of a table of the format ``csv``.
+"""Text that a Hive SerDe reads and writes, as options of a table of the format ``csv``.
 
-The option ``serde`` names the class, and the connector reads and writes the table by it. Settings that Spark's reader
-also has are under Spark's names (``sep``, ``nullValue``, ``header``, ``quote``, ``escape``), others under Hive's.
+The option ``serde`` names the class with which the connector reads and writes the table. Settings that Spark's reader
+has too are under Spark's names (``sep``, ``nullValue``, ``header``, ``quote``, ``escape``), others under Hive's.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def is_hive_text(data_format: str, options: Mapping[str, str]) -> bool:
 
 
 def named_alike(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that a user gives a table, under the names that this module looks for.
+    """Return the user's table options under the names that this module uses.
 
-    Spark and the connector take the names of options in any case. Options of tables without a SerDe stay as they are.
+    Spark and the connector accept option names in any case. Options of tables without a SerDe stay unchanged.
     """
     if data_format != "csv" or SERDE not in {name.lower() for name in options}:
         return dict(options)

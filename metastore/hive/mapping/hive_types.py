@@ -19,9 +19,7 @@ _FIELD_NAME = re.compile(r"[\w.$]+")
 
 
 def hive_type(data_type: DataType) -> str | None:
-    """Return the type string of a data column, which Hive engines read as the same values.
-
-    None when Hive has no such type.
+    """Return the type string of a data column from which Hive engines read equal values; None if Hive has no such type.
 
     TIMESTAMP_NTZ is Hive's own TIMESTAMP, which has no zone. TIME, VARIANT, VOID and the intervals of Spark's files do
     not exist there. Hive compares strings by their bytes: the collation stays in Spark's schema.
@@ -51,12 +49,12 @@ def _struct(data_type: DataType) -> str | None:
 
 
 def hive_key_type(data_type: DataType) -> str:
-    """Return the type string of a partition column; a TIME is a STRING there, whose order is the same."""
+    """Return the type string of a partition column; a TIME becomes a STRING, which sorts equally."""
     return hive_type(data_type) or "string"
 
 
 def spark_type(text: str, column: str, table: str) -> str:
-    """Return the canonical type of a metastore's type string.
+    """Return the canonical type for a metastore's type string.
 
     Raises:
         UnsupportedFormatError: Spark has no such type (UNIONTYPE, INTERVAL, …).

@@ -14,7 +14,7 @@ def child_location(location: str, name: str) -> str:
 
 
 def same_location(left: str, right: str) -> bool:
-    """Return whether two locations are the same: ``file:/x`` and ``file:///x/``, ``s3://b/k`` and ``s3a://b/k``."""
+    """Return whether two locations are equal: ``file:/x`` and ``file:///x/``, ``s3://b/k`` and ``s3a://b/k``."""
     return comparable_location(left) == comparable_location(right)
 
 

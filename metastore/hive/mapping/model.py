@@ -32,15 +32,15 @@ class HiveDatabase:
 
 @dataclass(frozen=True, slots=True)
 class HiveStorage:
-    """How files are read: the part of a storage descriptor that tables and partitions share.
+    """The part of a storage descriptor, common to tables and partitions, that determines how files are read.
 
     Attributes:
         serde: Java class that reads rows.
-        serde_parameters: Its settings, for Spark's tables also the reader's options.
-        bucket_columns: Kept as they are found: what is bucketed is read, and not written.
+        serde_parameters: Its settings; for Spark's tables also the reader's options.
+        bucket_columns: Kept unchanged: bucketed tables are read, and not written.
         bucket_count: -1 or 0 for none.
         skewed_columns: The columns of ``SKEWED BY``, by whose frequent values Hive divides rows; kept unchanged.
-        skewed_directories: Whether rows with these values lie in directories of their own.
+        skewed_directories: Whether rows with these values lie in separate directories.
     """
 
     input_format: str
@@ -54,7 +54,7 @@ class HiveStorage:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings that say how files are read: no secrets, and not the path, which Spark repeats among them."""
+        """The settings that determine how files are read, without secrets and the path, which Spark repeats here."""
         return {name: value for name, value in drop_secrets(self.serde_parameters).items() if name != "path"}
 
 
@@ -96,13 +96,12 @@ class HiveTable:
 
 @dataclass(frozen=True, slots=True)
 class HivePartition:
-    """A partition; its storage is the table's unless it brings its own.
+    """A partition; it has the table's storage unless it has its own.
 
     Attributes:
         values: Unescaped values in the order of the keys; NULL is the default partition's name.
         location: Absolute URI; ``''`` for a view's, which has no storage descriptor.
-        columns: The columns of its own descriptor, without comments as they are found; written where it brings its
-            own storage.
+        columns: The columns of its own descriptor, read without comments; they are written only with its own storage.
     """
 
     values: tuple[str, ...]
@@ -187,7 +186,7 @@ class ShownLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is held, rather than waited for."""
+        """Whether the lock is held, rather than waited for."""
         return self.state == LockState.ACQUIRED
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """The schema that Spark keeps in a table's parameters (``spark.sql.sources.*``), with case and exact types.
 
-Spark's Hive catalog reads a table that has a provider there with its own readers, and Hive engines overlook all of it
-(``HiveExternalCatalog`` writes and reads the same).
+Spark's Hive catalog reads a table with a provider there with its own readers, and Hive engines ignore these parameters
+(``HiveExternalCatalog`` writes and reads this form).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[C
 
 
 def is_schema_parameter(name: str) -> bool:
-    """Return whether the parameter is one that Spark keeps for itself."""
+    """Return whether the parameter belongs to Spark's schema."""
     return name.startswith(("spark.sql.sources.", "spark.sql.create.")) or name == PARTITION_PROVIDER
 
 

@@ -1,4 +1,4 @@
-"""The statistics among the metastore's parameters: what Hive believes of a table's or a partition's files."""
+"""The statistics among the metastore's parameters: Hive's figures about a table's or a partition's files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SPARK_PREFIX = "spark.sql.statistics."
 
 
 def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters after the files have changed: ``new`` says what is known of them now.
+    """Return the parameters after the files have changed, with the new statistics.
 
-    All other statistics of the old files are removed: a count of rows that ``new`` does not have, Spark's statistics,
+    All other statistics of the old files are removed: a row count that ``new`` lacks, Spark's statistics,
     and Hive's mark that statistics are exact. Without that mark Hive plans with them, but counts rows itself, since an
     engine may have added files that the index does not know. An empty ``new`` changes nothing.
 
     Args:
-        found: The parameters as they are.
+        found: The present parameters.
         new: ``numFiles``, ``totalSize``, ``numRows`` if every row is counted, ``transient_lastDdlTime``.
     """
     if not new:
@@ -41,5 +41,5 @@ def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[st
 
 
 def without_sparks_statistics(found: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters without what Spark's ``ANALYZE TABLE`` wrote there: Spark drops it when rows change."""
+    """Return the parameters without results of Spark's ``ANALYZE TABLE``: Spark drops these when rows change."""
     return {k: v for k, v in found.items() if not k.startswith(SPARK_PREFIX)}

@@ -82,7 +82,7 @@ def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
 
 
 def altered(found: HiveTable, message: AlterTable) -> HiveTable:
-    """Return the metastore's table as the message wants it; what others have set stays."""
+    """Return the metastore's table after the message; parameters set by others stay."""
     definition = message.definition
     wanted = rebuilt(found, definition) if message.rebuild else found
     if message.retype:
@@ -93,7 +93,7 @@ def altered(found: HiveTable, message: AlterTable) -> HiveTable:
     # An earlier release has written how a table is bucketed among its parameters.
     gone = {*message.removed, BUCKETED_BY_PROPERTY}
     parameters = {k: v for k, v in wanted.parameters.items() if k not in gone}
-    # Spark's statistics in the index may be older than what the metastore's readers find.
+    # Spark's statistics in the index may be older than those of the metastore's readers.
     parameters |= without_sparks_statistics(user_parameters(definition.properties))
     return replace(wanted, parameters=parameters)
 
@@ -107,14 +107,15 @@ def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTab
         same = [new for _, new in takewhile(lambda pair: pair[0].type == pair[1].type, pairs)]
         if len(same) == len(pairs):
             raise
-        # It compares types by position, in the columns that both have: first only those that stay, then all.
+        # The metastore compares types by position, for columns that both have: so first send only those that stay, then
+        # all.
         _log.info("The columns of %s change in two steps: %s", wanted, error.message)
         metastore.alter_table(replace(wanted, columns=tuple(same)), cascade=True)
         metastore.alter_table(wanted, cascade=True)
 
 
 def _replace_columns_but(metastore: HiveMetastore, found: HiveTable, wanted: HiveTable, message: AlterTable) -> None:
-    """Replace the columns of the table, and of its partitions but those that have a descriptor of their own."""
+    """Replace the columns of the table and of its partitions, except partitions with a descriptor of their own."""
     if wanted != found:
         metastore.alter_table(wanted)
     own = [
@@ -188,9 +189,9 @@ def _rename(metastore: HiveMetastore, previous: TableIdentifier, definition: Tab
 
 
 def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
-    """Return the metastore's table with the columns and the location of an altered definition; what it says else stays.
+    """Return the metastore's table with the columns and the location of an altered definition; everything else stays.
 
-    A table that Hive engines made stays one of theirs: Spark's schema is not written beside its columns.
+    A table made by a Hive engine gets no Spark schema beside its columns.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold the altered table.
@@ -237,7 +238,7 @@ def _schema_differs(found: HiveTable, wanted: HiveTable) -> bool:
 
 
 def _kept_columns(found: HiveTable, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the columns wanted; those that are the metastore's already, however it spells them, as it has them."""
+    """Return the wanted columns; a column that the metastore has already keeps the metastore's spelling."""
     if keeps_columns_from_hive(found.parameters.get(PROVIDER, "hive").lower(), found.columns):
         return found.columns
     read = zip(as_read(found.storage, found.columns), found.columns, strict=True)

@@ -60,11 +60,11 @@ _log = logging.getLogger(__name__)
 
 
 def carry_out(metastore: HiveMetastore, message: Message) -> None:
-    """Carry out the message; what it asks for may be so already.
+    """Apply the message to the metastore; it is idempotent.
 
     Raises:
         MetastoreError: The metastore cannot be used, or does not accept it.
-        NotFoundError: What it is about is not in the metastore.
+        NotFoundError: Its subject is not in the metastore.
     """
     match message:
         case CreateNamespace(namespace):
@@ -156,7 +156,7 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
     if table.table_type == VIRTUAL_VIEW:
         sync_view_partitions(metastore, table, message)
         return
-    # First out, then in: a directory may have been replaced by another spelling of the same values.
+    # Drop before adding: a directory may have been replaced by another spelling of its values.
     names = _convertible(table, message.dropped, lambda name: hive_partition_name(table, name))
     for batch in batched(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
@@ -214,7 +214,7 @@ def _alter_table_statistics(metastore: HiveMetastore, message: AlterTableStatist
 
 
 def _convertible(table: HiveTable, names: Sequence[str], convert: Callable[[str], Item]) -> list[Item]:
-    """Convert the names; those that the metastore can never hold are left out and logged."""
+    """Convert the names; names that the metastore can never hold are logged and left out."""
     converted: list[Item] = []
     for name in names:
         try:

@@ -43,7 +43,7 @@ def check_ours(found: HiveTable, definition: TableDefinition) -> None:
 
 
 def definition_differs(found: HiveTable, definition: TableDefinition) -> bool:
-    """Return whether columns or properties are to be altered."""
+    """Return whether columns or properties must be altered."""
     wanted = altered(found, AlterTable(definition, rebuild=True))
     return wanted != found or any(
         found.parameters.get(name) != value for name, value in user_parameters(definition.properties).items()
@@ -51,13 +51,13 @@ def definition_differs(found: HiveTable, definition: TableDefinition) -> bool:
 
 
 def key_types_differ(found: HiveTable, definition: TableDefinition) -> bool:
-    """Return whether types of partition columns are to be altered."""
+    """Return whether types of partition columns must be altered."""
     wanted = to_hive(definition).partition_columns
     return [column.type for column in wanted] != [column.type for column in found.partition_columns]
 
 
 class PartitionDifference(StrEnum):
-    """What a partition of the metastore has otherwise than the index."""
+    """The difference between a partition in the metastore and in the index."""
 
     MISSING = "missing"
     LOCATION = "location"
@@ -81,7 +81,7 @@ class ComparedPartition:
 
     @property
     def difference(self) -> PartitionDifference | None:
-        """The first reason why it is to be sent; None for no reason."""
+        """The first reason to send the partition; None without one."""
         if self.found is None:
             return PartitionDifference.MISSING
         if self.moved:
@@ -92,14 +92,14 @@ class ComparedPartition:
 
     @property
     def moved(self) -> bool:
-        """Whether the metastore has it at another location."""
+        """Whether the metastore has the partition at another location."""
         return self.found is not None and not same_location(self.found.location, self.wanted.location)
 
 
 def compared(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
 ) -> list[ComparedPartition]:
-    """Return what both sides have of some partitions, but of those that the metastore can never hold: one call."""
+    """Return the state of partitions on both sides, by one call; those that no metastore can hold are left out."""
     converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
     for partition in wanted:
         try:
@@ -120,20 +120,20 @@ def found_by_values(
 
 
 def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
-    """Return whether the metastore lacks statistics of the index, or has other ones.
+    """Return whether the metastore lacks statistics of the index, or has different ones.
 
-    A partition that Spark or Hive wrote has more than the index: a count of rows, marks of the engine. While files and
-    bytes agree these are of the same files.
+    A partition written by Spark or Hive has further statistics: a row count, marks of the engine. While files and bytes
+    agree, these describe the present files.
 
     Args:
         found: A partition, or a table without partition columns.
-        parameters: The statistics of the index; what it does not know is left out.
+        parameters: The statistics of the index; unknown ones are left out.
     """
     return any(name in parameters and found.parameters.get(name) != parameters[name] for name in (FILES, BYTES, ROWS))
 
 
 def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
-    """Return whether both sides say of the files what cannot be true of the same: what one does not know is no matter.
+    """Return whether the statistics of both sides cannot describe the same files; unknown ones do not count.
 
     Hive counts rows that the index has not counted: by ``statistics_differ`` every imported partition would differ.
     """

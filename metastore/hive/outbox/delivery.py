@@ -1,8 +1,8 @@
-"""Delivery of the outbox: what the index has committed is applied to the metastore, in order, until it is there.
+"""Delivery of the outbox: applies the index's committed changes to the metastore, in order, until it has them.
 
-One table's trouble does not stop the others (``order``). A message is claimed before it is carried out, and its carrier
-looks at the claim before each call (``fence``), so that processes that deliver at the same time do not overtake each
-other. What the metastore refuses again and again is set aside, and tried from time to time.
+A failure for one table does not stop the others (``order``). A message is claimed before it is applied, and the
+deliverer checks the claim before each call (``fence``), so that processes which deliver at the same time do not
+overtake each other. A message that the metastore refuses repeatedly is set aside, and retried from time to time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OutboxDelivery(Protocol):
         ...
 
     def count(self) -> int:
-        """Return how many messages there are, due or not."""
+        """Return the number of messages, due or not."""
         ...
 
     def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
@@ -105,13 +105,13 @@ class Deliverer:
         self._kinds = ErrorKinds()
 
     def deliver(self, *, timeout_s: float, most: int | None = None) -> DeliveryReport:
-        """Deliver what is due; no message is begun after ``timeout_s`` seconds.
+        """Deliver due messages; no message is begun after ``timeout_s`` seconds.
 
-        Trouble with the metastore is reported, not raised: the messages stay, and the next delivery takes them up.
+        Failures of the metastore are reported, not raised: the messages stay, and the next delivery retries them.
 
         Args:
-            timeout_s: How long.
-            most: How many messages are looked at; None for all.
+            timeout_s: The time limit for beginning messages.
+            most: The number of messages to look at; None for all.
 
         Raises:
             IndexDatabaseError: The index cannot be read or written.
@@ -119,7 +119,7 @@ class Deliverer:
         run = _Run(give_up=time.monotonic() + timeout_s)
         for number, delivery in enumerate(self._rows()):
             if run.stopped or number == most:
-                # Every commit delivers: it counts what is left of a backlog, and does not read it.
+                # Every commit delivers, so the rest of a backlog is only counted, not read.
                 run.note(delivery)
                 return DeliveryReport(run.delivered, self._outbox.count(), run.error, not run.halted)
             wait = run.order.wait(delivery)
@@ -235,7 +235,7 @@ class _Run:
 
 
 class ClaimLostError(Exception):
-    """Another carrier has the message: what this one still meant to do may be old."""
+    """Another process has claimed the message, so this one's remaining calls may be outdated."""
 
 
 class FencedMetastore(CallForwarder):

@@ -1,8 +1,8 @@
-"""The order of deliveries: which message has to wait for which of those that stay.
+"""The order of deliveries: decides which messages must wait for an undelivered one.
 
-The messages of a table follow one another, and a message about a namespace waits for those before it in the namespace
-and holds up those after it. A message that was refused so often that it is set aside holds up only what may depend on
-it: changes of other partitions, and of properties while only partitions are refused, commute.
+The messages of a table are delivered in order, and a message about a namespace waits for earlier messages in the
+namespace and blocks later ones. A message that is set aside after many refusals blocks only messages that may depend on
+it: changes of other partitions commute with it, and so do changes of properties while only partitions are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 
 
 class Wait(Enum):
-    """Whether a message has to wait, and for what."""
+    """Whether a message must wait, and for what."""
 
     NO = "no"
     FOR_SET_ASIDE = "for a message that is set aside, or one that waits for it"
@@ -43,7 +43,7 @@ class Order:
     aside: dict[tuple[str, str], list[Message | None]] = field(default_factory=dict)
 
     def wait(self, delivery: Delivery) -> Wait:
-        """Return what the message has to wait for, among those that were held before it."""
+        """Return whether, and for what, the message must wait among the messages held before it."""
         if delivery.table is None:
             return self._wait_of_namespace(delivery)
         names = _names(delivery)

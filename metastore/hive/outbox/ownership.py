@@ -1,4 +1,4 @@
-"""Checks whether a table of the metastore is the one that a message is about, or another one of the same name."""
+"""Checks whether a table of the metastore is the table of a message, or another one with its name."""
 
 from __future__ import annotations
 

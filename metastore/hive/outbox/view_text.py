@@ -22,9 +22,10 @@ _SESSION_CATALOG = "spark_catalog"
 
 
 def hive_text(definition: TableDefinition, query: ViewQuery) -> str:
-    """Return the query as Hive engines can run it: in Hive's SQL, tables with their databases and without our catalog.
+    """Return the query for Hive engines: in Hive's SQL, with database names and without our catalog's name.
 
-    A query that is not understood here, or that reads other catalogs, stays as it is: engines then say what they miss.
+    A query that cannot be parsed, or that reads other catalogs, is returned unchanged: engines then report the missing
+    names.
     """
     columns = [c.name for c in (*definition.columns, *definition.partition_columns)]
     sources = list(query.query_columns) or columns
@@ -54,7 +55,7 @@ def _inline_ctes(tree: exp.Expr) -> None:
         if query is None or clause.recursive:
             raise UnsupportedError("Hive has no WITH RECURSIVE.")
         query.set("with_", None)
-        # The last first: a CTE sees those before it, and of its own name or a later one's it means a table.
+        # Last first: a CTE sees the ones before it, while its own or a later name means a table.
         for cte in reversed(clause.expressions):
             for table in list(query.find_all(exp.Table)):
                 if _is_plain(table) and not table.db and table.name.lower() == cte.alias.lower():
@@ -114,7 +115,7 @@ class _Names:
             table.set("catalog", exp.to_identifier(self._query.catalog))
 
     def _shorten(self, column: exp.Column) -> None:
-        """Leave of a column's ``catalog.database.table.column`` the last two, which is what Hive reads."""
+        """Shorten a column's ``catalog.database.table.column`` to its last two parts, the form that Hive reads."""
         parts = column.parts
         named = tuple(part.name.lower() for part in parts)
         select = column.parent_select

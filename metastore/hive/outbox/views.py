@@ -1,4 +1,4 @@
-"""Views in the metastore: virtual ones, as Hive engines have them, whose partitions have no storage descriptor."""
+"""Views in the metastore: virtual views as Hive makes them, whose partitions have no storage descriptor."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
 
 
 def put_view(metastore: HiveMetastore, message: PutView) -> None:
-    """Make the view, or alter the one that is there; its partitions stay.
+    """Create the view, or alter an existing one; its partitions stay.
 
     Raises:
-        MetastoreRefusedError: A table of the name is there.
+        MetastoreRefusedError: There is a table of that name.
     """
     view = to_hive_view(message.definition, message.query)
     try:
@@ -79,10 +79,10 @@ def put_view(metastore: HiveMetastore, message: PutView) -> None:
 
 
 def view_differs(found: HiveTable, definition: TableDefinition, query: ViewQuery) -> bool:
-    """Return whether the metastore's view is not as ``put_view`` would leave it; parameters that others add are theirs.
+    """Return whether the metastore's view differs from the result of ``put_view``; parameters of others are ignored.
 
     Raises:
-        MetastoreRefusedError: The metastore cannot hold it.
+        MetastoreRefusedError: The metastore cannot hold the view.
     """
     wanted = to_hive_view(definition, query)
     kept = {name: found.parameters.get(name) for name in wanted.parameters}

@@ -1,4 +1,4 @@
-"""How a metastore is spoken to: plainly or over TLS, as a user that it believes or as one that Kerberos vouches for."""
+"""Access to a metastore: plain or TLS connections, and a user name or Kerberos."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _READ_BUFFER_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How the servers of one metastore are spoken to; by default plainly, and without a name.
+    """The connection security of one metastore's servers; by default plain, and without a user name.
 
     Attributes:
-        tls: Whom to believe that they are the server; None for no TLS.
-        kerberos: Shown over SASL; None for no SASL.
-        user: The user that ``set_ugi`` names, where there is no SASL; None for no such call.
-        shuffled: Whether the servers are tried in a random order rather than in the one given.
+        tls: The trusted certificates; None for no TLS.
+        kerberos: The Kerberos principals for SASL; None for no SASL.
+        user: The user for ``set_ugi``, without SASL; None for no such call.
+        shuffled: Whether the servers are tried in a random order rather than in the given one.
     """
 
     tls: ssl.SSLContext | None = None
@@ -51,7 +51,7 @@ class Access:
         return TlsSocket(address, self.tls)
 
     def transport(self, socket: TSocket, address: Address) -> TTransportBase:
-        """Return what carries calls over the socket; to open it opens the socket, and shows the ticket."""
+        """Return the transport over the socket; opening it opens the socket, and authenticates."""
         if self.kerberos is None:
             return TBufferedTransport(socket, rbuf_size=_READ_BUFFER_BYTES)
         from catalog_ext.metastore.hive.thrift.sasl import SaslTransport

@@ -1,4 +1,4 @@
-"""Connections to one metastore server, and what its failures mean."""
+"""Connections to one metastore server, and the translation of its failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Connection:
         self.answered = False
 
     def close(self) -> None:
-        """Close it; what the client keeps beside the socket is given up too."""
+        """Close the connection, and the client's state beside the socket."""
         self.client.close()
 
 
@@ -70,19 +70,19 @@ class ConnectionPool:
         self._idle: list[Connection] = []
 
     def call(self, function: Callable[[HMSClient], Result], what: str, *, table: str = "") -> Result:
-        """Return what ``function`` answers for a connected client.
+        """Call ``function`` with a connected client and return its result.
 
-        Errors that the metastore declares for its calls come to ``function`` first; those
-        that it lets through come out as ``MetastoreRefusedError``.
+        Errors that the metastore declares for its calls reach ``function`` first; those
+        that it does not catch become ``MetastoreRefusedError``.
 
         Args:
             function: One or more calls, all of them reads or the last one the only write.
-            what: What is being done, for the message: ``"creating the table"``.
-            table: The table or database that it is done to.
+            what: The activity, for messages: ``"creating the table"``.
+            table: The table or database that it concerns.
 
         Raises:
             MetastoreUnavailableError: The server does not accept a connection, or it broke off.
-            MetastoreAccessError: It was reached, and wants or shows other credentials.
+            MetastoreAccessError: It was reached, and the authentication failed.
             MetastoreRefusedError: The server answered with an error.
         """
         started = time.monotonic()
@@ -124,7 +124,7 @@ class ConnectionPool:
         return answer
 
     def close(self) -> None:
-        """Close the idle connections; those in use are closed when they come back to a full pool."""
+        """Close the idle connections; busy ones are closed when they return to a full pool."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -172,9 +172,9 @@ class ConnectionPool:
         return connection
 
     def _introduce(self, connection: Connection, user: str) -> None:
-        """Name our user. A server with impersonation works on the store as that user.
+        """Send our user's name. A server with impersonation works on the store as that user.
 
-        Like Hive's own client this goes on where the server knows no such call, or refuses it.
+        Like Hive's own client, ignore a server that does not know the call, or refuses it.
         """
         try:
             connection.client.set_ugi(user, [])
@@ -210,7 +210,7 @@ class ConnectionPool:
 
 
 def server_message(error: TException) -> str:
-    """Return what the server says, without the full stop at its end."""
+    """Return the server's message, without the full stop at its end."""
     text = str(getattr(error, "message", None) or error).strip().rstrip(".")
     return text if len(text) <= 500 else f"{text[:500]}…"
 

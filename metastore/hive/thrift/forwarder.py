@@ -41,21 +41,21 @@ def _is_repeatable(method: str, named: Mapping[str, Any]) -> bool:
 
 
 class CallForwarder(ABC):
-    """A metastore whose every call goes through one method, ``_call``, in which a subclass passes it on."""
+    """A metastore whose calls all go through one method, ``_call``, in which a subclass passes them on."""
 
     @abstractmethod
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
-        """Return what ``function`` answers for the metastore chosen.
+        """Call ``function`` with the chosen metastore and return its result.
 
         Args:
-            method: The name of the method that it calls.
+            method: The name of the called method.
             function: The call.
             repeatable: Whether the call is idempotent: it may reach a server twice.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Give up the connections; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method not in _CALLS:

@@ -164,10 +164,10 @@ class SecurityContext:
         self.established = False
 
     def step(self, token: bytes) -> bytes:
-        """Return what is to be sent after a token of the server's; the first one is empty.
+        """Return the token to send after a token of the server; the server's first one is empty.
 
         Raises:
-            GssError: No ticket, or the server's answer is wrong.
+            GssError: There is no ticket, or the server's answer is wrong.
         """
         answer, flags = _Buffer(), c_uint32()
         status = self._api.call(
@@ -190,10 +190,10 @@ class SecurityContext:
         return self._api.take(found)
 
     def unwrap(self, data: bytes, *, confidential: bool) -> bytes:
-        """Return what the server has wrapped.
+        """Return the contents of a message that the server has wrapped.
 
         Raises:
-            GssError: It is not the server's, was sent before, or is readable though it must be confidential.
+            GssError: It is not from the server, was sent before, or is readable though it must be confidential.
         """
         found, encrypted = _Buffer(), c_int()
         status = self._api.call("gss_unwrap", self._context, byref(_buffer(data)), byref(found), byref(encrypted), None)
@@ -205,7 +205,7 @@ class SecurityContext:
         return answer
 
     def close(self) -> None:
-        """Give up what the library keeps."""
+        """Release the library's objects."""
         if self._context.value is not None:
             self._api.call("gss_delete_sec_context", byref(self._context), None)
         self._api.release("gss_release_name", self._server)

@@ -50,7 +50,7 @@ class HiveMetastore(Protocol):
         """
 
     def alter_database(self, database: HiveDatabase) -> None:
-        """Set the comment, location (unless None) and parameters of the database to those given.
+        """Set the comment, the location (unless it is None) and the parameters of the database.
 
         Raises:
             NamespaceNotFoundError: The namespace does not exist.
@@ -90,10 +90,10 @@ class HiveMetastore(Protocol):
         """
 
     def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
-        """Replace what ``HiveTable`` says of the table of that name; what it does not say stays.
+        """Replace the attributes of ``HiveTable`` in the table of that name; other attributes stay.
 
         Args:
-            table: How the table is to be.
+            table: The new attributes.
             cascade: Whether its partitions get its columns too.
 
         Raises:
@@ -110,21 +110,20 @@ class HiveMetastore(Protocol):
     def add_partitions(
         self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
     ) -> None:
-        """Add partitions, all of them or none; with ``if_not_exists`` those that are there stay as they are.
+        """Add partitions, all of them or none; with ``if_not_exists``, existing ones stay unchanged.
 
         Raises:
-            TableNotFoundError: The table is not there.
+            TableNotFoundError: The table does not exist.
         """
 
     def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
-        """Set the location and the parameters of partitions that are there, of all of them or none.
+        """Set the location and the parameters of existing partitions, all of them or none.
 
-        Their storage is set where ``partitions`` name one; what ``HivePartition`` does not say stays. The metastore
-        computes no statistics.
+        Their storage is set if ``partitions`` have one; other attributes stay. The metastore computes no statistics.
 
         Raises:
-            TableNotFoundError: The table is not there.
-            PartitionNotFoundError: A partition is not there.
+            TableNotFoundError: The table does not exist.
+            PartitionNotFoundError: A partition does not exist.
         """
 
     def drop_partitions(
@@ -145,7 +144,7 @@ class HiveMetastore(Protocol):
         """
 
     def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
-        """Return those of the named partitions that are there, in any order."""
+        """Return the existing partitions among the names, in any order."""
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         """Return all partitions, fetched ``batch`` at a time."""
@@ -190,10 +189,10 @@ class HiveMetastore(Protocol):
         """Return the locks of a table and of its partitions that are held, or waited for."""
 
     def config_value(self, name: str, default: str) -> str:
-        """Return what a setting is in the server's own configuration."""
+        """Return a setting of the server's own configuration."""
 
     def close(self) -> None:
-        """Give up the connections; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
 
 
 def fetch_partitions(metastore: HiveMetastore, database: str, table: str, batch: int) -> Iterator[HivePartition]:

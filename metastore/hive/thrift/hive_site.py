@@ -25,8 +25,8 @@ def site_settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, s
     """Return the settings of ``hive-site.xml``; empty if the file does not exist.
 
     Args:
-        environment: Names the folders of ``hive-site.xml``: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR; the
-            first file that is there is the one that counts, as it is on Spark's class path.
+        environment: Gives the folders of ``hive-site.xml``: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR; the
+            first existing file counts, as on Spark's class path.
 
     Raises:
         InvalidConfigurationError: It cannot be read.
@@ -36,14 +36,14 @@ def site_settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, s
 
 
 def value_of(names: Sequence[str], spark: Mapping[str, str], site: Mapping[str, str]) -> str | None:
-    """Return what one of Hive's names of a setting is set to, of several the first; None where it is not, or empty.
+    """Return the first non-empty value of a setting among its names in Hive; None without one.
 
     Args:
-        names: Of the setting.
-        spark: Spark's conf, in which they may have Spark's prefix; it goes before the file.
+        names: The names of the setting.
+        spark: Spark's conf, in which they may have Spark's prefix; it wins over the file.
         site: The settings of ``hive-site.xml``.
     """
-    # An empty value is Hive's way to say that there is no such thing.
+    # In Hive an empty value means an unset one.
     of_spark = (spark.get(f"{prefix}{name}", "").strip() for name in names for prefix in _PREFIXES)
     return next(filter(None, (*of_spark, *(site.get(name, "").strip() for name in names))), None)
 
@@ -54,7 +54,7 @@ def read_site(path: Path) -> dict[str, str]:
     Raises:
         InvalidConfigurationError: It cannot be read, or is not such a file.
     """
-    # Not at the top: who has no such file does not wait for it.
+    # Imported here: most installations have no such file.
     from xml.etree import ElementTree
 
     try:

@@ -57,14 +57,14 @@ class _Layer(IntEnum):
 
 
 class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
-    """Messages to a server that has proved who it is, and to which we have.
+    """A transport with mutual authentication by Kerberos.
 
-    Each connection takes the ticket that is in the cache at that time, so that one that was renewed is used. Of the
-    protections that a server offers the strongest is taken.
+    Each connection uses the ticket that is in the cache at that time, so a renewed ticket is used. Of the
+    protections that a server offers, the strongest is taken.
 
     Args:
-        socket: To the server; opened and closed with this.
-        kerberos: Whose ticket, and who the server is.
+        socket: The socket to the server; it is opened and closed with this.
+        kerberos: The principals of client and server.
         address: The server.
     """
 
@@ -116,7 +116,7 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         self._written.write(data)
 
     def flush(self) -> None:
-        """Send what was written as one message."""
+        """Send the written bytes as one message."""
         data, self._written = self._written.getvalue(), BytesIO()
         if self._layer is not _Layer.NONE:
             data = self._established().wrap(data, confidential=self._layer is _Layer.ENCRYPTED)
@@ -129,7 +129,7 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         return self._read
 
     def cstringio_refill(self, prefix: bytes, reqlen: int) -> BytesIO:
-        """Return a buffer that begins with what is left and has the bytes asked for."""
+        """Return a buffer that begins with the remaining bytes and has the requested number of bytes."""
         while len(prefix) < reqlen:
             self._read_frame()
             prefix += self._read.getvalue()
@@ -218,12 +218,12 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
 
 
 def _credential(kerberos: Kerberos) -> c_void_p:
-    """Return the credential to connect with; empty for what the ticket cache has now."""
+    """Return the credential for the connection; empty for the present ticket cache."""
     if kerberos.keytab is None and kerberos.client is None:
         return c_void_p()
     store = {}
     if kerberos.keytab is not None:
-        # Tickets that a keytab gets are kept in memory, and got anew before they expire.
+        # Tickets from a keytab are kept in memory, and renewed before they expire.
         key = hashlib.sha256(f"{kerberos.client}\0{kerberos.keytab}".encode()).hexdigest()[:32]
         store = {"client_keytab": kerberos.keytab, "ccache": f"MEMORY:catalog-ext-{key}"}
     return gssapi().credential(kerberos.client, store)

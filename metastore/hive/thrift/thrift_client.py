@@ -63,14 +63,14 @@ _CASCADE = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true", "C
 
 
 class ThriftMetastore:
-    """One metastore server. Connections are opened when they are needed, one for each thread that is in a call.
+    """One metastore server. Connections are opened on demand, one for each thread that is in a call.
 
     Args:
         address: The server.
         connect_timeout: Seconds that it has to accept a connection.
         call_timeout: Seconds that it has to answer a call.
-        lost: Is called when a connection is lost, or none is to be had.
-        access: How it is spoken to.
+        lost: Called when a connection is lost or cannot be opened.
+        access: TLS, Kerberos and user.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class ThriftMetastore:
     def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         request = wire.NotificationEventRequest(event_id, most)
         answer = self._pool.call(lambda c: c.get_next_notification(request), "reading the notification log")
-        # At once: what a message says of a thousand partitions is a megabyte, of which little is kept.
+        # Parse at once: the message about a thousand partitions is a megabyte, of which little is kept.
         return [_event_of(event) for event in answer.events or ()]
 
     def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:

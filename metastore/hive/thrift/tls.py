@@ -30,7 +30,7 @@ _NOT_TLS = (
 
 
 class TlsSocket(TSocket):  # type: ignore[misc]
-    """A socket whose server has shown a certificate for its host name before a byte of a call is sent."""
+    """A socket whose server proves its host name by a certificate before a byte of a call is sent."""
 
     handle: Any
 
@@ -40,10 +40,10 @@ class TlsSocket(TSocket):  # type: ignore[misc]
         self._context = context
 
     def open(self) -> None:
-        """Connect, and shake hands within the same time.
+        """Connect, and do the TLS handshake within the same timeout.
 
         Raises:
-            MetastoreAccessError: The certificate is not to be believed, or the server does not speak TLS.
+            MetastoreAccessError: The certificate is not trusted, or the server does not use TLS.
             TTransportException: No connection.
         """
         super().open()
@@ -54,7 +54,7 @@ class TlsSocket(TSocket):  # type: ignore[misc]
             raise self._failed(error) from error
 
     def isOpen(self) -> bool:
-        """Return whether the connection stands; asked between calls, when nothing is to be read."""
+        """Return whether the connection is open; called between calls, when nothing is to be read."""
         if self.handle is None:
             return False
         timeout = self.handle.gettimeout()
@@ -90,17 +90,17 @@ _KEY, _CERTIFICATE = 1, 2
 
 
 def tls_context(truststore: Path | None, password: str | None = None) -> ssl.SSLContext:
-    """Return a context that believes the certificates of a truststore, or those that this system believes.
+    """Return a context that trusts the certificates of a truststore, or those that this system trusts.
 
-    A certificate must name the host, and be in force. What the file is, is seen from the file: Java, too, reads either
-    kind under either name.
+    A certificate must name the host, and be in force. The file's kind is detected from its contents: Java, too, reads
+    either kind under either name.
 
     Args:
         truststore: A file with certificates in PEM, PKCS12 or JKS; None for the system's.
-        password: Of a PKCS12 or JKS store. A JKS store without it is read and not checked, as in Java.
+        password: The password of a PKCS12 or JKS store. A JKS store without it is read unchecked, as in Java.
 
     Raises:
-        InvalidConfigurationError: The file cannot be read, has no certificate, or the password is not its own.
+        InvalidConfigurationError: The file cannot be read, has no certificate, or the password is wrong.
         EnvironmentSetupError: It is PKCS12, and the package that reads it is missing.
     """
     context = ssl.create_default_context() if truststore is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -28,11 +28,11 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """Whose ticket is shown, and to whom.
+    """The Kerberos principals of a connection.
 
     Attributes:
         server: The metastore's principal, ``hive/_HOST@REALM``; ``_HOST`` stands for the host of its URI.
-        client: Our own principal; None for the one that the ticket cache or the keytab has.
+        client: Our own principal; None for the one of the ticket cache or the keytab.
         keytab: The keytab with its key; None for the ticket cache that ``kinit`` fills.
     """
 

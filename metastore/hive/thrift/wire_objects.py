@@ -1,7 +1,8 @@
-"""Databases, tables, partitions and locks as thrift's types, and back.
+"""Databases, tables, partitions and locks as thrift types, and back.
 
-The client's types are of release 2.3. A server takes an altered table as a whole, so that it would lose what releases 3
-and 4 have added and the client does not know; it would read the owner's type as USER. ``_FIELDS`` has these fields.
+The client's types are of release 2.3. A server replaces an altered table as a whole, so it would lose fields that
+releases
+3 and 4 have added and the client does not know; it would read the owner's type as USER. ``_FIELDS`` adds these fields.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def keep_newer_fields() -> None:
 
 
 def _extended(spec: Spec, fields: tuple[tuple[int, int, str], ...]) -> Spec:
-    """Return the description of a type, whose places are the numbers of its fields, with more fields."""
+    """Return the description of a type, indexed by field number, with more fields."""
     places = [*spec, *[None] * (max(number for number, _, _ in fields) + 1 - len(spec))]
     for number, kind, name in fields:
         places[number] = (number, kind, name, "UTF8" if kind == TType.STRING else None, None)
@@ -73,7 +74,7 @@ def _extended(spec: Spec, fields: tuple[tuple[int, int, str], ...]) -> Spec:
 
 
 def _renew(held: object) -> None:
-    """Let a field's description, or that of a list's elements, name the types as they are now."""
+    """Make a field's description, or that of a list's elements, refer to the extended types."""
     if isinstance(held, list) and held and isinstance(held[0], type):
         held[1] = held[0].thrift_spec  # type: ignore[attr-defined]
     elif isinstance(held, tuple):
@@ -89,7 +90,7 @@ def _write(self: wire.Table, protocol: TProtocolBase) -> None:
     protocol.writeStruct(self, self.thrift_spec)
 
 
-# Before the first of them is read: what is read without these fields is written back without them.
+# Before the first object is read: an object read without these fields would be written back without them.
 keep_newer_fields()
 
 
@@ -164,12 +165,12 @@ def _names_and_types(fields: Sequence[wire.FieldSchema] | None) -> tuple[tuple[s
 
 @lru_cache(maxsize=64)
 def _shared_columns(fields: tuple[tuple[str, str], ...]) -> tuple[Column, ...]:
-    """Return the columns of a partition's descriptor: most partitions of a table have the same."""
+    """Return the columns of a partition's descriptor, cached: most partitions of a table have equal ones."""
     return tuple(Column(name, kind) for name, kind in fields)
 
 
 def overlay(target: wire.Table, table: HiveTable) -> wire.Table:
-    """Return ``target`` (thrift's) with all that ``table`` says; what only thrift has (privileges, skew, …) stays."""
+    """Return ``target`` (thrift's) with the attributes of ``table``; thrift's other attributes (privileges …) stay."""
     target.dbName, target.tableName, target.tableType = table.database, table.name, table.table_type
     target.owner = table.owner or target.owner or ""
     target.parameters = dict(table.parameters)
@@ -243,7 +244,7 @@ def wire_partition(
 
 
 def _skewed(table: wire.SkewedInfo | None) -> wire.SkewedInfo | None:
-    """Return how the table's rows are skewed; where those with frequent values lie is each partition's own."""
+    """Return the table's skew without the directories of frequent values, which each partition has for itself."""
     return None if table is None else wire.SkewedInfo(table.skewedColNames, table.skewedColValues, {})
 
 
@@ -282,7 +283,7 @@ def shown_lock(found: wire.ShowLocksResponseElement) -> ShownLock:
 
 @contextmanager
 def lost_where_gone(number: int) -> Iterator[None]:
-    """Raise ``HiveLockLostError`` where the server does not know a lock any more."""
+    """Raise ``HiveLockLostError`` if the server does not know a lock any more."""
     try:
         yield
     except _GONE as error:
