@@ -63,7 +63,7 @@ class HiveLock:
         self._metastore = metastore
         # Every process asks in one order: the server takes the components of a request one after the other.
         self._components = sorted(components)
-        # Other processes may request equal locks: a recovery, or a repeated commit. The mark tells ours apart, so that
+        # Other processes may request equal locks: a recovery, or a repeated commit. The mark distinguishes ours, so that
         # only ours is given up.
         mark = f" {secrets.token_hex(4)}"
         self._agent = agent[: _LONGEST - len(mark)] + mark

@@ -122,7 +122,7 @@ def _insert(
 class IndexedTransactions(IndexPart):
     """The rows of transactions.
 
-    A method that loads a transaction raises ``TransactionNotFoundError`` if it does not exist, or vacuum has forgotten it.
+    A method that loads a transaction raises ``TransactionNotFoundError`` if there is no row (any more).
     """
 
     def begin(
