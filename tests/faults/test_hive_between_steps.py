@@ -331,7 +331,7 @@ def test_a_partition_that_we_drop_in_the_middle_of_hives_overwrite_fails_it(
 
 
 def test_hive_takes_a_relocated_partition_back(tmp_path: Path, metastore: FakeMetastore) -> None:
-    """Hive chooses the directory when its overwrite begins and stores it in the metastore, for the import."""
+    """Hive chooses the directory when its overwrite begins, and stores it in the metastore; the index imports it."""
     with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
         trial = Trial(catalog, tmp_path, "t", metastore)
         trial.hive.overwrite(lambda: STATEMENTS["relocate"](trial))
