@@ -14,11 +14,11 @@ from catalog_ext.metastore.errors import (
     MassDropError,
 )
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.repair.options import DropLimit, MetastoreState
+from catalog_ext.repair.options import DropLimit
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.scratch import Scratch
+from catalog_ext.sync.adoption import PartitionAdoption
 from catalog_ext.sync.columns import adopted_columns
-from catalog_ext.sync.metastore_partitions import MetastoreObserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.conditions import NameFilter
     from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.sync.metastore_partitions import MetastorePartitions
     from catalog_ext.tables.alter import TableAlterations
 
 
@@ -145,6 +146,7 @@ _ADOPTED = {
     DESCRIBE: "it is read as the metastore says",
 }
 _GONE = "the metastore does not have it any more"
+_COUNTED = "the metastore knows of other files"
 
 
 class MendFromMetastore:
@@ -219,16 +221,12 @@ class MendFromMetastore:
         yield from self._alter(plan, dry_run=dry_run)
         # A definition that was altered is no other version: what was compared holds.
         self._base = replace(self._base, definition=self._now().definition)
-        for action in (DROP, ADD, MOVE, DESCRIBE):
-            for names in batched(plan.names(action), self._batch()):
+        batch = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
+        for action in (DROP, ADD, MOVE, DESCRIBE, LOOK):
+            for names in batched(plan.names(action), batch):
                 yield from self._adopt(action, names, dry_run=dry_run)
-        for names in batched(plan.names(LOOK), self._batch()):
-            yield from self._look(names, dry_run=dry_run)
         if not dry_run:
             self._context.sync.publish(self._table.table_id)
-
-    def _batch(self) -> int:
-        return keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
 
     def _now(self) -> Table:
         return self._context.index.tables.load_by_id(self._table.table_id)
@@ -280,50 +278,42 @@ class MendFromMetastore:
                 yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
     def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
-        """Bring partitions to what the metastore has of them now."""
-        observer = MetastoreObserver(self._context, self._context.metastore.client(), self._found(), self._base)
-        there = observer.observe(dict.fromkeys(names, action == DROP))
-        left = there.left | dict.fromkeys(there.later, there.pending.why)
-        there.places = {name: place for name, place in there.places.items() if name not in there.lost}
-        there.lost.clear()
-        known = {key_of(name) for name in (*there.places, *there.gone)}
-        for name in names:
-            if there.is_pending(name):
-                left.setdefault(name, there.pending.why)
-            elif key_of(name) not in known:
-                left.setdefault(name, _GONE)
-        yield from (left_alone(self._name, name, why) for name, why in left.items())
-        state = there.state(must_lie=True)
-        if not state.names:
-            return
-        report = self._repair.look_at(
-            self._base, state.names, why="the metastore", metastore_state=state, dry_run=dry_run, deliver=True,
-            operation="mend",
+        """Bring partitions to the metastore's state as it is now."""
+        adoption = PartitionAdoption(
+            self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
+            must_lie=True, deliver=True,
         )  # fmt: skip
+        why, operation = (_COUNTED, "repair") if action == LOOK else ("the metastore", "mend")
+        found = adoption.adopt(self._base, dict.fromkeys(names, action == DROP), why=why, operation=operation)
+        if found.there is not None:
+            yield from (left_alone(self._name, name, why) for name, why in _not_adopted(found.there, names).items())
+        report = found.report
+        if report is None:
+            return
         if report.version == self._base.version + 1:
             # No other commit was in between, and no partition is in two batches.
             self._base = replace(self._base, version=report.version)
-        asked = {key_of(name): name for name in names}
-        done = (entry.partition for entry in (*report.dropped, *report.added, *report.changed))
-        for name in dict.fromkeys(done):
-            yield Mended(self._name, action, asked.get(key_of(name), name), _ADOPTED[action])
+        done = (*report.dropped, *report.added, *report.changed)
+        if action == LOOK:
+            yield from (Mended(self._name, entry.action, entry.path, entry.reason) for entry in done)
+        else:
+            asked = {key_of(name): name for name in names}
+            for name in dict.fromkeys(entry.partition for entry in done):
+                yield Mended(self._name, action, asked.get(key_of(name), name), _ADOPTED[action])
         for entry in report.skipped:
             yield left_alone(self._name, entry.path, entry.reason)
 
-    def _look(self, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
-        """Compare partitions with the store of which the metastore counts other files.
 
-        The metastore has them, so none is dropped: one at whose place nothing lies is left alone.
-        """
-        base = replace(self._now(), version=self._base.version)
-        located = self._context.index.partitions.locations(base, names)
-        state = MetastoreState({name: located.get(name) for name in names}, must_lie=True)
-        why = "the metastore knows of other files"
-        report = self._repair.look_at(base, names, why=why, metastore_state=state, dry_run=dry_run, deliver=True)
-        for entry in (*report.added, *report.changed):
-            yield Mended(self._name, entry.action, entry.path, entry.reason)
-        for entry in report.skipped:
-            yield left_alone(self._name, entry.path, entry.reason)
+def _not_adopted(there: MetastorePartitions, names: Sequence[str]) -> dict[str, str]:
+    """Return the partitions that are left alone, and why."""
+    left = there.left | dict.fromkeys(there.later, there.pending.why)
+    known = {key_of(name) for name in (*there.places, *there.gone) if name not in there.lost}
+    for name in names:
+        if there.is_pending(name):
+            left.setdefault(name, there.pending.why)
+        elif key_of(name) not in known:
+            left.setdefault(name, _GONE)
+    return left
 
 
 def _adopted_properties(differences: Iterable[Difference]) -> tuple[dict[str, str], list[str]]:
