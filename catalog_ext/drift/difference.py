@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.sync.pending import PendingMessages
 
 
 MISSING = "missing"
@@ -111,6 +112,11 @@ def not_compared(
     return Difference(
         table, DriftKind.NOT_COMPARED, subject, store, index, metastore, evidence=why, unavailable=unavailable
     )
+
+
+def waiting(difference: Difference, pending: PendingMessages) -> Difference:
+    """Return a difference as one that ends with the delivery of the outbox's messages."""
+    return replace(difference, newer=None, evidence=pending.why, pending=True, failed=pending.failed)
 
 
 _WHAT = {Side.STORE: "newest file", Side.INDEX: "last commit", Side.METASTORE: "changed in the metastore"}

@@ -12,8 +12,9 @@ from catalog_ext.drift.difference import (
     Side,
     changed_in_metastore,
     not_compared,
+    waiting,
 )
-from catalog_ext.drift.table_drift import TableDrift, marked, missing_in_metastore, pending_one
+from catalog_ext.drift.table_drift import TableDrift, missing_in_metastore, of_definition
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from catalog_ext.context import Context, Progress
-    from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.repair.table_repair import TableRepair
@@ -188,7 +188,7 @@ def view_differences(index: Index, view: View, client: HiveMetastore | None) -> 
         return True
     try:
         pending = PendingMessages(index, view.table.identifier, view.table)
-        yield from marked(_compared(index, view, client, pending), pending)
+        yield from _compared(index, view, client, pending)
     except IndexDatabaseError:
         raise
     except CatalogExtError as error:
@@ -203,27 +203,17 @@ def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingM
     if found is None:
         yield missing_in_metastore(table, pending)
         return
-    evidence = str(changed_in_metastore(found.parameters) or "")
-    if found.table_type != VIRTUAL_VIEW:
-        there = f"a table at {found.location}"
-        yield pending_one(Difference(name, DriftKind.VIEW, "", None, "a view", there, evidence=evidence), pending)
-        return
-    if view_differs(found, table.definition, view.query):
+    is_view = found.table_type == VIRTUAL_VIEW
+    if not is_view or view_differs(found, table.definition, view.query):
         both = view.query.text, found.view_original_text or HAS_IT
-        yield pending_one(Difference(name, DriftKind.VIEW, "", None, *both, evidence=evidence), pending)
-    yield from _partitions(index, view, client, found, pending)
-
-
-def _partitions(
-    index: Index, view: View, client: HiveMetastore, found: HiveTable, pending: PendingMessages
-) -> Iterator[Difference]:
-    missing, unknown = view_partitions(index, client, view.table, found)
-    apart = {p.name: True for p in missing} | dict.fromkeys(unknown, False)
-    waiting = pending.among(map(key_of, apart))
-    for name, is_ours in sorted(apart.items()):
-        sides = (HAS_IT, MISSING) if is_ours else (MISSING, HAS_IT)
-        is_pending = key_of(name) in waiting
-        yield Difference(
-            str(view.table.identifier), DriftKind.PARTITION, name, None, *sides,
-            evidence=pending.why if is_pending else "", pending=is_pending,
-        )  # fmt: skip
+        both = both if is_view else ("a view", f"a table at {found.location}")
+        evidence = str(changed_in_metastore(found.parameters) or "")
+        yield from of_definition([Difference(name, DriftKind.VIEW, "", None, *both, evidence=evidence)], pending)
+    if not is_view:
+        return
+    missing, unknown = view_partitions(index, client, table, found)
+    apart = {p.name: (HAS_IT, MISSING) for p in missing} | dict.fromkeys(unknown, (MISSING, HAS_IT))
+    pending_keys = pending.among(map(key_of, apart))
+    for partition, sides in sorted(apart.items()):
+        difference = Difference(name, DriftKind.PARTITION, partition, None, *sides)
+        yield waiting(difference, pending) if key_of(partition) in pending_keys else difference

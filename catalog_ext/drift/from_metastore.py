@@ -9,19 +9,16 @@ from catalog_ext.conf import keys
 from catalog_ext.drift.definitions import COMMENT, DefinitionComparison
 from catalog_ext.drift.difference import MISSING, OF_DEFINITION, DriftKind
 from catalog_ext.drift.table_drift import TableDrift
-from catalog_ext.metastore.errors import (
-    InvalidInputError,
-    MassDropError,
-)
+from catalog_ext.metastore.errors import InvalidInputError, MassDropError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.repair.options import DropLimit, MetastoreState
+from catalog_ext.repair.options import DropLimit
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.scratch import Scratch
+from catalog_ext.sync.adoption import PartitionAdoption
 from catalog_ext.sync.columns import adopted_columns
-from catalog_ext.sync.metastore_partitions import MetastoreObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.drift.difference import Difference
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.conditions import NameFilter
     from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.sync.metastore_partitions import MetastorePartitions
     from catalog_ext.tables.alter import TableAlterations
 
 
@@ -65,20 +63,21 @@ def left_alone(table: str, subject: str, why: str) -> Mended:
 
 ADD, MOVE, DESCRIBE, DROP, LOOK = "add", "move", "describe", "drop", "look at"
 _SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"
-_DEFINITION = frozenset({DriftKind.COLUMN, DriftKind.PARAMETER})
 WHY_DROPPED = "the metastore does not have it; its files stay, and a repair adds it again, but for the mode drop"
+_ACTIONS = {
+    DriftKind.PARTITION_LOCATION: MOVE, DriftKind.STATISTICS: LOOK, DriftKind.PARTITION_DESCRIPTOR: DESCRIBE,
+}  # fmt: skip
 
 
 class PlannedMend:
-    """What the differences ask for where the metastore is right; close it."""
+    """The changes that bring the index to the metastore's state: one action for each partition; close it."""
 
     def __init__(self, *, drop: bool) -> None:
         self._drop = drop
         self._scratch = Scratch()
-        self._scratch.execute("CREATE TABLE plan (action TEXT, name TEXT, PRIMARY KEY (action, name)) WITHOUT ROWID")
-        self._left: list[Mended] = []
-        self.definition: list[Difference] = []
-        """In what the definitions differ, as far as that can be taken over."""
+        self._scratch.execute("CREATE TABLE plan (key TEXT PRIMARY KEY, action TEXT) WITHOUT ROWID")
+        self.columns: list[Difference] = []
+        self.parameters: list[Difference] = []
 
     def close(self) -> None:
         """Forget it."""
@@ -86,47 +85,34 @@ class PlannedMend:
 
     def take(self, difference: Difference) -> Mended | None:
         """Plan what the difference asks for; return that it is left alone where nothing does."""
-        action, why = self._action(difference)
-        if action is not None:
-            self._scratch.insert("plan", [(action, difference.subject)], columns=2, ignore=True)
-            return None
-        if why is None:
-            return None
-        return left_alone(difference.table, difference.subject, why)
-
-    def _action(self, difference: Difference) -> tuple[str | None, str | None]:
-        """Return what to do with a partition, or why nothing is done; neither where it is for others."""
-        kind = difference.kind
+        kind, name = difference.kind, difference.subject
+        why = None
         if difference.pending or kind is DriftKind.NOT_COMPARED:
-            return None, difference.evidence
-        if kind in _DEFINITION:
-            lacks = difference.metastore == MISSING
-            if lacks and kind is DriftKind.PARAMETER and not self._drop:
-                return None, _SAY_DROP
-            self.definition.append(difference)
-            return None, None
-        if kind is DriftKind.PARTITION and difference.index == MISSING and difference.metastore not in (None, MISSING):
-            return ADD, None
-        if kind is DriftKind.PARTITION and difference.metastore == MISSING and difference.index != MISSING:
-            return (DROP, None) if self._drop else (None, _SAY_DROP)
-        if kind is DriftKind.PARTITION_LOCATION:
-            return MOVE, None
-        if kind is DriftKind.STATISTICS:
-            # A partition that moves gets the files at its new place. A look at the old one would drop it in a preview.
-            return (None, None) if self._moves(difference.subject) else (LOOK, None)
-        if kind in (DriftKind.FILES, DriftKind.PARTITION):
-            return None, None  # between the store and the index: a repair's
-        if kind is DriftKind.PARTITION_DESCRIPTOR:
-            # It is taken over as it is now, with its files and its place: nothing else is to be done with it.
-            self._scratch.execute("DELETE FROM plan WHERE name = ?", (difference.subject,))
-            if difference.index != MISSING:
-                return DESCRIBE, None
-        both = f"{difference.index} here, {difference.metastore} in the metastore"
-        return None, f"the {kind} differs, and is not taken over: {both}"
+            why = difference.evidence
+        elif kind is DriftKind.COLUMN:
+            self.columns.append(difference)
+        elif kind is DriftKind.PARAMETER and (difference.metastore != MISSING or self._drop):
+            self.parameters.append(difference)
+        elif kind is DriftKind.PARTITION and difference.index == MISSING:
+            if difference.metastore not in (None, MISSING):
+                self._plan(ADD, name)
+        elif kind is DriftKind.PARTITION and difference.metastore == MISSING and self._drop:
+            self._plan(DROP, name)
+        elif kind in (DriftKind.PARAMETER, DriftKind.PARTITION) and difference.metastore == MISSING:
+            why = _SAY_DROP
+        elif kind in _ACTIONS and difference.index != MISSING:
+            self._plan(_ACTIONS[kind], name)
+        elif kind not in (DriftKind.PARTITION, DriftKind.FILES):  # between the store and the index: a repair's
+            self._scratch.delete("plan", [name])
+            both = f"{difference.index} here, {difference.metastore} in the metastore"
+            why = f"the {kind} differs, and is not taken over: {both}"
+        return None if why is None else left_alone(difference.table, name, why)
 
-    def _moves(self, name: str) -> bool:
-        query = "SELECT count(*) FROM plan WHERE action = ? AND name = ?"
-        return self._scratch.count(query, (MOVE, name)) > 0
+    def _plan(self, action: str, name: str) -> None:
+        """Plan an action; the first one of a partition includes what the others would do, but for its descriptor."""
+        if action == DESCRIBE:
+            self._scratch.delete("plan", [name])
+        self._scratch.insert("plan", [(name, action)], columns=2, ignore=True)
 
     def count(self, action: str) -> int:
         """Count the partitions that an action is for."""
@@ -134,7 +120,7 @@ class PlannedMend:
 
     def names(self, action: str) -> Iterator[str]:
         """Yield the partitions that an action is for, by name."""
-        rows = self._scratch.rows("SELECT name FROM plan WHERE action = ? ORDER BY name", (action,))
+        rows = self._scratch.rows("SELECT key FROM plan WHERE action = ? ORDER BY key", (action,))
         return (name for (name,) in rows)
 
 
@@ -145,6 +131,7 @@ _ADOPTED = {
     DESCRIBE: "it is read as the metastore says",
 }
 _GONE = "the metastore does not have it any more"
+_COUNTED = "the metastore knows of other files"
 
 
 class MendFromMetastore:
@@ -216,37 +203,29 @@ class MendFromMetastore:
         )
 
     def _apply(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
-        yield from self._alter(plan, dry_run=dry_run)
+        yield from self._alter_columns(plan.columns, dry_run=dry_run)
+        yield from self._alter_properties(plan.parameters, dry_run=dry_run)
         # A definition that was altered is no other version: what was compared holds.
-        self._base = replace(self._base, definition=self._now().definition)
-        for action in (DROP, ADD, MOVE, DESCRIBE):
-            for names in batched(plan.names(action), self._batch()):
+        now = self._context.index.tables.load_by_id(self._table.table_id)
+        self._base = replace(self._base, definition=now.definition)
+        batch = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
+        for action in (DROP, ADD, MOVE, DESCRIBE, LOOK):
+            for names in batched(plan.names(action), batch):
                 yield from self._adopt(action, names, dry_run=dry_run)
-        for names in batched(plan.names(LOOK), self._batch()):
-            yield from self._look(names, dry_run=dry_run)
         if not dry_run:
             self._context.sync.publish(self._table.table_id)
-
-    def _batch(self) -> int:
-        return keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
-
-    def _now(self) -> Table:
-        return self._context.index.tables.load_by_id(self._table.table_id)
 
     def _found(self) -> HiveTable:
         return self._context.metastore.client().get_table(self._table.identifier.namespace, self._table.identifier.name)
 
-    def _alter(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
-        columns = [each for each in plan.definition if each.kind is DriftKind.COLUMN]
-        if columns:
-            yield from self._alter_columns(columns, dry_run=dry_run)
-        set_, removed = _adopted_properties(plan.definition)
-        if not set_ and not removed:
-            return
+    def _alter_properties(self, differences: Sequence[Difference], *, dry_run: bool) -> Iterator[Mended]:
+        named = {"comment" if each.subject == COMMENT else each.subject: each.metastore or "" for each in differences}
+        set_ = {name: value for name, value in named.items() if value != MISSING}
+        removed = [name for name in named if name not in set_]
         try:
             if dry_run:
                 self._alterations.checked(self._table, set_, removed)
-            else:
+            elif named:
                 self._alterations.alter(self._name, set_=set_, remove=removed)
         except InvalidInputError as error:
             yield from (left_alone(self._name, name, error.message) for name in (*set_, *removed))
@@ -256,8 +235,9 @@ class MendFromMetastore:
 
     def _alter_columns(self, differences: Sequence[Difference], *, dry_run: bool) -> Iterator[Mended]:
         """Take over columns; what differs afterwards is no success, whatever was altered."""
-        found = self._found()
-        subjects = [each.subject for each in differences]
+        if not differences:
+            return
+        found, index = self._found(), self._context.index
 
         def change(definition: TableDefinition) -> TableDefinition:
             return adopted_columns(definition, found)
@@ -265,11 +245,11 @@ class MendFromMetastore:
         deliver = self._context.metastore.accepts(self._table.definition)
         try:
             if dry_run:
-                new = change(self._now().definition)
+                new = change(index.tables.load_by_id(self._table.table_id).definition)
             else:
-                new = self._context.index.alterations.alter(self._table.identifier, change, deliver=deliver).definition
+                new = index.alterations.alter(self._table.identifier, change, deliver=deliver).definition
         except InvalidInputError as error:
-            yield from (left_alone(self._name, subject, error.message) for subject in subjects)
+            yield from (left_alone(self._name, each.subject, error.message) for each in differences)
             return
         still = {each.subject: each for each in DefinitionComparison(new, found).columns()}
         for each in differences:
@@ -280,62 +260,39 @@ class MendFromMetastore:
                 yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
     def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
-        """Bring partitions to what the metastore has of them now."""
-        observer = MetastoreObserver(self._context, self._context.metastore.client(), self._found(), self._base)
-        there = observer.observe(dict.fromkeys(names, action == DROP))
-        left = there.left | dict.fromkeys(there.later, there.pending.why)
-        there.places = {name: place for name, place in there.places.items() if name not in there.lost}
-        there.lost.clear()
-        known = {key_of(name) for name in (*there.places, *there.gone)}
-        for name in names:
-            if there.is_pending(name):
-                left.setdefault(name, there.pending.why)
-            elif key_of(name) not in known:
-                left.setdefault(name, _GONE)
-        yield from (left_alone(self._name, name, why) for name, why in left.items())
-        state = there.state(must_lie=True)
-        if not state.names:
-            return
-        report = self._repair.look_at(
-            self._base, state.names, why="the metastore", metastore_state=state, dry_run=dry_run, deliver=True,
-            operation="mend",
+        """Bring partitions to the metastore's state as it is now."""
+        adoption = PartitionAdoption(
+            self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
+            must_lie=True, deliver=True,
         )  # fmt: skip
+        why, operation = (_COUNTED, "repair") if action == LOOK else ("the metastore", "mend")
+        found = adoption.adopt(self._base, dict.fromkeys(names, action == DROP), why=why, operation=operation)
+        if found.there is not None:
+            yield from (left_alone(self._name, name, why) for name, why in _not_adopted(found.there, names).items())
+        report = found.report
+        if report is None:
+            return
         if report.version == self._base.version + 1:
             # No other commit was in between, and no partition is in two batches.
             self._base = replace(self._base, version=report.version)
-        asked = {key_of(name): name for name in names}
-        done = (entry.partition for entry in (*report.dropped, *report.added, *report.changed))
-        for name in dict.fromkeys(done):
-            yield Mended(self._name, action, asked.get(key_of(name), name), _ADOPTED[action])
-        for entry in report.skipped:
-            yield left_alone(self._name, entry.path, entry.reason)
-
-    def _look(self, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
-        """Compare partitions with the store of which the metastore counts other files.
-
-        The metastore has them, so none is dropped: one at whose place nothing lies is left alone.
-        """
-        base = replace(self._now(), version=self._base.version)
-        located = self._context.index.partitions.locations(base, names)
-        state = MetastoreState({name: located.get(name) for name in names}, must_lie=True)
-        why = "the metastore knows of other files"
-        report = self._repair.look_at(base, names, why=why, metastore_state=state, dry_run=dry_run, deliver=True)
-        for entry in (*report.added, *report.changed):
-            yield Mended(self._name, entry.action, entry.path, entry.reason)
-        for entry in report.skipped:
-            yield left_alone(self._name, entry.path, entry.reason)
-
-
-def _adopted_properties(differences: Iterable[Difference]) -> tuple[dict[str, str], list[str]]:
-    """Return the properties to set and those to remove, so that the metastore's parameters are the table's."""
-    set_: dict[str, str] = {}
-    removed: list[str] = []
-    for each in differences:
-        if each.kind is not DriftKind.PARAMETER:
-            continue
-        name = "comment" if each.subject == COMMENT else each.subject
-        if each.metastore == MISSING:
-            removed.append(name)
+        done = (*report.dropped, *report.added, *report.changed)
+        if action == LOOK:
+            yield from (Mended(self._name, entry.action, entry.path, entry.reason) for entry in done)
         else:
-            set_[name] = each.metastore or ""
-    return set_, removed
+            asked = {key_of(name): name for name in names}
+            for name in dict.fromkeys(entry.partition for entry in done):
+                yield Mended(self._name, action, asked.get(key_of(name), name), _ADOPTED[action])
+        for entry in report.skipped:
+            yield left_alone(self._name, entry.path, entry.reason)
+
+
+def _not_adopted(there: MetastorePartitions, names: Sequence[str]) -> dict[str, str]:
+    """Return the partitions that are left alone, and why."""
+    left = there.left | dict.fromkeys(there.later, there.pending.why)
+    known = {key_of(name) for name in (*there.places, *there.gone) if name not in there.lost}
+    for name in names:
+        if there.is_pending(name):
+            left.setdefault(name, there.pending.why)
+        elif key_of(name) not in known:
+            left.setdefault(name, _GONE)
+    return left

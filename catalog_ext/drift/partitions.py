@@ -1,8 +1,9 @@
-"""Compares the partitions of the index with those of the metastore, and says of each what the store has."""
+"""Compares the partitions of a table on all three sides: pages of the index, the metastore, a repair's preview."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.drift.difference import (
     MISSING,
@@ -18,20 +19,22 @@ from catalog_ext.drift.difference import (
     later,
     not_compared,
     statistics_words,
+    waiting,
 )
-from catalog_ext.drift.store_side import CHANGE, DROP, store_words
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
-from catalog_ext.metastore.hive.mapping.descriptors import Descriptors, Reading
-from catalog_ext.metastore.hive.outbox.compare import ComparedPartition, compared, statistics_contradict
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.outbox.compare import compared, statistics_contradict
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+from catalog_ext.repair.report import COMPARED_LATER, MOVING, REPAIR_AGAIN, UNKNOWN_RELOCATION
 from catalog_ext.scan.equivalent_names import key_of
+from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.drift.difference import IndexTimes
-    from catalog_ext.drift.store_side import StoreFinding, StoreSide
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
@@ -40,15 +43,148 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
     from catalog_ext.sync.pending import PendingMessages
 
-AT_ONCE = 1000
+ADD, DROP, CHANGE = "add", "drop", "change"
+_AT_ONCE = 1000
+_COLUMNS = "partition, key, action, files, bytes, newest_ms"
+_UNSEEN = (MOVING, UNKNOWN_RELOCATION, COMPARED_LATER)
 _AS_ITS_TABLE = "as its table"
 _DROPPED = "the other side does not say when it was dropped"
 _IN_PART = "the metastore names it, and does not give it when it is asked: it answers in part, or it is being dropped"
 
 
-_Readings = tuple[str, str]
-"""How a partition is read, in words: by the index, and by the metastore."""
-_IN_QUERY = 500
+class StoreFinding(NamedTuple):
+    """What the store has of a partition otherwise than the index.
+
+    Attributes:
+        action: ``add`` (the index lacks it), ``drop`` (the store lacks it) or ``change`` (it has other files).
+        files: How many files that concerns.
+        bytes: Their size.
+        newest_ms: When the newest of the partition's files was written; None where none is known.
+    """
+
+    partition: str
+    key: str
+    action: str
+    files: int
+    bytes: int
+    newest_ms: int | None
+
+    def words(self, index: str) -> str:
+        """Return what the store has; ``index`` is what the index has."""
+        if self.action == DROP:
+            return MISSING
+        words = files_words(self.files, self.bytes)
+        return f"other files: {words} differ" if self.action == CHANGE else words
+
+
+class StoreSide:
+    """Looks up what a preview of repair has found.
+
+    Args:
+        scratch: The preview's.
+        listed: Whether the store could be listed at all.
+    """
+
+    def __init__(self, scratch: Scratch, *, listed: bool = True) -> None:
+        self._scratch = scratch
+        self._listed = listed
+        scratch.create_function("key_of", key_of)
+        scratch.execute("CREATE INDEX listed_files_of_partition ON listed_files (name, modified_ms)")
+        scratch.execute(
+            f"CREATE TABLE store_side AS SELECT partition, key_of(partition) AS key, action, sum(files) AS files,"
+            " sum(bytes) AS bytes, (SELECT max(modified_ms) FROM listed_files WHERE name = partition) AS newest_ms"
+            f" FROM entries WHERE action IN ('{ADD}', '{DROP}', '{CHANGE}') GROUP BY partition, action"
+        )
+        scratch.execute("CREATE INDEX store_side_by_key ON store_side (key)")
+
+    def take(self, names: Mapping[str, str]) -> dict[str, StoreFinding]:
+        """Return, by key, what was found of partitions, and forget it.
+
+        Args:
+            names: The partitions' names by key: of two that have equal values the very name is theirs.
+        """
+        found: dict[str, StoreFinding] = {}
+        query = f"SELECT {_COLUMNS} FROM store_side WHERE key IN ({{}})"
+        for finding in map(StoreFinding._make, self._scratch.rows_of(query, names)):
+            if finding.key not in found or finding.partition == names[finding.key]:
+                found[finding.key] = finding
+        self._scratch.delete("store_side", names)
+        return found
+
+    def hidden(self, names: Sequence[str]) -> set[str]:
+        """Return those of the partitions that lie where the listing failed."""
+        if not self._listed:
+            return set(names)
+        query = "SELECT name FROM protected WHERE name IN ({})"
+        return {name for (name,) in self._scratch.rows_of(query, names)}
+
+    def rest(self) -> Iterator[StoreFinding]:
+        """Yield what was not taken, by name."""
+        return map(StoreFinding._make, self._scratch.rows(f"SELECT {_COLUMNS} FROM store_side ORDER BY partition"))
+
+    def unseen(self, table: str) -> Iterator[Difference]:
+        """Yield what of the store could not be compared."""
+        for path, reason in self._scratch.rows("SELECT path, reason FROM entries WHERE action = 'skip' ORDER BY seq"):
+            if reason in _UNSEEN or reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN):
+                yield not_compared(table, reason, path)
+
+
+class _MetastoreNames:
+    """The names of a table's partitions in the metastore, in the scratch file until the index's are compared.
+
+    Raises:
+        CatalogExtError: The metastore does not answer.
+    """
+
+    def __init__(self, client: HiveMetastore, table: HiveTable, scratch: Scratch) -> None:
+        self._scratch = scratch
+        scratch.execute("CREATE TABLE named (key TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID")
+        names = client.partition_names(table.database, table.name)
+        scratch.insert("named", ((key_of(name), name) for name in names), columns=2, ignore=True)
+
+    def take(self, keys: Sequence[str]) -> set[str]:
+        """Return those of the keys that are named, and forget them."""
+        taken = {key for (key,) in self._scratch.rows_of("SELECT key FROM named WHERE key IN ({})", keys)}
+        self._scratch.delete("named", taken)
+        return taken
+
+    def rest(self) -> Iterator[str]:
+        """Yield the names that were not taken."""
+        return (name for (name,) in self._scratch.rows("SELECT name FROM named ORDER BY key"))
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A partition in the index and in the metastore.
+
+    Attributes:
+        name: Its name in the index, or else in the metastore.
+        wanted: As the index publishes it; None where the index does not have it.
+        found: As the metastore has it; None where it does not.
+        readings: How the index and the metastore read it, in words; None where both read it alike.
+        place: The location of one that the index does not have; None: below the table's.
+    """
+
+    name: str
+    wanted: HivePartition | None
+    found: HivePartition | None
+    readings: tuple[str, str] | None = None
+    place: str | None = None
+
+    @property
+    def moved(self) -> bool:
+        both = self.wanted, self.found
+        return both[0] is not None and both[1] is not None and not same_location(both[1].location, both[0].location)
+
+    @property
+    def contradicts(self) -> bool:
+        both = self.wanted, self.found
+        return both[0] is not None and both[1] is not None and statistics_contradict(both[1], both[0].parameters)
+
+    @property
+    def differs(self) -> bool:
+        missing = self.wanted is None or self.found is None
+        return missing or self.moved or self.contradicts or self.readings is not None
 
 
 class PartitionComparison:
@@ -72,12 +208,13 @@ class PartitionComparison:
         self._pending = pending
         self._times = times
 
-    def with_metastore(self, client: HiveMetastore, found: HiveTable, named: MetastoreNames) -> Iterator[Difference]:
+    def with_metastore(self, client: HiveMetastore, found: HiveTable, scratch: Scratch) -> Iterator[Difference]:
         """Yield in what the metastore's partitions differ from the index's.
 
         Raises:
             CatalogExtError: The metastore does not answer; what was yielded before stands.
         """
+        named = _MetastoreNames(client, found, scratch)
         descriptors = Descriptors(found, self._table.definition)
         for page in filter(None, self._index.publications.pages(self._table)):
             both = compared(client, found, page)
@@ -86,14 +223,28 @@ class PartitionComparison:
                 # Those that it names are asked for once more: an answer in part is no answer.
                 both = compared(client, found, page)
             said = {each.name: each.descriptor for each in page}
-            readings = {
-                c.name: _otherwise(descriptors.reading(c.found), said[c.name]) for c in both if c.found is not None
-            }
-            differ = [c for c in both if not _in_sync(c) or readings.get(c.name)]
-            if differ:
-                yield from self._of_index(differ, there, readings)
-        for names in batched(named.rest(), AT_ONCE):
-            yield from self._of_metastore_alone(client, found, names, descriptors)
+            pairs = [_Pair(c.name, c.wanted, c.found, _readings(descriptors, c.found, said[c.name])) for c in both]
+            yield from self._differences([pair for pair in pairs if pair.differs], there)
+        for names in batched(named.rest(), _AT_ONCE):
+            yield from self._differences(self._unknown(client, found, names, descriptors), set(map(key_of, names)))
+
+    def _unknown(
+        self, client: HiveMetastore, table: HiveTable, names: Sequence[str], descriptors: Descriptors
+    ) -> list[_Pair]:
+        """Return partitions that the metastore alone has; last those that it names and does not give."""
+        answer = client.partitions_by_names(table.database, table.name, names)
+        given = {from_hive_partition(table, partition): partition for partition in answer}
+        # What the index keeps from the metastore, the twin of other values, it has all the same.
+        kept = {key_of(name) for name in self._partitions([name for name, _ in given])}
+        pairs: dict[str, _Pair] = {}
+        for (name, place), partition in given.items():
+            if key_of(name) not in kept:
+                problem = descriptors.reading(partition).problem
+                readings = None if problem is None else (MISSING, problem)
+                pairs[key_of(name)] = _Pair(name, None, partition, readings, place)
+        answered = {key_of(name) for name, _ in given}
+        rest = [_Pair(name, None, None) for name in names if key_of(name) not in answered]
+        return [*(pair for _, pair in sorted(pairs.items())), *rest]
 
     def with_store_alone(self, *, metastore_compared: bool) -> Iterator[Difference]:
         """Yield in what the store differs of partitions in which the metastore agrees with the index.
@@ -101,199 +252,107 @@ class PartitionComparison:
         Args:
             metastore_compared: Whether it does; otherwise it has no say.
         """
-        for some in batched(self._store.rest(), AT_ONCE):
+        for some in batched(self._store.rest(), _AT_ONCE):
             partitions = self._partitions([f.partition for f in some])
             changed_at = self._times.of_partitions(list(partitions.values()))
             for finding in some:
-                partition = partitions.get(finding.partition)
-                kind = DriftKind.FILES if finding.action == CHANGE else DriftKind.PARTITION
-                has = index_words(partition)
-                newest = changed_in_store(finding.newest_ms)
-                if finding.action == DROP:
-                    verdict = NewerSide(None, _missing_evidence(changed_at.get(finding.partition)))
-                elif partition is None:
-                    verdict = self._times.after_all(newest)
-                else:
-                    verdict = later(changed_at.get(finding.partition), newest)
-                yield Difference(
-                    self._name, kind, finding.partition, store_words(finding, has), has,
-                    has if metastore_compared else None, *verdict,
-                )  # fmt: skip
+                name = finding.partition
+                has = index_words(partitions.get(name))
+                words = finding.words(has), has, has if metastore_compared else None
+                yield self._of_store(finding, name, partitions.get(name), words, changed_at.get(name))
 
     def _partitions(self, names: Sequence[str]) -> Mapping[str, Partition]:
         return {p.name: p for p in self._index.living_partitions.of_values(self._table, names)}
 
-    def _changed(self, names: Sequence[str]) -> dict[str, Difference]:
-        """Return those of the partitions that a later version has changed: of these nothing else is said."""
+    def _differences(self, pairs: Sequence[_Pair], there: Collection[str]) -> Iterator[Difference]:
+        """Yield in what pairs differ; ``there`` are the keys that the metastore names."""
+        if not pairs:
+            return
+        names = [each.name for each in pairs]
         changed = self._index.living_partitions.changed_after(self._table, names)
-        why = "version {} of the table changed it meanwhile: compare again"
-        return {name: not_compared(self._name, why.format(version), name) for name, version in changed.items()}
-
-    def _of_index(
-        self, differ: Sequence[ComparedPartition], there: set[str], readings: Mapping[str, _Readings | None]
-    ) -> Iterator[Difference]:
-        names = [each.name for each in differ]
-        changed = self._changed(names)
         keys = {key_of(name): name for name in names if name not in changed}
         pending, found = self._pending.among(list(keys)), self._store.take(keys)
         partitions, hidden = self._partitions(names), self._store.hidden(names)
         changed_at = self._times.of_partitions(list(partitions.values()))
-        for each in differ:
-            key = key_of(each.name)
-            if each.name in changed:
-                yield changed[each.name]
-                continue
-            if each.found is None and key in there:
-                yield not_compared(self._name, _IN_PART, each.name)
-                continue
-            partition = _Partition(
-                self._name, each, partitions.get(each.name), found.get(key), changed_at.get(each.name),
-                pending=key in pending, hidden=each.name in hidden,
-            )  # fmt: skip
-            yield from partition.differences(self._pending.why, readings.get(each.name))
-
-    def _of_metastore_alone(
-        self, client: HiveMetastore, table: HiveTable, names: Sequence[str], descriptors: Descriptors
-    ) -> Iterator[Difference]:
-        answer = client.partitions_by_names(table.database, table.name, names)
-        given = {from_hive_partition(table, partition): partition for partition in answer}
-        # What the index keeps from the metastore, the twin of other values, it has all the same.
-        kept = {key_of(name) for name in self._partitions([name for name, _ in given])}
-        by_name = {name: (location, p) for (name, location), p in given.items() if key_of(name) not in kept}
-        answered = {key_of(name) for name, _ in given}
-        keys = {key_of(name): name for name in by_name}
-        changed, pending = self._changed(list(by_name)), self._pending.among(list(keys))
-        found, hidden = self._store.take(keys), self._store.hidden(list(by_name))
-        for key, name in sorted(keys.items()):
-            location, partition = by_name[name]
+        for pair in pairs:
+            key, name = key_of(pair.name), pair.name
             if name in changed:
-                yield changed[name]
+                why = f"version {changed[name]} of the table changed it meanwhile: compare again"
+                yield not_compared(self._name, why, name)
                 continue
-            store = self._store_of(found.get(key), location, hidden=name in hidden)
-            has = statistics_words(partition.parameters) + (f" at {location}" if location else "")
-            verdict = self._times.after_all(changed_in_metastore(partition.parameters))
-            if key in pending:
-                verdict = NewerSide(None, self._pending.why)
-            yield Difference(
-                self._name, DriftKind.PARTITION, name, store, MISSING, has, *verdict, pending=key in pending
-            )
-            problem = descriptors.reading(partition).problem
-            if problem is not None:
-                yield descriptor_difference(self._name, name, partition, (MISSING, problem))
-        for name in names:
-            if key_of(name) not in answered:
+            if pair.found is None and key in there:
                 yield not_compared(self._name, _IN_PART, name)
+                continue
+            finding, partition, at = found.get(key), partitions.get(name), changed_at.get(name)
+            index = _index_words(pair, partition)
+            store: str | None = index if finding is None else finding.words(index)
+            store = NOT_KNOWN if name in hidden else store
+            if pair.wanted is None and finding is None and name not in hidden:
+                # At a place of its own nothing was listed.
+                store = None if pair.place else MISSING
+            for difference in self._of_metastore(pair, store, index, at):
+                yield waiting(difference, self._pending) if key in pending else difference
+            if finding is not None and pair.wanted is not None and pair.found is not None:
+                words = store, index, statistics_words(pair.found.parameters)
+                yield self._of_store(finding, name, partition, words, at)
 
-    def _store_of(self, finding: StoreFinding | None, location: str | None, *, hidden: bool) -> str | None:
-        if finding is not None:
-            return files_words(finding.files, finding.bytes)
-        # At a place of its own nothing was listed.
-        return NOT_KNOWN if hidden else None if location else MISSING
+    def _of_metastore(
+        self, pair: _Pair, store: str | None, index: str, changed_at: ChangeTime | None
+    ) -> Iterator[Difference]:
+        """Yield in what the metastore has a partition otherwise than the index."""
+        table, name, found, wanted = self._name, pair.name, pair.found, pair.wanted
+        if found is None:
+            why = _missing_evidence(changed_at)
+            yield Difference(table, DriftKind.PARTITION, name, store, index, MISSING, None, why)
+            return
+        at_metastore, has = changed_in_metastore(found.parameters), statistics_words(found.parameters)
+        if wanted is None:
+            has += f" at {pair.place}" if pair.place else ""
+            newer = self._times.after_all(at_metastore)
+            yield Difference(table, DriftKind.PARTITION, name, store, MISSING, has, *newer)
+        elif pair.moved:
+            newer = later(changed_at, at_metastore)
+            places = wanted.location, found.location
+            yield Difference(table, DriftKind.PARTITION_LOCATION, name, None, *places, *newer)
+        if pair.contradicts:
+            newer = later(changed_at, at_metastore)
+            yield Difference(table, DriftKind.STATISTICS, name, store, index, has, *newer)
+        if pair.readings is not None:
+            evidence = str(at_metastore or "")
+            yield Difference(table, DriftKind.PARTITION_DESCRIPTOR, name, None, *pair.readings, None, evidence)
+
+    def _of_store(
+        self, finding: StoreFinding, name: str, partition: Partition | None, words: tuple[str | None, str, str | None],
+        changed_at: ChangeTime | None,
+    ) -> Difference:  # fmt: skip
+        """Return in what the store differs from the index; ``words`` say what store, index and metastore have."""
+        newest = changed_in_store(finding.newest_ms)
+        is_known = finding.action == CHANGE or (finding.action == ADD and partition is not None)
+        if finding.action == DROP:
+            newer = NewerSide(None, _missing_evidence(changed_at))
+        else:
+            newer = self._times.after_all(newest) if partition is None else later(changed_at, newest)
+        kind = DriftKind.FILES if is_known else DriftKind.PARTITION
+        return Difference(self._name, kind, name, *words, *newer)
 
 
-def _in_sync(both: ComparedPartition) -> bool:
-    found = both.found
-    return found is not None and not both.moved and not statistics_contradict(found, both.wanted.parameters)
+def _index_words(pair: _Pair, partition: Partition | None) -> str:
+    if partition is None and pair.wanted is not None:
+        return statistics_words(pair.wanted.parameters)
+    return index_words(partition)
 
 
 def _missing_evidence(changed_at: ChangeTime | None) -> str:
     return _DROPPED if changed_at is None else f"{changed_at}; {_DROPPED}"
 
 
-def _otherwise(reading: Reading, said: JsonObject | None) -> _Readings | None:
-    """Return how the two sides read a partition, where they do not read it alike."""
+def _readings(descriptors: Descriptors, found: HivePartition | None, said: JsonObject | None) -> tuple[str, str] | None:
+    """Return how the index and the metastore read a partition, where they do not read it alike."""
+    if found is None:
+        return None
+    reading = descriptors.reading(found)
     known = PartitionDescriptor.from_dict(said) if said else None
     here = _AS_ITS_TABLE if known is None else f"{known.format}, by a descriptor of its own"
     if reading.problem is not None:
         return here, f"not read: {reading.problem}"
     return (here, reading.difference or _AS_ITS_TABLE) if reading.differs_from(known) else None
-
-
-def descriptor_difference(
-    table: str, name: str, partition: HivePartition, readings: _Readings, *, pending: bool = False
-) -> Difference:
-    """Return that the metastore has another descriptor of a partition than the index."""
-    changed_at = changed_in_metastore(partition.parameters)
-    verdict = NewerSide(None, str(changed_at or ""))
-    return Difference(table, DriftKind.PARTITION_DESCRIPTOR, name, None, *readings, *verdict, pending=pending)
-
-
-class _Partition:
-    """One partition of the index that differs, or whose table has it otherwise in the metastore."""
-
-    def __init__(
-        self, table: str, both: ComparedPartition, partition: Partition | None, finding: StoreFinding | None,
-        changed_at: ChangeTime | None, *, pending: bool, hidden: bool,
-    ) -> None:  # fmt: skip
-        self._table = table
-        self._both = both
-        self._finding = finding
-        self._changed_at = changed_at
-        self._pending = pending
-        self._index = index_words(partition) if partition else statistics_words(both.wanted.parameters)
-        self._store = NOT_KNOWN if hidden else store_words(finding, self._index)
-
-    def differences(self, why_pending: str, readings: _Readings | None) -> Iterator[Difference]:
-        """Yield in what it differs.
-
-        Args:
-            why_pending: What is said where a delivery is pending.
-            readings: How the two sides read it, where they do not read it alike.
-        """
-        name, found, finding = self._both.name, self._both.found, self._finding
-        if found is None:
-            verdict = NewerSide(None, why_pending if self._pending else _missing_evidence(self._changed_at))
-            yield self._make(DriftKind.PARTITION, self._store, MISSING, verdict, pending=self._pending)
-            return
-        at_metastore = changed_in_metastore(found.parameters)
-        said = NewerSide(None, why_pending) if self._pending else later(self._changed_at, at_metastore)
-        has = statistics_words(found.parameters)
-        if self._both.moved:
-            yield Difference(
-                self._table, DriftKind.PARTITION_LOCATION, name, None, self._both.wanted.location, found.location,
-                *said, pending=self._pending,
-            )  # fmt: skip
-        if statistics_contradict(found, self._both.wanted.parameters):
-            yield self._make(DriftKind.STATISTICS, self._store, has, said, pending=self._pending)
-        if readings is not None:
-            yield descriptor_difference(self._table, name, found, readings, pending=self._pending)
-        if finding is not None and finding.action == DROP:
-            yield self._make(
-                DriftKind.PARTITION, self._store, has, NewerSide(None, _missing_evidence(self._changed_at))
-            )
-        elif finding is not None:
-            newest = later(self._changed_at, changed_in_store(finding.newest_ms))
-            yield self._make(DriftKind.FILES, self._store, has, newest)
-
-    def _make(
-        self, kind: DriftKind, store: str, metastore: str, verdict: NewerSide, *, pending: bool = False
-    ) -> Difference:
-        return Difference(self._table, kind, self._both.name, store, self._index, metastore, *verdict, pending=pending)
-
-
-class MetastoreNames:
-    """The names of a table's partitions in the metastore, kept in the scratch file until the index's are compared.
-
-    Raises:
-        CatalogExtError: The metastore does not answer.
-    """
-
-    def __init__(self, client: HiveMetastore, table: HiveTable, scratch: Scratch) -> None:
-        self._scratch = scratch
-        scratch.execute("CREATE TABLE named (key TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID")
-        names = client.partition_names(table.database, table.name)
-        scratch.insert("named", ((key_of(name), name) for name in names), columns=2, ignore=True)
-
-    def take(self, keys: Sequence[str]) -> set[str]:
-        """Return those of the keys that are named, and forget them."""
-        taken: set[str] = set()
-        for some in batched(keys, _IN_QUERY):
-            marks = ",".join("?" * len(some))
-            rows = self._scratch.rows(f"SELECT key FROM named WHERE key IN ({marks})", tuple(some))
-            taken.update(key for (key,) in rows)
-            self._scratch.execute(f"DELETE FROM named WHERE key IN ({marks})", tuple(some))
-        return taken
-
-    def rest(self) -> Iterator[str]:
-        """Yield the names that were not taken."""
-        return (name for (name,) in self._scratch.rows("SELECT name FROM named ORDER BY key"))

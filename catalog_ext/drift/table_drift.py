@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.display import shown_progress
@@ -13,15 +12,14 @@ from catalog_ext.drift.difference import (
     Difference,
     DriftKind,
     IndexTimes,
-    NewerSide,
     Side,
     changed_in_metastore,
     later,
     not_compared,
     statistics_words,
+    waiting,
 )
-from catalog_ext.drift.partitions import MetastoreNames, PartitionComparison
-from catalog_ext.drift.store_side import StoreSide
+from catalog_ext.drift.partitions import PartitionComparison, StoreSide
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -37,7 +35,7 @@ from catalog_ext.sync.pending import PendingMessages
 from catalog_ext.sync.tables import find_table
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from catalog_ext.context import Context, Progress
     from catalog_ext.metastore.hive.mapping.model import HiveTable
@@ -98,11 +96,6 @@ class TableDrift:
         yield from store.unseen(self._name)
         times = IndexTimes(self._index, self._table)
         pending = PendingMessages(self._index, self._table.identifier, self._table)
-        yield from marked(self._compared(scratch, store, times, pending), pending)
-
-    def _compared(
-        self, scratch: Scratch, store: StoreSide, times: IndexTimes, pending: PendingMessages
-    ) -> Iterator[Difference]:
         partitions = PartitionComparison(self._index, self._table, store, pending, times)
         compared = False
         if self._client is not None and unrepresentable_reason(self._table.definition) is None:
@@ -134,15 +127,14 @@ class TableDrift:
             found = client.get_table(now.identifier.namespace, now.identifier.name)
             compared = DefinitionComparison(now.definition, found)
             differences = list(compared.differences())
-        for difference in differences:
-            yield pending_one(difference, pending)
+        yield from of_definition(differences, pending)
         if found.table_type == VIRTUAL_VIEW or compared.is_elsewhere or compared.has_other_keys:
             yield not_compared(self._name, _ANOTHER, side=Side.METASTORE)
             return False
         if not self._table.definition.partition_columns:
             yield from self._statistics(found, pending)
             return True
-        yield from partitions.with_metastore(client, found, MetastoreNames(client, found, scratch))
+        yield from partitions.with_metastore(client, found, scratch)
         return True
 
     def _statistics(self, found: HiveTable, pending: PendingMessages) -> Iterator[Difference]:
@@ -152,33 +144,20 @@ class TableDrift:
                 continue
             times = IndexTimes(self._index, self._table)
             changed_at = times.of_partitions(self._index.living_partitions.of_values(self._table, [""]))
-            is_pending = bool(pending.among([""]))
             verdict = later(changed_at.get(""), changed_in_metastore(found.parameters))
-            yield Difference(
-                self._name, DriftKind.STATISTICS, "", None, statistics_words(partition.parameters),
-                statistics_words(found.parameters), *(NewerSide(None, pending.why) if is_pending else verdict),
-                pending=is_pending,
-            )  # fmt: skip
-
-
-def marked(differences: Iterator[Difference], pending: PendingMessages) -> Iterator[Difference]:
-    """Yield differences; those that are pending say whether their delivery has failed."""
-    for each in differences:
-        yield replace(each, failed=True) if each.pending and pending.failed else each
+            both = statistics_words(partition.parameters), statistics_words(found.parameters)
+            difference = Difference(self._name, DriftKind.STATISTICS, "", None, *both, *verdict)
+            yield waiting(difference, pending) if pending.among([""]) else difference
 
 
 def missing_in_metastore(table: Table, pending: PendingMessages) -> Difference:
     """Return that the metastore does not have a table or view of the index."""
-    why = pending.why if pending.whole else "the other side does not say when it was dropped"
     has = f"at {table.definition.location}" if table.definition.location else HAS_IT
-    return Difference(str(table.identifier), DriftKind.TABLE, "", None, has, MISSING, None, why, pending=pending.whole)
+    why = "the other side does not say when it was dropped"
+    missing = Difference(str(table.identifier), DriftKind.TABLE, "", None, has, MISSING, evidence=why)
+    return waiting(missing, pending) if pending.whole else missing
 
 
-def pending_one(difference: Difference, pending: PendingMessages) -> Difference:
-    """Return the difference of a definition, which may be what is still to be delivered."""
-    if not pending.definition:
-        return difference
-    return Difference(
-        difference.table, difference.kind, difference.subject, difference.store, difference.index,
-        difference.metastore, None, pending.why, pending=True,
-    )  # fmt: skip
+def of_definition(differences: Iterable[Difference], pending: PendingMessages) -> Iterator[Difference]:
+    """Yield the differences of a definition, which the outbox may still have to deliver."""
+    return (waiting(each, pending) if pending.definition else each for each in differences)

@@ -28,32 +28,71 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class TableNames:
+    """The names of the index's tables. A preview keeps in memory what they would be, and changes nothing."""
+
+    def __init__(self, context: Context, imports: HiveImport, removal: TableRemoval, *, dry_run: bool) -> None:
+        self._index = context.index
+        self._imports = imports
+        self._removal = removal
+        self._dry_run = dry_run
+        self._preview: dict[TableIdentifier, Table | None] = {}
+
+    def relation(self, name: TableIdentifier) -> Table | View | None:
+        """Return the table or view of a name, in a preview the one that would have it."""
+        return self._preview[name] if name in self._preview else find_relation(self._index, name)
+
+    def is_previewed(self, name: TableIdentifier) -> bool:
+        """Return whether a preview would have given the name to another table, or to none."""
+        return name in self._preview
+
+    def rename(self, client: HiveMetastore, name: TableIdentifier, to: TableIdentifier) -> None:
+        """Give the table of a name another one, which is free."""
+        if self._dry_run:
+            ours = self.relation(name)
+            assert isinstance(ours, Table)
+            self._preview |= {name: None, to: ours}
+            return
+        self._imports.ensure_namespace(client, to.namespace)
+        self._index.alterations.rename(name, to, deliver=False)
+        logger.info("Table %s is %s now, as in the metastore", name, to)
+
+    def remove(self, name: TableIdentifier) -> None:
+        """Unregister the table of a name; its files stay."""
+        if self._dry_run:
+            self._preview[name] = None
+        else:
+            self._removal.unregister_table(str(name))
+
+
+def lies_at(theirs: HiveTable | None, ours: Table) -> bool:
+    """Return whether the metastore's table is the index's: it has its location, and is no view."""
+    if theirs is None or theirs.table_type == VIRTUAL_VIEW:
+        return False
+    return same_location(theirs.location, ours.definition.location)
+
+
 class NewNames:
-    """Applies renames before tables are compared: a name can be reused only after its old table was renamed.
+    """Applies renames first: a name can be used again only after its old table was renamed.
 
     ``t`` to ``old`` and ``new`` to ``t``, as jobs that write a table anew do it, is two renames, of which the second
     needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own after
     which the events of the batch, read again, lead to the same.
 
     Args:
-        context: What the parts share.
-        imports: Makes databases known.
-        removal: Removes dropped tables from the index.
+        index: The index.
+        names: Renames and removes.
         client: The metastore.
         doubts: What the events of a batch put in doubt.
-        preview: Gets what names would stand for, and nothing is changed; None where names are changed.
     """
 
     def __init__(
-        self, context: Context, imports: HiveImport, removal: TableRemoval, client: HiveMetastore,
-        doubts: Mapping[str, TableDoubt], preview: dict[TableIdentifier, Table | None] | None = None,
-    ) -> None:  # fmt: skip
-        self._context = context
-        self._imports = imports
-        self._removal = removal
+        self, index: Index, names: TableNames, client: HiveMetastore, doubts: Mapping[str, TableDoubt]
+    ) -> None:
+        self._index = index
+        self._names = names
         self._client = client
         self._doubts = doubts
-        self._preview = preview
         self._theirs: dict[TableIdentifier, HiveTable | None] = {}
         self.settled: dict[str, str] = {}
         """What has become of the tables that had these names: ``renamed`` or ``removed``."""
@@ -82,10 +121,10 @@ class NewNames:
         found: dict[TableIdentifier, TableIdentifier] = {}
         for doubt in renamed:
             name = TableIdentifier(doubt.database, doubt.table)
-            ours = self._relation(name)
+            ours = self._names.relation(name)
             if not isinstance(ours, Table) or unrepresentable_reason(ours.definition) is not None:
                 continue
-            if self._is_at(name, ours) or pending_for(self._context.index, name, ours).definition:
+            if self._is_at(name, ours) or pending_for(self._index, name, ours).definition:
                 continue
             place = next((each for each in targets if self._is_at(each, ours)), None)
             if place is not None:
@@ -95,19 +134,16 @@ class NewNames:
     def _step(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
         """Return whether a table has got its name, or one has gone that had it."""
         for name, place in moves.items():
-            holder = self._relation(place)
+            holder = self._names.relation(place)
             if holder is None:
                 self._rename(name, place)
                 return True
             if place in moves or not isinstance(holder, Table):
                 continue
             doubt = self._doubts.get(str(place))
-            pending = pending_for(self._context.index, place, holder)
+            pending = pending_for(self._index, place, holder)
             if doubt is not None and doubt.dropped and not self._is_at(place, holder) and not pending.any:
-                if self._preview is None:
-                    self._removal.unregister_table(str(place))
-                else:
-                    self._preview[place] = None
+                self._names.remove(place)
                 self.settled[str(place)] = "removed"
                 return True
         return False
@@ -115,7 +151,7 @@ class NewNames:
     def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
         """Return whether one of a circle has got a name that one of it had in between, and that no table has now."""
         between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
-        free = next((n for n in between if self._relation(n) is None and self._find(n) is None), None)
+        free = next((n for n in between if self._names.relation(n) is None and self._find(n) is None), None)
         circle = next((name for name, place in moves.items() if place in moves), None)
         if free is None or circle is None:
             return False
@@ -124,34 +160,12 @@ class NewNames:
 
     def _rename(self, name: TableIdentifier, to: TableIdentifier) -> None:
         self.settled[str(name)] = "renamed"
-        if self._preview is not None:
-            ours = self._relation(name)
-            assert isinstance(ours, Table)
-            self._preview |= {name: None, to: ours}
-            return
-        self._imports.ensure_namespace(self._client, to.namespace)
-        self._context.index.alterations.rename(name, to, deliver=False)
-        logger.info("Table %s is %s now, as in the metastore", name, to)
-
-    def _relation(self, name: TableIdentifier) -> Table | View | None:
-        return previewed_relation(self._context.index, name, self._preview or {})
+        self._names.rename(self._client, name, to)
 
     def _is_at(self, name: TableIdentifier, ours: Table) -> bool:
-        theirs = self._find(name)
-        return (
-            theirs is not None
-            and theirs.table_type != VIRTUAL_VIEW
-            and same_location(theirs.location, ours.definition.location)
-        )
+        return lies_at(self._find(name), ours)
 
     def _find(self, name: TableIdentifier) -> HiveTable | None:
         if name not in self._theirs:
             self._theirs[name] = find_table(self._client, name)
         return self._theirs[name]
-
-
-def previewed_relation(
-    index: Index, name: TableIdentifier, preview: Mapping[TableIdentifier, Table | None]
-) -> Table | View | None:
-    """Return the table or view of a name, in a preview the one that would have it."""
-    return preview[name] if name in preview else find_relation(index, name)

@@ -13,10 +13,9 @@ from catalog_ext.metastore.errors import InvalidPartitionNameError
 from catalog_ext.metastore.hive.events import Statistics
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
-from catalog_ext.repair.options import MetastoreState
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
-from catalog_ext.sync.metastore_partitions import MetastoreObserver
+from catalog_ext.sync.adoption import PartitionAdoption
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.repair.report import RepairReport
     from catalog_ext.repair.table_repair import TableRepair
 
 _AT_ONCE = 1000
@@ -54,6 +54,7 @@ class PartitionFollowing:
             StorageError: A place cannot be listed.
             MetastoreError: The metastore does not answer.
         """
+        adoption = PartitionAdoption(self._context, self._repair, client, hive, dry_run=self._dry_run)
         left: dict[str, PartitionDoubt] = {}
         for chunk in batched(list(doubts), _AT_ONCE):
             pending = {name: doubts[name] for name in chunk}
@@ -63,7 +64,7 @@ class PartitionFollowing:
                 now = self._context.index.tables.load_by_id(table.table_id)
                 # In a preview a table that was moved is not where it would be.
                 table = replace(now, definition=table.definition) if self._dry_run else now
-                pending, reason = self._look(client, hive, table, pending, outcome)
+                pending, reason = self._look(adoption, table, pending, outcome)
                 if not pending:
                     break
             outcome.error = reason or outcome.error
@@ -71,56 +72,54 @@ class PartitionFollowing:
         return left
 
     def _look(
-        self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: dict[str, PartitionDoubt],
-        outcome: TableOutcome,
-    ) -> tuple[dict[str, PartitionDoubt], str | None]:  # fmt: skip
+        self, adoption: PartitionAdoption, table: Table, doubts: dict[str, PartitionDoubt], outcome: TableOutcome
+    ) -> tuple[dict[str, PartitionDoubt], str | None]:
         """Return what has to be looked at again, and why."""
-        layout = Layout(table.definition)
-        usable = {n: doubt for n, doubt in doubts.items() if not n or layout.judge(n).place is Place.PARTITION}
-        # Of the others the observer says why they are no partitions.
-        foreign = self._without_ours(table, usable) | {n: doubt for n, doubt in doubts.items() if n not in usable}
+        foreign = self._without_ours(table, doubts)
         if not foreign:
             return {}, None
+        found = adoption.adopt(table, {name: doubt.dropped for name, doubt in foreign.items()}, why=WHY)
         later: dict[str, PartitionDoubt] = {}
-        state = MetastoreState({"": None})
-        if table.definition.partition_columns:
-            there = MetastoreObserver(self._context, client, hive, table).observe(
-                {name: doubt.dropped for name, doubt in foreign.items()}
-            )
-            later = {name: foreign[name] for name in foreign if name in there.later}
-            for name, why in (*there.left.items(), *((name, _LOST) for name in sorted(there.lost))):
+        if found.there is not None:
+            later = {name: foreign[name] for name in foreign if name in found.there.later}
+            for name, why in (*found.there.left.items(), *((name, _LOST) for name in sorted(found.there.lost))):
                 outcome.skip(f"{name[:200]}: {why}")
-            state = there.state()
-        if not state.names:
-            return later, _OURS_IS_PENDING if later else None
-        outcome.looked_at += len(state.places)
-        report = self._repair.look_at(table, state.names, why=WHY, metastore_state=state, dry_run=self._dry_run)
-        outcome.version = report.version
-        for action in ("added", "dropped", "changed"):
-            done = {entry.partition for entry in getattr(report, action)}
-            setattr(outcome, action, getattr(outcome, action) + len(done))
-        again: dict[str, str] = {}
-        for entry in report.skipped:
-            if is_open(entry.reason):
-                again.setdefault(entry.partition or entry.path, entry.reason)
-            else:
-                outcome.skip(f"{entry.path}: {entry.reason}")
+        again = {} if found.report is None else _count(found.report, outcome)
+        outcome.looked_at += found.listed
         if again:
             return {**_named(foreign, again), **later}, next(iter(again.values()))
         return later, _OURS_IS_PENDING if later else None
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
-        """Return those that an event names which is no delivery of ours."""
-        candidates = [name for name, doubt in doubts.items() if doubt.written is not None and not doubt.dropped]
+        """Return the doubts without those whose events are all deliveries of the index."""
+        layout = Layout(table.definition)
+        # A name that is no partition's stays: the observer says why.
+        candidates = {
+            name: doubt.written for name, doubt in doubts.items()
+            if doubt.written is not None and not doubt.dropped
+            and (not name or layout.judge(name).place is Place.PARTITION)
+        }  # fmt: skip
         if not candidates:
             return doubts
-        published = self._context.index.followed.published_statistics(table, candidates)
+        published = self._context.index.followed.published_statistics(table, list(candidates))
         ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in published.items()}
-        return {
-            name: doubt
-            for name, doubt in doubts.items()
-            if doubt.dropped or doubt.written is None or doubt.written - ours.get(partition_values(name), set())
-        }
+        delivered = {n for n, written in candidates.items() if written <= ours.get(partition_values(n), set())}
+        return {name: doubt for name, doubt in doubts.items() if name not in delivered}
+
+
+def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
+    """Count what a commit has changed; return what has to be looked at again, and why."""
+    outcome.version = report.version
+    outcome.added += len({entry.partition for entry in report.added})
+    outcome.dropped += len({entry.partition for entry in report.dropped})
+    outcome.changed += len({entry.partition for entry in report.changed})
+    again: dict[str, str] = {}
+    for entry in report.skipped:
+        if is_open(entry.reason):
+            again.setdefault(entry.partition or entry.path, entry.reason)
+        else:
+            outcome.skip(f"{entry.path}: {entry.reason}")
+    return again
 
 
 def _named(doubts: dict[str, PartitionDoubt], names: Collection[str]) -> dict[str, PartitionDoubt]:

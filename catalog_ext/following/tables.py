@@ -20,7 +20,7 @@ from catalog_ext.following.definitions import (
     written_definition,
 )
 from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
-from catalog_ext.following.names import NewNames, previewed_relation
+from catalog_ext.following.names import NewNames, TableNames, lies_at
 from catalog_ext.following.partitions import PartitionFollowing
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -83,11 +83,9 @@ class TableFollowing:
     ) -> None:  # fmt: skip
         self._context = context
         self._imports = imports
-        self._removal = removal
         self._databases = databases
         self._dry_run = dry_run
-        self._preview: dict[TableIdentifier, Table | None] = {}
-        """In a preview the tables of names that would have another one, or none."""
+        self._names = TableNames(context, imports, removal, dry_run=dry_run)
         self._forgotten = False
         self._partitions = PartitionFollowing(context, repair, dry_run=dry_run)
 
@@ -109,8 +107,7 @@ class TableFollowing:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
             IndexDatabaseError: The index does not.
         """
-        preview = self._preview if self._dry_run else None
-        names = NewNames(self._context, self._imports, self._removal, client, doubts, preview)
+        names = NewNames(self._context.index, self._names, client, doubts)
         try:
             names.settle()
         except (MetastoreUnavailableError, IndexDatabaseError):
@@ -156,7 +153,7 @@ class TableFollowing:
         refused: bool,
     ) -> None:  # fmt: skip
         identifier = TableIdentifier(doubt.database, doubt.table)
-        ours = previewed_relation(self._context.index, identifier, self._preview)
+        ours = self._names.relation(identifier)
         if isinstance(ours, View):
             # The metastore's is ours, or refused where it is not.
             return
@@ -169,7 +166,7 @@ class TableFollowing:
         outcome.version = ours.version
         pending = pending_for(self._context.index, identifier, ours)
         theirs = find_table(client, identifier)
-        if theirs is None or not self._is_same(theirs, ours):
+        if theirs is None or not lies_at(theirs, ours):
             if pending.definition:
                 # Our own making, renaming or moving of it is on its way.
                 return
@@ -198,11 +195,8 @@ class TableFollowing:
             MetastoreRefusedError: It has it: it was imported from there, and only the index can read what it has.
         """
         theirs = find_table(client, ours.identifier)
-        if theirs is not None and self._is_same(theirs, ours):
+        if lies_at(theirs, ours):
             raise not_followed(ours.definition, f"it could not be written there, as {reason}")
-
-    def _is_same(self, theirs: HiveTable, ours: Table) -> bool:
-        return theirs.table_type != VIRTUAL_VIEW and same_location(theirs.location, ours.definition.location)
 
     def _take(self, client: HiveMetastore, identifier: TableIdentifier, outcome: TableOutcome) -> None:
         """Import a new table of a followed database."""
@@ -212,7 +206,7 @@ class TableFollowing:
         if theirs is None:
             return
         if self._dry_run:
-            self._imports.check_table(identifier, is_free=identifier in self._preview)
+            self._imports.check_table(identifier, is_free=self._names.is_previewed(identifier))
             outcome.action = "imported"
             return
         # Of a view, as of all that cannot be taken, the import says so.
@@ -242,7 +236,8 @@ class TableFollowing:
                 f"It stays; catalog-ext publish {ours.identifier} makes it again.",
                 {"table": str(ours.identifier)},
             )
-        if doubt.renamed_to is not None and self._rename(client, ours, TableIdentifier(*doubt.renamed_to)):
+        name = TableIdentifier(doubt.database, doubt.table)
+        if doubt.renamed_to is not None and self._rename(client, name, ours, TableIdentifier(*doubt.renamed_to)):
             outcome.action = "renamed"
         elif pending.any:
             table = str(ours.identifier)
@@ -253,29 +248,20 @@ class TableFollowing:
                 {"table": table},
             )
         else:
-            if self._dry_run:
-                self._preview[TableIdentifier(doubt.database, doubt.table)] = None
-            else:
-                self._removal.unregister_table(str(ours.identifier))
+            self._names.remove(name)
             outcome.action = "removed"
         if theirs is not None:
             self._take(client, ours.identifier, outcome)
 
-    def _rename(self, client: HiveMetastore, ours: Table, to: TableIdentifier) -> bool:
+    def _rename(self, client: HiveMetastore, name: TableIdentifier, ours: Table, to: TableIdentifier) -> bool:
         """Return whether a table got another name: what the metastore has of that name is the same one.
 
         Nothing there: it has gone on meanwhile, as an event that is yet to be read says of the name that it gets here.
         """
         theirs = find_table(client, to)
-        if theirs is not None and not self._is_same(theirs, ours):
+        if (theirs is not None and not lies_at(theirs, ours)) or self._names.relation(to) is not None:
             return False
-        if previewed_relation(self._context.index, to, self._preview) is not None:
-            return False
-        if self._dry_run:
-            self._preview |= {ours.identifier: None, to: ours}
-            return True
-        self._imports.ensure_namespace(client, to.namespace)
-        self._context.index.alterations.rename(ours.identifier, to, deliver=False)
+        self._names.rename(client, name, to)
         return True
 
     def _move(self, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> Table:

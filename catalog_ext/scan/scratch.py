@@ -13,11 +13,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 _CACHE_KIB = 32 * 1024
+_IN_QUERY = 500
+"""Parameters of one query: older releases of SQLite allow 999."""
 _SCHEMA = """
 CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
@@ -138,6 +141,16 @@ class Scratch:
             # Of a repair that failed in the middle the database may be closed before.
             with suppress(sqlite3.ProgrammingError):
                 cursor.close()
+
+    def rows_of(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query about some keys; ``{}`` in it stands for the list of the keys."""
+        for some in batched(keys, _IN_QUERY):
+            yield from self.rows(query.format(",".join("?" * len(some))), tuple(some))
+
+    @_translated
+    def delete(self, table: str, keys: Iterable[str]) -> None:
+        """Delete the rows of some keys."""
+        self._db.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key in keys))
 
     def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
         """Append entries to the report: action, partition, path, files, bytes and reason."""

@@ -63,8 +63,10 @@ class MetastorePartitions:
         return key_of(name) in self.waiting
 
     def state(self, *, must_lie: bool = False) -> MetastoreState:
-        """Return it as a repair takes it."""
-        return MetastoreState(self.places, frozenset(self.gone), self.descriptors, frozenset(self.lost), must_lie)
+        """Return it as a repair takes it; with ``must_lie`` those that the metastore does not have are left out."""
+        lost: frozenset[str] = frozenset() if must_lie else frozenset(self.lost)
+        places = {name: place for name, place in self.places.items() if not must_lie or name not in self.lost}
+        return MetastoreState(places, frozenset(self.gone), self.descriptors, lost, must_lie)
 
 
 class MetastoreObserver:
