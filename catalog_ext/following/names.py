@@ -73,17 +73,19 @@ def lies_at(theirs: HiveTable | None, ours: Table) -> bool:
 
 
 class NewNames:
-    """Applies renames first: a name can be used again only after its old table was renamed.
+    """Applies renames before tables are compared: a name can be reused only after its old table was renamed.
 
     ``t`` to ``old`` and ``new`` to ``t``, as jobs that write a table anew do it, is two renames, of which the second
     needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own after
     which the events of the batch, read again, lead to the same.
 
     Args:
-        index: The index.
-        names: Renames and removes.
+        context: What the parts share.
+        imports: Makes databases known.
+        removal: Removes dropped tables from the index.
         client: The metastore.
         doubts: What the events of a batch put in doubt.
+        preview: Gets what names would stand for, and nothing is changed; None where names are changed.
     """
 
     def __init__(
