@@ -209,9 +209,9 @@ case class FileMaker(
   private def ofPartition(partition: DirectoryFiles, values: PartitionValues): FilePart => PartitionedFile = {
     val batch = partition.batch
     val directory = partition.directory(tableLocation)
-    val row = values.parse(partition.name).asInstanceOf[GenericInternalRow]
+    lazy val row = values.parse(partition.name).asInstanceOf[GenericInternalRow]
     val constants = Map[String, Any](PlannedFiles.PartitionNameKey -> partition.name)
-    lazy val common = projected(row)
+    lazy val common = if (read.isEmpty) InternalRow.empty else projected(row)
     part => {
       val (size, modified) = (batch.size(part.file), batch.modifiedMs(part.file))
       val path = new Path(FilePaths.join(directory, batch.paths(part.file)))
