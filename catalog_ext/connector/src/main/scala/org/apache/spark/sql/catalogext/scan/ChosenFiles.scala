@@ -6,8 +6,6 @@ import java.util.UUID
 import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
-import org.apache.spark.sql.connector.read.InputPartition
-
 /**
  * The files of a scan: the driver holds these batches, and nothing else that grows with the number of files.
  *
@@ -24,15 +22,6 @@ private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: S
     val builder = new ChosenFilesBuilder(choose)
     partitions.foreach(builder.copy)
     builder.result(choice.skippedFiles)
-  }
-
-  // Two references to a table are planned alike; each kind of reading is kept once.
-  private var planned: Option[(Any, Array[InputPartition])] = None
-
-  /** The input partitions that `plan` makes of these files, made once for as long as `how` is the same. */
-  def inputPartitions(how: Any)(plan: => Array[InputPartition]): Array[InputPartition] = synchronized {
-    if (!planned.exists(_._1 == how)) planned = Some(how -> plan)
-    planned.get._2
   }
 }
 

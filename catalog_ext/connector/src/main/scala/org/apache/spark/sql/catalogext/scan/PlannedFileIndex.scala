@@ -131,12 +131,9 @@ class PlannedFileIndex(
    */
   def partitions(
       files: ChosenFiles, isSplitable: Path => Boolean, read: StructType, grouped: Seq[String]): Array[InputPartition] = {
-    val (packing, maker) = (FilePacking.of(spark, files.choice), fileMaker(read))
-    // By the path alone only the names of text files decide, as the options say.
-    files.inputPartitions((packing, isSplitable(new Path(table.location)), options, maker, grouped)) {
-      val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
-      packing.pack(files, isSplitable, maker, blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
-    }
+    val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
+    FilePacking.of(spark, files.choice)
+      .pack(files, isSplitable, fileMaker(read), blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
   }
 
   private def keyOf(grouped: Seq[String]): DirectoryFiles => InternalRow = {
