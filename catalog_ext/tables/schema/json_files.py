@@ -53,7 +53,7 @@ def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, .
     """Return the columns of JSON files, sorted by name; a line that is no object gives the column of corrupt records.
 
     Keys that differ in case between objects are one column, in the spelling first met: the connector finds keys in any
-    case (``JsonKeys.scala``).
+    case (``FileReaders.scala``).
 
     Raises:
         SchemaConflictError: One object has two keys that differ in case only.

@@ -150,11 +150,11 @@ def test_files_are_spread_over_tasks_as_spark_spreads_them(spark: SparkSession, 
 
 
 def test_driver_holds_no_object_a_file(spark: SparkSession) -> None:
-    """Texts of 27 bytes a file, three numbers, and the places where the texts and the partition begin."""
+    """Texts of 29 bytes a file, three numbers, and the places where the texts and the partition begin."""
     directories = {f"k={number:04d}/d=2025-01-01": {"part-0.csv": 1000 + number} for number in range(5000)}
     held = Scala(spark).chosen(Tree(directories))
     assert held.choice().files() == 5000
-    assert spark._jvm.org.apache.spark.util.SizeEstimator.estimate(held.batches()) < 70 * 5000  # type: ignore[union-attr]
+    assert spark._jvm.org.apache.spark.util.SizeEstimator.estimate(held.batches()) < 90 * 5000  # type: ignore[union-attr]
 
 
 def test_task_gets_sparks_own_class_of_its_files(spark: SparkSession) -> None:

@@ -1,7 +1,25 @@
 package org.apache.spark.sql.catalogext
 
-import org.apache.spark.sql.catalogext.release.CatalogWithViews
+import java.util
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.commands.{LoadedProcedure, ServiceProcedure}
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
+import org.apache.spark.sql.catalogext.release.{CatalogWithViews, DefinedTables, Definitions, LikeTables,
+  ListedProcedures, StateOptions, SummarizedTables}
+import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors}
+import org.apache.spark.sql.catalogext.session.{CreatedFormats, DelegatedTable, GuardedRegistration}
 import org.apache.spark.sql.catalogext.views.ViewOperations
+import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuchNamespaceException,
+  NoSuchTableException, TableAlreadyExistsException}
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
+import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Identifier, NamespaceChange, StagedTable,
+  SupportsNamespaces, Table, TableCatalog, TableChange, TableWritePrivilege}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The catalog that `spark.sql.catalog.<name>` names: every table and view in it is one of the index. */
@@ -13,5 +31,231 @@ class CatalogExtCatalog extends CatalogWithViews {
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     super.initialize(name, options)
     viewOperations = new ViewOperations(name, client, namespaces)
+  }
+}
+
+/**
+ * What `spark.sql.catalog.spark_catalog` names: Spark's own session catalog, and in it the tables of the index.
+ *
+ * A table is looked for in the index first, and everything that is not there is Spark's own. Namespaces and functions
+ * are Spark's; a namespace that only the index has is made in Spark's catalog when it is first spoken of.
+ *
+ * It has to be a DelegatingCatalogExtension: only with one of these does Spark keep its own commands for its tables.
+ */
+class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTables with LikeTables with SummarizedTables
+  with StateOptions with ListedProcedures {
+  private val ours = new CatalogExtCatalog
+
+  /** The tables of the index alone, under this catalog's name. */
+  def indexed: CatalogExtCatalog = ours
+
+  override protected def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ours.initialize(name, options)
+
+  // Tables
+
+  override def loadTable(ident: Identifier): Table = oursOr(ident)(shown(ours.loadTable(ident)))(own.loadTable(ident))
+  override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
+    oursOr(ident)(shown(ours.loadTable(ident, privileges)))(own.loadTable(ident, privileges))
+  override def loadTable(ident: Identifier, version: String): Table =
+    oursOr(ident)(ours.loadTable(ident, version))(own.loadTable(ident, version))
+  override def loadTable(ident: Identifier, timestamp: Long): Table =
+    oursOr(ident)(ours.loadTable(ident, timestamp))(own.loadTable(ident, timestamp))
+
+  override def tableExists(ident: Identifier): Boolean = has(ident) || own.tableExists(ident)
+  override def invalidateTable(ident: Identifier): Unit = {
+    ours.invalidateTable(ident)
+    own.invalidateTable(ident)
+  }
+
+  /** Whether the index has the table: one request, and none for a name that it cannot have. */
+  def has(ident: Identifier): Boolean = SessionNames.possible(ident) && ours.tableExists(ident)
+
+  override def listTables(namespace: Array[String]): Array[Identifier] = {
+    val listed = indexedIn(namespace)
+    val others =
+      if (listed.isEmpty || own.namespaceExists(namespace)) own.listTables(namespace) else Array.empty[Identifier]
+    // Spark's catalog gives the names of databases in lower case, whatever the statement does.
+    val (persistent, temporary) =
+      others.partition(_.namespace().map(_.toLowerCase(Locale.ROOT)).sameElements(namespace.map(_.toLowerCase(Locale.ROOT))))
+    val missing = listed.filterNot(table => persistent.exists(_.name().equalsIgnoreCase(table.name())))
+    (persistent ++ missing).sortBy(_.name()) ++ temporary
+  }
+
+  /** The tables of the index in a namespace; none where the index does not know the namespace. */
+  def indexedIn(namespace: Array[String]): Array[Identifier] =
+    if (namespace.length != 1 || !SessionNames.valid(namespace.head)) Array.empty
+    else try ours.listTables(namespace) catch { case _: NoSuchNamespaceException => Array.empty }
+
+  override def createTable(ident: Identifier, info: TableInfo): Table =
+    if (CatalogExtSource.isProviderOf(info)) {
+      prepare(ident)
+      ours.createTable(ident, CatalogExtSource.withFormat(info))
+    } else if (has(ident)) throw new TableAlreadyExistsException(ident)
+    else Definitions.create(own, ident, info)
+
+  override def stageCreate(ident: Identifier, info: TableInfo): StagedTable =
+    if (CatalogExtSource.isProviderOf(info)) {
+      prepare(ident)
+      ours.stageCreate(ident, CatalogExtSource.withFormat(info))
+    } else DelegatedTable.create(own, ident, info)
+
+  override def stageReplace(ident: Identifier, info: TableInfo): StagedTable =
+    if (CatalogExtSource.isProviderOf(info)) {
+      refuseToHide(ident)
+      ours.stageReplace(ident, CatalogExtSource.withFormat(info))
+    } else {
+      own.dropTable(ident)
+      DelegatedTable.create(own, ident, info)
+    }
+
+  override def stageCreateOrReplace(ident: Identifier, info: TableInfo): StagedTable =
+    if (CatalogExtSource.isProviderOf(info)) {
+      refuseToHide(ident)
+      prepare(ident)
+      ours.stageCreateOrReplace(ident, CatalogExtSource.withFormat(info))
+    } else {
+      own.dropTable(ident)
+      DelegatedTable.create(own, ident, info)
+    }
+
+  /** A table of Spark's own would stay behind the new one of ours, and come back when that is dropped. */
+  private def refuseToHide(ident: Identifier): Unit =
+    if (!has(ident) && own.tableExists(ident)) throw ConnectorErrors.notSupported(
+      s"${name()}.$ident is a table of Spark's own and cannot become one of catalog-ext by REPLACE TABLE. Drop it " +
+        s"first, or import it: CALL ${name()}.system.import_table('$ident').")
+
+  override def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table =
+    source match {
+      // Like Spark's own tables, one of ours is copied as what it is where nothing else is said.
+      case _: CatalogExtTable
+          if CatalogExtSource.isProviderOf(info) || !info.properties.containsKey(TableCatalog.PROP_PROVIDER) =>
+        prepare(ident)
+        ours.createTableLike(ident, CatalogExtSource.withFormat(info, default = None), source)
+      // As in every other catalog of ours, the provider is its files' format.
+      case _: CatalogExtTable if !info.properties.containsKey(TableCatalog.PROP_LOCATION) &&
+          CreatedFormats.makes(ident, info.properties.get(TableCatalog.PROP_PROVIDER)) =>
+        prepare(ident)
+        ours.createTableLike(ident, info, source)
+      case like: CatalogExtTable => Definitions.create(own, ident, CatalogExtSource.withKeys(info, like))
+      case other => try LikeTables.create(own, ident, info, other) catch {
+        case _: UnsupportedOperationException => throw ConnectorErrors.notSupported(
+          s"Spark's own catalog makes no table like ${other.name()}, which is of another catalog. Make it by a query " +
+            s"without rows: CREATE TABLE ${name()}.$ident AS SELECT * FROM ... LIMIT 0.")
+      }
+    }
+
+  override def useNullableQuerySchema(): Boolean = own.useNullableQuerySchema()
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table =
+    oursOr(ident)(shown(ours.alterTable(ident, changes: _*)))(own.alterTable(ident, changes: _*))
+  override def dropTable(ident: Identifier): Boolean =
+    (SessionNames.possible(ident) && ours.dropTable(ident)) || own.dropTable(ident)
+  override def purgeTable(ident: Identifier): Boolean =
+    (SessionNames.possible(ident) && ours.purgeTable(ident)) || own.purgeTable(ident)
+  override def renameTable(from: Identifier, to: Identifier): Unit =
+    if (tableExists(to)) throw new TableAlreadyExistsException(to)
+    else if (has(from)) {
+      prepareNamespace(to.namespace().takeRight(1))
+      ours.renameTable(from, to)
+    }
+    else own.renameTable(from, to)
+
+  // Namespaces
+
+  override def namespaceExists(namespace: Array[String]): Boolean = own.namespaceExists(namespace) || copyNamespace(namespace)
+  override def listNamespaces(): Array[Array[String]] = {
+    val listed = own.listNamespaces()
+    val more = ours.listNamespaces().filterNot(name => listed.exists(_.sameElements(name)))
+    if (more.isEmpty) listed else (listed ++ more).sortBy(_.head)
+  }
+  override def listNamespaces(namespace: Array[String]): Array[Array[String]] =
+    if (namespace.isEmpty) listNamespaces() else { ensureNamespace(namespace); own.listNamespaces(namespace) }
+  override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] = {
+    ensureNamespace(namespace)
+    own.loadNamespaceMetadata(namespace)
+  }
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit = {
+    ensureNamespace(namespace)
+    own.alterNamespace(namespace, changes: _*)
+    if (indexKnows(namespace)) ours.alterNamespace(namespace, changes: _*)
+  }
+
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
+    val listed = indexedIn(namespace)
+    if (listed.nonEmpty && !cascade) throw NonEmptyNamespaceException(
+      namespace, s"it has tables of catalog-ext: ${listed.take(3).map(_.name()).mkString(", ")}")
+    val known = indexKnows(namespace)
+    // Spark's own refusal has to come before anything is changed.
+    if (!cascade) own.dropNamespace(namespace, false)
+    listed.foreach(ours.dropTable)
+    if (cascade) own.dropNamespace(namespace, true)
+    if (known) ours.dropNamespace(namespace, cascade)
+    true
+  }
+
+  private def indexKnows(namespace: Array[String]): Boolean =
+    namespace.length == 1 && SessionNames.valid(namespace.head) && ours.namespaceExists(namespace)
+
+  private def ensureNamespace(namespace: Array[String]): Unit =
+    if (!own.namespaceExists(namespace)) copyNamespace(namespace)
+
+  /** Makes a namespace that the index has in Spark's catalog too, where functions, views and Spark's tables need it. */
+  private def copyNamespace(namespace: Array[String]): Boolean = indexKnows(namespace) && {
+    own.createNamespace(namespace, util.Map.of())
+    true
+  }
+
+  /** A table of ours needs its namespace in the index; it is made there as Spark's catalog has it. */
+  private def prepare(ident: Identifier): Unit = {
+    if (own.tableExists(ident) && !has(ident)) throw new TableAlreadyExistsException(ident)
+    prepareNamespace(ident.namespace())
+  }
+
+  private def prepareNamespace(namespace: Array[String]): Unit =
+    if (namespace.nonEmpty && !indexKnows(namespace) && own.namespaceExists(namespace)) {
+      val metadata = own.loadNamespaceMetadata(namespace).asScala
+      val copied = Seq(SupportsNamespaces.PROP_LOCATION, SupportsNamespaces.PROP_COMMENT)
+        .flatMap(key => metadata.get(key).filter(_.nonEmpty).map(key -> _)).toMap
+      ours.createNamespace(namespace, copied.asJava)
+    }
+
+  // Procedures
+
+  override def loadProcedure(ident: Identifier): UnboundProcedure = ours.loadProcedure(ident) match {
+    case LoadedProcedure(procedure: ServiceProcedure) if procedure.name() == "register_table" =>
+      LoadedProcedure(new GuardedRegistration(procedure, own, prepareNamespace))
+    case other => other
+  }
+  override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)
+
+  /** Only "there is no such table" goes on to Spark's catalog: a service that is down must not change an answer. */
+  private def oursOr[T](ident: Identifier)(ours: => T)(other: => T): T =
+    if (!SessionNames.possible(ident)) other
+    else try ours catch {
+      case _: NoSuchTableException | _: NoSuchNamespaceException => other
+      // What Spark refuses in names of three parts, it says itself.
+      case e: CatalogExtAnalysisException if e.getCondition == ConnectorErrors.MetadataTableNotFound.code => other
+    }
+
+  /** Existing queries must not change: keys are columns like others unless the table or the session says otherwise. */
+  private def shown(table: Table): Table = table match {
+    case ours: CatalogExtTable => ours.inSessionCatalog(SQLConf.get)
+    case other => other
+  }
+}
+
+/** Names that the index can have; a path such as ``parquet.`/data/x` `` is none, and costs no request. */
+object SessionNames {
+  private val Valid = "[\\p{L}\\p{M}\\p{N}_][\\p{L}\\p{M}\\p{N}_\\- ]*".r
+  private val MaxLength = 128
+
+  def valid(name: String): Boolean = name.codePointCount(0, name.length) <= MaxLength && Valid.matches(name)
+
+  def possible(ident: Identifier): Boolean = {
+    val levels = ident.namespace()
+    (levels.length == 1 || MetadataTable.below(ident).isDefined) &&
+      levels.forall(valid) && valid(ident.name())
   }
 }

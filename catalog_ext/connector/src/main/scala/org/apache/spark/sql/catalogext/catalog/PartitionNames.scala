@@ -1,9 +1,16 @@
 package org.apache.spark.sql.catalogext.catalog
 
+import java.util.{HashMap => JHashMap}
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
-import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Expression, GenericInternalRow, Literal}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
-import org.apache.spark.sql.types.{CharType, DataType, DoubleType, FloatType, StringType, StructField}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.types.{CharType, DataType, DoubleType, FloatType, StringType, StructField, StructType,
+  VarcharType}
+import org.apache.spark.unsafe.types.UTF8String
 
 /** How typed values become the names of directories: Hive's escaping of Spark's text (as `metastore/model/partition_names.py`). */
 object PartitionNames {
@@ -33,4 +40,76 @@ object PartitionNames {
     case FloatType | DoubleType => NormalizeNaNAndZero(value)
     case _ => value
   }
+}
+
+/**
+ * Turns partition names (`ds=2025-01-01/region=a%20b`) into rows of typed values, with Spark's own Cast.
+ *
+ * An instance keeps what it has cast, because a listing repeats few values many times; use it on one thread.
+ *
+ * @param schema the partition columns in the table's order, with their own types: blanks at the end of a CHAR, or too many
+ *               of a VARCHAR, are no part of the value
+ * @param zone the zone that TIMESTAMP values are local in: the session's
+ * @param lengths of the columns, by their place, whose texts are padded with blanks
+ */
+class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] = Map.empty) {
+  private val types = schema.map(f => CharVarcharUtils.replaceCharVarcharWithString(f.dataType)).toArray
+  private val known = Array.fill(types.length)(new JHashMap[String, Any]())
+
+  /** Raises a runtime error when the name does not have the table's keys, or a value does not fit its type. */
+  def parse(name: String): InternalRow = {
+    val parts = if (name.isEmpty) Array.empty[String] else name.split('/')
+    if (parts.length != types.length) throw wrongKeys(name)
+    val values = new Array[Any](types.length)
+    var i = 0
+    while (i < parts.length) {
+      val equals = parts(i).indexOf('=')
+      if (equals < 0) throw wrongKeys(name)
+      val raw = parts(i).substring(equals + 1)
+      // A cast value may be null, so containsKey and not get decides.
+      if (!known(i).containsKey(raw)) known(i).put(raw, typed(raw, i, name))
+      values(i) = known(i).get(raw)
+      i += 1
+    }
+    new GenericInternalRow(values)
+  }
+
+  private def typed(raw: String, index: Int, name: String): Any = {
+    val text = PartitionValues.text(raw)
+    val dataType = types(index)
+    if (text == null) null
+    else if (dataType.isInstanceOf[StringType]) {
+      val fitted = PartitionValues.fitted(text, schema(index).dataType)
+      lengths.get(index).fold(fitted)(fitted.rpad(_, PartitionValues.Blank))
+    }
+    else if (text.numBytes() == 0) null
+    else cast(text, dataType).getOrElse(
+      throw ConnectorErrors.runtime(ConnectorErrors.InvalidValue,
+        s"The value '$text' of partition '$name' is no ${dataType.sql}; repair the table, or correct the type of " +
+          s"column '${schema(index).name}'.", Map("partition" -> name, "value" -> text.toString)))
+  }
+
+  private def cast(text: UTF8String, dataType: DataType): Option[Any] =
+    Option(Cast(Literal(text, StringType), dataType, Some(zone), EvalMode.TRY).eval())
+
+  private def wrongKeys(name: String): Throwable =
+    ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+      s"The service gave the partition name '$name' for a table with the keys ${schema.fieldNames.mkString(", ")}.",
+      Map("partition" -> name))
+}
+
+object PartitionValues {
+  private val Blank = UTF8String.fromString(" ")
+
+  // As the index has it, or filters and answers would be of other values than rows.
+  private def fitted(text: UTF8String, dataType: DataType): UTF8String = dataType match {
+    case _: CharType => text.trimRight()
+    case varchar: VarcharType if text.numChars() > varchar.length => text.trimRight()
+    case _ => text
+  }
+
+  /** The text that the value of a directory stands for; null where that is NULL. */
+  def text(raw: String): UTF8String =
+    if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
+    else UTF8String.fromString(ExternalCatalogUtils.unescapePathName(raw))
 }

@@ -2,12 +2,15 @@ package org.apache.spark.sql.catalogext.commands
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, TableMetadata}
-import org.apache.spark.sql.catalogext.service.{ConnectorErrors, PredicateJson, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, KeyZone, PartitionColumns, TableMetadata}
 import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, PredicateJson, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.write.WritePredicate
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable, UpdateTable}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 
 /** DELETE and TRUNCATE by whole partitions. */
@@ -49,5 +52,25 @@ object PartitionDeletion {
         else s"Compare partition columns (${keys.mkString(", ")}) with constants. To delete single rows, write " +
           "their partitions anew without them: INSERT OVERWRITE ... PARTITION, or INSERT INTO ... REPLACE WHERE, " +
           "from a query over them."))
+  }
+}
+
+/** Says of UPDATE and MERGE what to do instead; Spark's own refusal takes them for a wrong table. */
+object RefuseRowChanges extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case update: UpdateTable => refuse("UPDATE", update.table)
+      case merge: MergeIntoTable => refuse("MERGE", merge.targetTable)
+      case _ =>
+    }
+    plan
+  }
+
+  private def refuse(statement: String, target: LogicalPlan): Unit = target.foreach {
+    case relation: DataSourceV2Relation if relation.table.isInstanceOf[CatalogExtTable] => throw ConnectorErrors.notSupported(
+      s"$statement changes single rows, and files of table ${relation.table.name()} are replaced by whole partitions, as " +
+        "Hive's. Write the partitions anew: INSERT OVERWRITE ... PARTITION, or INSERT INTO ... REPLACE WHERE, from a query " +
+        "over them.")
+    case _ =>
   }
 }

@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.util.ArrayBasedMapData
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.execution.datasources.v2.PartitionReaderFromIterator
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -161,19 +162,8 @@ private object MetadataScan {
 case class MetadataBatch(packed: Array[Byte], count: Int) extends InputPartition
 
 class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactory {
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
-    val rows = decoder.read(partition.asInstanceOf[MetadataBatch])
-    new PartitionReader[InternalRow] {
-      private var current: InternalRow = _
-      override def next(): Boolean = {
-        val more = rows.hasNext
-        if (more) current = rows.next()
-        more
-      }
-      override def get(): InternalRow = current
-      override def close(): Unit = ()
-    }
-  }
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new PartitionReaderFromIterator(decoder.read(partition.asInstanceOf[MetadataBatch]))
 }
 
 /**

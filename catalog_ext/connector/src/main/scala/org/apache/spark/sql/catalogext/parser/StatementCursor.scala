@@ -1,9 +1,11 @@
 package org.apache.spark.sql.catalogext.parser
 
+import java.util.Locale
+
 import scala.collection.mutable.ArrayBuffer
 
-import org.antlr.v4.runtime.{CharStream, CharStreams, Token}
 import org.antlr.v4.runtime.misc.Interval
+import org.antlr.v4.runtime.{CharStream, CharStreams, Token}
 
 import org.apache.spark.sql.catalogext.catalog.PartitionNames
 import org.apache.spark.sql.catalogext.release.{Errors, StatementParameters}
@@ -263,4 +265,22 @@ private class UpperCased(source: CharStream) extends CharStream {
   override def seek(index: Int): Unit = source.seek(index)
   override def size(): Int = source.size()
   override def getSourceName: String = source.getSourceName
+}
+
+/** Text as statements of Spark SQL have it. Identifiers are quoted by Spark's own `QuotingUtils`. */
+object SqlText {
+  /** The text as a string literal on one line. */
+  def literal(value: String): String = value.map {
+    case '\'' => "\\'"
+    case '\\' => "\\\\"
+    case '\n' => "\\n"
+    case '\r' => "\\r"
+    case c if c < ' ' => "\\u%04x".formatLocal(Locale.ROOT, c.toInt)
+    case c => c.toString
+  }.mkString("'", "", "'")
+
+  /** The list of pairs of OPTIONS, TBLPROPERTIES and such clauses, in the order of the keys. */
+  def pairs(values: Map[String, String]): String =
+    values.toSeq.sorted.map { case (key, value) => s"${literal(key)} = ${literal(value)}" }
+      .mkString("(\n  ", ",\n  ", ")")
 }

@@ -1,13 +1,18 @@
 package org.apache.spark.sql.catalogext.paths
 
 import java.util
+import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, VirtualColumn}
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata, TableTotals,
+  VirtualColumn}
+import org.apache.spark.sql.catalogext.release.SearchPath
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
-import org.apache.spark.sql.catalogext.service.ServiceClient
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors, ServiceClient,
+  ServiceException}
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog._
@@ -17,6 +22,74 @@ import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{classic, SparkSession}
+
+/** Files that no table is registered for, read by their path as in ``FROM lake.`s3a://bucket/data` ``. */
+class AdHocPaths(catalogName: String, client: ServiceClient) {
+  import AdHocPaths._
+
+  /**
+   * Whether a name is a path: no table's name has a slash. It stands behind the catalog's name alone, or alone after
+   * USE or SET PATH; behind a namespace it is Spark's own (parquet.`/path`) or none.
+   */
+  def named(ident: Identifier): Boolean = hasSlash(ident) && (ident.namespace().isEmpty || isUnqualified(ident))
+
+  /** The path as a table, where a name is one. */
+  def find(ident: Identifier): Option[AdHocTable] =
+    Option.when(named(ident))(load(ident.name(), CaseInsensitiveStringMap.empty()))
+
+  /** The path as a table, by a look at a few of its files. */
+  def load(path: String, options: CaseInsensitiveStringMap): AdHocTable = {
+    val request = obj(
+      "path" -> text(path),
+      "format" -> text(Option(options.get(Format))),
+      "schema" -> text(Option(options.get(Schema))),
+      "options" -> map(options.asCaseSensitiveMap().asScala.filterNot { case (key, _) => isOurs(key) }),
+      "session" -> map(SQLConf.get.getAllConfs.filter { case (key, _) => key == ResolvedSettings.HivePartitioning }))
+    // A listing takes what it takes.
+    val answer = ServiceException.translating(client.call("paths/load", request, limited = false))
+    val metadata = TableMetadata(
+      tableId = -1, namespace = "", name = path, tableType = "EXTERNAL", format = answer.string("format"),
+      location = answer.string("location"), columns = TableMetadata.schema(answer.items("columns")),
+      partitionColumns = TableMetadata.schema(answer.items("partition_columns")), notNull = Set.empty,
+      declared = false, options = answer.stringMap("options"), properties = Map.empty, comment = None, owner = None,
+      version = -1, totals = TableTotals(0, 0, 0, None), settings = answer.field("settings"))
+    new AdHocTable(catalogName, metadata, client, keysShown = answer.field("partitioning").asBoolean())
+  }
+
+  def exists(path: String): Boolean = try {
+    load(path, CaseInsensitiveStringMap.empty())
+    true
+  } catch {
+    case e: CatalogExtAnalysisException if NotFound.contains(e.getCondition) => false
+  }
+
+  /** Raises an error if the name is that of a path, which no statement changes, or could be no table's. */
+  def checkNoPath(ident: Identifier): Unit =
+    if (named(ident)) throw readOnly(catalogName, ident.name())
+    else if (hasSlash(ident)) throw new NoSuchTableException(ident)
+
+  private def isUnqualified(ident: Identifier): Boolean =
+    catalogName != CatalogManager.SESSION_CATALOG_NAME && {
+      val manager = classic.SparkSession.active.sessionState.catalogManager
+      (manager.currentCatalog.name() == catalogName && ident.namespace().sameElements(manager.currentNamespace)) ||
+        SearchPath.entries(manager).contains(catalogName +: ident.namespace().toSeq)
+    }
+}
+
+object AdHocPaths {
+  val Format = "format"
+  val Schema = "schema"
+  private val NotFound = Set(ConnectorErrors.PathNotFound.code, ConnectorErrors.LocationNotFound.code)
+
+  private def hasSlash(ident: Identifier): Boolean = ident.name().contains("/")
+  private def isOurs(option: String): Boolean = Set(Format, Schema).contains(option.toLowerCase(Locale.ROOT))
+
+  def readOnly(catalog: String, path: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.ReadOnlyPath,
+    s"$catalog.${quoteIdentifier(path)} is a path and not a table: it can only be read. To change the files, " +
+      s"register them as a table: CALL $catalog.system.register_table(table => 'namespace.name', location => '...').",
+    Map("path" -> path))
+}
 
 /** A path as a table that can be read. The keys in the path are metadata columns, as virtual partition columns are. */
 class AdHocTable(

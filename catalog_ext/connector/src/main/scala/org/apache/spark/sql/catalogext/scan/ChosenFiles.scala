@@ -1,8 +1,10 @@
 package org.apache.spark.sql.catalogext.scan
 
-import scala.collection.mutable.ArrayBuffer
+import java.lang.ref.WeakReference
+import java.util.UUID
 
-import org.apache.spark.sql.connector.read.InputPartition
+import scala.collection.mutable
+import scala.collection.mutable.ArrayBuffer
 
 /**
  * The files of a scan: the driver holds these batches, and nothing else that grows with the number of files.
@@ -20,15 +22,6 @@ private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: S
     val builder = new ChosenFilesBuilder(choose)
     partitions.foreach(builder.copy)
     builder.result(choice.skippedFiles)
-  }
-
-  // Two references to a table are planned alike; each kind of reading is kept once.
-  private var planned: Option[(Any, Array[InputPartition])] = None
-
-  /** The input partitions that `plan` makes of these files, made once for as long as `how` is the same. */
-  def inputPartitions(how: Any)(plan: => Array[InputPartition]): Array[InputPartition] = synchronized {
-    if (!planned.exists(_._1 == how)) planned = Some(how -> plan)
-    planned.get._2
   }
 }
 
@@ -76,4 +69,33 @@ private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
 private object ChosenFilesBuilder {
   // Arrays of much more would be among the collector's large objects.
   val FilesOfBatch = 8192
+}
+
+/** What the references of a statement to one table hold together, for as long as one of them does. */
+class SharedFiles {
+  /** Begins the names by which the service knows the statements that read the table. */
+  val statement: String = UUID.randomUUID().toString
+
+  private val known = mutable.HashMap.empty[Any, WeakReference[HeldFiles]]
+
+  /** The place of the files that are asked for in this way. */
+  private[catalogext] def of(way: Any): HeldFiles = synchronized {
+    known.get(way).flatMap(held => Option(held.get)).getOrElse {
+      val held = new HeldFiles
+      known.filterInPlace((_, other) => other.get != null)
+      known(way) = new WeakReference(held)
+      held
+    }
+  }
+}
+
+/** Files that the first who wants them asks for; who reads in another way does not wait for that. */
+private[catalogext] class HeldFiles {
+  private var known: Option[ChosenFiles] = None
+
+  /** The files; `fetch` is the caller's own, so that no thread ever waits for what another index has locked. */
+  def files(fetch: => ChosenFiles): ChosenFiles = synchronized {
+    if (known.isEmpty) known = Some(fetch)
+    known.get
+  }
 }

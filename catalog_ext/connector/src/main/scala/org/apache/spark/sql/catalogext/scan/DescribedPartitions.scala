@@ -124,12 +124,7 @@ private[catalogext] class DescribedReaderFactory(
     case DescribedFilePartition(number, files) =>
       val (factory, rows) = described(number)
       val projection = UnsafeProjection.create(rows)
-      val reader = factory.createReader(files)
-      new PartitionReader[InternalRow] {
-        override def next(): Boolean = reader.next()
-        override def get(): InternalRow = projection(reader.get())
-        override def close(): Unit = reader.close()
-      }
+      new DelegatingReader[InternalRow](factory.createReader(files))(projection(_))
     case other => own.createReader(other)
   }
 

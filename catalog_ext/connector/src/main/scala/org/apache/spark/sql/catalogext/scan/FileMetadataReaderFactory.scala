@@ -59,7 +59,7 @@ class FileMetadataReaderFactory(
 }
 
 /** Passes everything on, with `change` applied to what is read. */
-private class DelegatingReader[T](inner: PartitionReader[T])(change: T => T) extends PartitionReader[T] {
+private[scan] class DelegatingReader[T](inner: PartitionReader[T])(change: T => T) extends PartitionReader[T] {
   override def next(): Boolean = inner.next()
   override def get(): T = change(inner.get())
   override def close(): Unit = inner.close()

@@ -39,12 +39,12 @@ case class KeyedFilePartition(files: InputPartition, override val partitionKey: 
 }
 
 /** A part of a file, which is numbered within its batch. */
-private[scan] case class FilePart(file: Int, start: Long, length: Long)
+private[scan] case class ReadPart(file: Int, start: Long, length: Long)
 
 /** The parts of a batch's files; `split` is null where these are the whole files, in their order. */
-private[scan] class FileParts(val batch: FileBatch, split: Array[FilePart] = null) {
+private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = null) {
   def count: Int = if (split == null) batch.files else split.length
-  def apply(i: Int): FilePart = if (split == null) FilePart(i, 0, batch.size(i)) else split(i)
+  def apply(i: Int): ReadPart = if (split == null) ReadPart(i, 0, batch.size(i)) else split(i)
   def file(i: Int): Int = if (split == null) i else split(i).file
   def length(i: Int): Long = if (split == null) batch.size(i) else split(i).length
 }
@@ -118,10 +118,10 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
     }
     def ofPartition(number: Int) = batch.firstOf(number) until batch.firstOf(number + 1)
     def isOrdered(number: Int) = ofPartition(number).drop(1).forall(file => size(file) <= size(file - 1))
-    def split(file: Int): Seq[FilePart] =
+    def split(file: Int): Seq[ReadPart] =
       if (maySplit(file)) (0L until size(file) by maxSplitBytes).map { start =>
-        FilePart(file, start, math.min(size(file) - start, maxSplitBytes))
-      } else Seq(FilePart(file, 0, size(file)))
+        ReadPart(file, start, math.min(size(file) - start, maxSplitBytes))
+      } else Seq(ReadPart(file, 0, size(file)))
     val areWhole = (0 until batch.partitions).forall(isOrdered) && !(0 until batch.files).exists(maySplit)
     // Stable, as Spark's own sort.
     def all = (0 until batch.partitions).flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
@@ -195,7 +195,7 @@ case class FileMaker(
   private[scan] def files(range: PartRange): Iterator[PartitionedFile] = {
     val values = new PartitionValues(keys, zone, lengths)
     var end = 0
-    var make: FilePart => PartitionedFile = null
+    var make: ReadPart => PartitionedFile = null
     (range.from until range.until).iterator.map(range.parts(_)).map { part =>
       if (make == null || part.file >= end) {
         val partition = range.parts.batch.partitionOf(part.file)
@@ -206,12 +206,12 @@ case class FileMaker(
     }
   }
 
-  private def ofPartition(partition: DirectoryFiles, values: PartitionValues): FilePart => PartitionedFile = {
+  private def ofPartition(partition: DirectoryFiles, values: PartitionValues): ReadPart => PartitionedFile = {
     val batch = partition.batch
     val directory = partition.directory(tableLocation)
-    val row = values.parse(partition.name).asInstanceOf[GenericInternalRow]
+    lazy val row = values.parse(partition.name).asInstanceOf[GenericInternalRow]
     val constants = Map[String, Any](PlannedFiles.PartitionNameKey -> partition.name)
-    lazy val common = projected(row)
+    lazy val common = if (read.isEmpty) InternalRow.empty else projected(row)
     part => {
       val (size, modified) = (batch.size(part.file), batch.modifiedMs(part.file))
       val path = new Path(FilePaths.join(directory, batch.paths(part.file)))

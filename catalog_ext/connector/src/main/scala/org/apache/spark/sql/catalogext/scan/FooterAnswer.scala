@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection, 
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan}
 import org.apache.spark.sql.connector.read.Scan.ColumnarSupportMode
+import org.apache.spark.sql.execution.datasources.v2.PartitionReaderFromIterator
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -72,7 +73,7 @@ private[scan] class FooterAnswer(
     index.footers.read(files)(part => learned.foreach(_.add(part))).foreach { part =>
       part.files.foreach { case (partition, file, i) =>
         rows.take(PartitionGroup(
-          0, partition.name, values.parse(partition.name), 1, 1, partition.size(file), Some(part.rows(i))))
+          0, partition.name, values.parse(partition.name), 1, 1, partition.size(file), Some(part.footers.rows(i))))
       }
     }
   }
@@ -122,15 +123,6 @@ private class NextPartitions(values: PartitionValues, presence: KeyPresence, fir
 private case class AnswerPartition(rows: Array[UnsafeRow]) extends InputPartition
 
 private object AnswerReaderFactory extends PartitionReaderFactory {
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = new PartitionReader[InternalRow] {
-    private val rows = partition.asInstanceOf[AnswerPartition].rows
-    private var at = -1
-
-    override def next(): Boolean = {
-      at += 1
-      at < rows.length
-    }
-    override def get(): InternalRow = rows(at)
-    override def close(): Unit = ()
-  }
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new PartitionReaderFromIterator(partition.asInstanceOf[AnswerPartition].rows.iterator)
 }

@@ -243,48 +243,29 @@ private trait Accumulator {
   def result: Any
 }
 
-private case object CountRows extends KeyFunction {
+/** Of rows, or of the values of a key, or of a data column (the groups are files then) that are no NULLs. */
+private sealed abstract class CountedRows(count: PartitionGroup => Long) extends KeyFunction {
   override def key: Option[Int] = None
   override def dataType: DataType = LongType
   override def countsRows: Boolean = true
   override def accumulator: Accumulator = new Accumulator {
-    private var count = 0L
+    private var sum = 0L
     override def add(group: PartitionGroup): Boolean = {
-      count += group.rows.get
+      sum += count(group)
       false
     }
-    override def result: Any = count
+    override def result: Any = sum
   }
 }
 
-private case class CountKey(at: Int) extends KeyFunction {
+private case object CountRows extends CountedRows(_.rows.get)
+
+private case class CountKey(at: Int) extends CountedRows(group => if (group.values.isNullAt(at)) 0 else group.rows.get) {
   override def key: Option[Int] = Some(at)
-  override def dataType: DataType = LongType
-  override def countsRows: Boolean = true
-  override def accumulator: Accumulator = new Accumulator {
-    private var count = 0L
-    override def add(group: PartitionGroup): Boolean = {
-      if (!group.values.isNullAt(at)) count += group.rows.get
-      false
-    }
-    override def result: Any = count
-  }
 }
 
-/** Of a data column; the groups are files, as for the next. */
-private case class CountColumn(at: Int) extends KeyFunction {
-  override def key: Option[Int] = None
-  override def dataType: DataType = LongType
-  override def countsRows: Boolean = true
+private case class CountColumn(at: Int) extends CountedRows(group => group.rows.get - group.bounds.get.nulls(at)) {
   override def knows(group: PartitionGroup): Boolean = group.bounds.get.nulls(at) >= 0
-  override def accumulator: Accumulator = new Accumulator {
-    private var count = 0L
-    override def add(group: PartitionGroup): Boolean = {
-      count += group.rows.get - group.bounds.get.nulls(at)
-      false
-    }
-    override def result: Any = count
-  }
 }
 
 private case class ColumnExtreme(at: Int, dataType: DataType, greatest: Boolean) extends KeyFunction {
@@ -328,4 +309,45 @@ private class MostExtreme(dataType: DataType, greatest: Boolean, value: Partitio
     false
   }
   override def result: Any = found
+}
+
+/**
+ * Which values of keys have rows, for an answer that asks no more than that: of each value one partition with rows is
+ * enough, whatever the others have.
+ *
+ * @param groups the places of the keys whose values belong together; nothing for an answer that counts rows
+ */
+private[scan] class KeyPresence(keys: StructType, groups: Seq[Seq[Int]]) {
+  private type Value = (Int, Seq[Any])
+  private val present = mutable.HashSet.empty[Value]
+  private val unknown = mutable.HashSet.empty[Value]
+  private var tracked = groups.nonEmpty
+
+  /** Whether values are distinguished: not of an answer that counts rows, and not of very many, which would fill the driver. */
+  def isTracked: Boolean = tracked
+
+  /** A partition, or some, with these values has rows. */
+  def add(values: InternalRow): Unit = note(present, values)
+
+  /** Of a partition with these values it is not known whether it has rows. */
+  def addUnknown(values: InternalRow): Unit = note(unknown, values)
+
+  /** Those of the values of a partition of which no partition is known to have rows. */
+  def missing(values: InternalRow): Seq[(Int, Seq[Any])] = of(values).filterNot(present)
+
+  /** Whether each value that may be there is known to be. */
+  def isKnown: Boolean = tracked && unknown.forall(present)
+
+  private def of(values: InternalRow): Seq[Value] = groups.zipWithIndex.map { case (places, group) =>
+    (group, places.map(at => values.get(at, keys(at).dataType)))
+  }
+
+  private def note(among: mutable.HashSet[Value], values: InternalRow): Unit = if (tracked) {
+    among ++= of(values)
+    if (present.size + unknown.size > IndexAnswers.MostValues * groups.length) {
+      tracked = false
+      present.clear()
+      unknown.clear()
+    }
+  }
 }

@@ -51,7 +51,7 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
     // What small tasks have found in the meantime goes with one request.
     val parts = new ArrayList[CountedPart]
     waiting.drainTo(parts, PartsAtOnce)
-    try parts.asScala.iterator.flatMap(entries).grouped(StatisticsRequests.FilesAtOnce).foreach(put) catch {
+    try parts.asScala.iterator.flatMap(_.entries).grouped(StatisticsRequests.FilesAtOnce).foreach(put) catch {
       case e: ServiceException if e.is("READ_ONLY_TOKEN") =>
         giveUp()
         logInfo(s"The row counts of files of $catalogName.${table.qualifiedName} are not recorded: the token only reads")
@@ -70,11 +70,6 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
   private def put(files: Seq[JsonNode]): Unit =
     client.call("statistics/put", StatisticsRequests.of(table, files, "columns" -> Null, "publish" -> bool(false)),
       patient = false)
-
-  private def entries(part: CountedPart): Iterator[JsonNode] = part.files.collect {
-    case (partition, file, i) if part.areIndexed(i) => StatisticsRequests.file(
-      partition.name, partition.path(file), partition.size(file), partition.modifiedMs(file), part.rows(i), Null)
-  }
 }
 
 object LearnedCounts {

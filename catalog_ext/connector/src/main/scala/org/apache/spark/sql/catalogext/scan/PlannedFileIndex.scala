@@ -21,7 +21,6 @@ import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
-import org.apache.spark.util.SerializableConfiguration
 
 /**
  * The files of one table at one version, asked of the service at most once for one scan.
@@ -132,12 +131,9 @@ class PlannedFileIndex(
    */
   def partitions(
       files: ChosenFiles, isSplitable: Path => Boolean, read: StructType, grouped: Seq[String]): Array[InputPartition] = {
-    val (packing, maker) = (FilePacking.of(spark, files.choice), fileMaker(read))
-    // By the path alone only the names of text files decide, as the options say.
-    files.inputPartitions((packing, isSplitable(new Path(table.location)), options, maker, grouped)) {
-      val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
-      packing.pack(files, isSplitable, maker, blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
-    }
+    val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
+    FilePacking.of(spark, files.choice)
+      .pack(files, isSplitable, fileMaker(read), blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
   }
 
   private def keyOf(grouped: Seq[String]): DirectoryFiles => InternalRow = {
@@ -256,13 +252,7 @@ class PlannedFileIndex(
   }
 
   /** Reads footers of files of the table's format. */
-  def footers: FooterJob = {
-    // As Spark's scan has it: credentials may be among the options of the read.
-    val conf = new SerializableConfiguration(
-      spark.sessionState.newHadoopConfWithOptions(options.asCaseSensitiveMap().asScala.toMap))
-    new FooterJob(spark.sparkContext, fileMaker(StructType(Nil)), new RegisteredFileReaderFactory(
-      new FooterReaderFactory(table.format, conf), catalogName, table.qualifiedName, table.format, Some(table.version)))
-  }
+  def footers: FooterJob = FooterJob.of(spark, catalogName, table, options.asCaseSensitiveMap().asScala.toMap)
 
   /** The filters, and what those on a partition's name say of its keys. */
   protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(typedKeys, zone, filters)

@@ -4,8 +4,13 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.FileStatus
+
 import org.apache.spark.sql.catalogext.catalog.{ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.FileSourceOptions
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.execution.datasources.{FileIndexOptions, PathFilterFactory}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -51,4 +56,51 @@ object ReadOptions {
       Aliases.getOrElse(name, name) -> value
     }
   }
+}
+
+/**
+ * The options by which Spark's readers choose files by name and time. Spark looks at them where it lists directories,
+ * and nothing lists here: they are applied to the files that the index, or a path, has.
+ */
+class FileFilters(options: CaseInsensitiveStringMap) {
+  private val filters = PathFilterFactory.create(CaseInsensitiveMap(options.asCaseSensitiveMap().asScala.toMap))
+
+  /** Whether every file is accepted, so that what is known of the whole table holds. */
+  def isEmpty: Boolean = filters.isEmpty
+
+  def accepts(file: FileStatus): Boolean = filters.forall(_.accept(file))
+}
+
+object FileFilters {
+  import FileIndexOptions._
+
+  /** An option of Spark 4.3's; those before it have none of the kind. */
+  private val IgnoredNames = Set("ignoredPathSegmentRegex")
+
+  /** Raises an analysis error for an option about how a table's directories are listed: the index has its files. */
+  def checkTable(table: String, options: CaseInsensitiveStringMap): Unit = {
+    if (options.getBoolean(RECURSIVE_FILE_LOOKUP, false)) throw ConnectorErrors.notSupported(
+      s"Table $table is read with the option $RECURSIVE_FILE_LOOKUP, and its files are those that lie directly in its " +
+        "registered partitions. Leave the option out; to read all files below a folder, read the folder by its path.")
+    checkHiddenNames(s"Table $table", options)
+  }
+
+  /** The same of a path, which is a pattern itself; a folder stands for all files below it, as the recursive look-up does. */
+  def checkPath(path: String, options: CaseInsensitiveStringMap): Unit = {
+    if (options.containsKey(PATH_GLOB_FILTER)) throw ConnectorErrors.notSupported(
+      s"The path $path is read with the option $PATH_GLOB_FILTER, which comes too late to choose its columns by. Say it " +
+        s"in the path, as by '/**/${options.get(PATH_GLOB_FILTER)}' at its end.")
+    checkHiddenNames(s"The path $path", options)
+  }
+
+  private def checkHiddenNames(what: String, options: CaseInsensitiveStringMap): Unit =
+    IgnoredNames.filter(options.containsKey).foreach(name => throw ConnectorErrors.notSupported(
+      s"$what is read with the option $name; hidden names are those that begin with '_' or '.', " +
+        "and no others. Leave the option out."))
+
+  /** Raises an analysis error where a stream is to leave out files by their time, as Spark's own streams do. */
+  def checkStream(table: String, options: CaseInsensitiveStringMap): Unit =
+    Seq(MODIFIED_AFTER, MODIFIED_BEFORE).find(options.containsKey).foreach(option => throw ConnectorErrors.notSupported(
+      s"The stream from table $table has the option $option, which only batch reads take. Say where the stream begins " +
+        "by the option startingVersion."))
 }

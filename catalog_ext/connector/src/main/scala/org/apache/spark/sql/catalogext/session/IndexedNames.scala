@@ -1,13 +1,13 @@
 package org.apache.spark.sql.catalogext.session
 
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, SessionNames}
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
-import org.apache.spark.sql.catalogext.release.SearchPath
+import org.apache.spark.sql.catalogext.release.{Caches, SearchPath}
+import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, SessionNames}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
-import org.apache.spark.sql.classic
+import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableCatalog}
+import org.apache.spark.sql.{classic, SparkSession}
 
 /** Finds which names are of tables in the index, for rules that come before Spark's own resolution. */
 class IndexedNames(session: SparkSession) extends LookupCatalog {
@@ -71,4 +71,24 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
   }
 
   private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
+}
+
+/** Spark's cache finds a table by its name, so a command that changes one has to invalidate it. */
+object CachedPlans {
+  /** Has what is cached of `table` read again at its next use. */
+  def refresh(session: classic.SparkSession, table: CatalogExtTable): Unit =
+    refresh(session, Seq(table.catalogName, table.metadata.namespace, table.metadata.name))
+
+  /** The same for a name as a procedure takes it, which may leave out the catalog. */
+  def refresh(session: classic.SparkSession, catalogName: String, table: String): Unit =
+    nameParts(table).foreach(parts => refresh(session, if (parts.length == 2) catalogName +: parts else parts))
+
+  private def refresh(session: classic.SparkSession, qualified: Seq[String]): Unit =
+    Caches.refresh(session, qualified)
+
+  // What Spark cannot parse as a name, no statement can have cached.
+  private def nameParts(table: String): Option[Seq[String]] =
+    try Some(CatalystSqlParser.parseMultipartIdentifier(table)) catch {
+      case _: ParseException => None
+    }
 }

@@ -2,18 +2,21 @@ package org.apache.spark.sql.catalogext.views
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.catalyst.{CatalystIdentifier, FunctionIdentifier, TableIdentifier}
-import org.apache.spark.sql.catalyst.analysis.{FunctionAlreadyExistsException, ResolvedIdentifier}
-import org.apache.spark.sql.catalyst.catalog.{CatalogFunction, CatalogTable, CatalogTableType,
-  ExternalCatalog, SessionCatalog, SQLFunction, UserDefinedFunction}
+import org.apache.spark.sql.catalogext.CatalogExtCatalog
+import org.apache.spark.sql.catalyst.analysis.{FunctionAlreadyExistsException, ResolvedIdentifier, SchemaEvolution,
+  SchemaTypeEvolution}
+import org.apache.spark.sql.catalyst.catalog.{CatalogFunction, CatalogTable, CatalogTableType, ExternalCatalog,
+  SessionCatalog, SQLFunction, UserDefinedFunction}
 import org.apache.spark.sql.catalyst.parser.ParserInterface
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, View}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.{CatalystIdentifier, FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog}
+import org.apache.spark.sql.execution.command.{AlterTableSetPropertiesCommand, ExecutedCommandExec,
+  LeafRunnableCommand, RunnableCommand}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.command.{AlterTableSetPropertiesCommand, ExecutedCommandExec, LeafRunnableCommand,
-  RunnableCommand}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.{classic, Row, SparkSession}
 
 /**
  * Takes the settings of catalog-ext out of the views and SQL functions that Spark stores in the session catalog.
@@ -103,5 +106,54 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
   private object Named {
     def unapply(ident: Identifier): Option[(String, String)] =
       Option.when(ident.namespace().length == 1)((ident.namespace().head, ident.name()))
+  }
+}
+
+/**
+ * The session's settings that Spark stores with a view or a SQL function, to analyse it later as it was analysed first.
+ *
+ * A setting that names a class of this jar must not be among them: a session without the jar would load the class when
+ * it reads the view, and fail.
+ */
+object CapturedSettings {
+  private val Package = classOf[org.apache.spark.sql.catalogext.CatalogExtCatalog].getPackageName
+  private val Catalog = "spark.sql.catalog."
+
+  /** The settings without those of catalog-ext; `prefix` is what stands before each name. */
+  def others(settings: Map[String, String], prefix: String): Map[String, String] =
+    settings.filterNot { case (key, value) => key.startsWith(prefix) && isOurs(key.stripPrefix(prefix), value) }
+
+  private def isOurs(key: String, value: String): Boolean =
+    value.split(',').exists(_.trim.startsWith(s"$Package.")) ||
+      (key == SQLConf.DEFAULT_CATALOG.key && isCatalogOfOurs(value)) ||
+      (key.startsWith(Catalog) && isCatalogOfOurs(key.stripPrefix(Catalog).takeWhile(_ != '.')))
+
+  private def isCatalogOfOurs(name: String): Boolean =
+    SQLConf.get.getConfString(s"$Catalog$name", "").startsWith(s"$Package.")
+}
+
+/**
+ * Views WITH SCHEMA EVOLUTION and TYPE EVOLUTION in our catalogs have the columns that their query has now.
+ *
+ * Where the stored columns are others, Spark alters the view while it reads it, and always in its own session catalog,
+ * which does not have the view. So a query finds the view with the new columns here; what is stored stays as it was.
+ */
+class EvolvingViews(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
+  override protected lazy val catalogManager: CatalogManager =
+    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
+    case view: View if view.child.resolved && follows(view) && view.desc.schema != view.child.schema && isOurs(view) =>
+      view.copy(desc = view.desc.copy(schema = view.child.schema))
+  }
+
+  private def follows(view: View): Boolean =
+    !view.isTempView && (view.desc.viewSchemaMode match {
+      case SchemaEvolution | SchemaTypeEvolution => true
+      case _ => false
+    })
+
+  private def isOurs(view: View): Boolean = view.desc.identifier.catalog.exists { name =>
+    catalogManager.isCatalogRegistered(name) && catalogManager.catalog(name).isInstanceOf[CatalogExtCatalog]
   }
 }

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.catalogext.write
 
 import java.io.{ByteArrayInputStream, DataInputStream, EOFException, File, InputStream, IOException, RandomAccessFile}
+import java.lang.reflect.InvocationTargetException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent._
 
@@ -12,8 +13,8 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{MultipartUploader, PartHandle, Path, UploadHandle}
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
+import org.apache.spark.SparkEnv
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.Utils
 
@@ -213,4 +214,31 @@ class FilePart(file: File, offset: Long, val length: Long) extends InputStream {
     source.seek(offset + position)
   }
   override def close(): Unit = source.close()
+}
+
+/**
+ * Sends parts by the call that the Hadoop at hand has: since its release 3.4.2 it has to know the last one. A Spark
+ * without Hadoop of its own gets the platform's, so that Spark's release does not decide it.
+ */
+object UploadedParts {
+  private val putPart = {
+    def found(parameters: Class[_]*) =
+      try Some(classOf[MultipartUploader].getMethod("putPart", parameters: _*))
+      catch { case _: NoSuchMethodException => None }
+    val (upload, path, stream) = (classOf[UploadHandle], classOf[Path], classOf[InputStream])
+    found(upload, classOf[Int], classOf[Boolean], path, stream, classOf[Long])
+      .toRight(classOf[MultipartUploader].getMethod("putPart", upload, classOf[Int], path, stream, classOf[Long]))
+  }
+
+  /** Sends one part. */
+  def put(
+      uploader: MultipartUploader, upload: UploadHandle, number: Int, last: Boolean, target: Path, part: InputStream,
+      length: Long): CompletableFuture[PartHandle] = {
+    val sent = try putPart match {
+      case Right(method) =>
+        method.invoke(uploader, upload, Int.box(number), Boolean.box(last), target, part, Long.box(length))
+      case Left(older) => older.invoke(uploader, upload, Int.box(number), target, part, Long.box(length))
+    } catch { case failed: InvocationTargetException if NonFatal(failed.getCause) => throw failed.getCause }
+    sent.asInstanceOf[CompletableFuture[PartHandle]]
+  }
 }

@@ -5,15 +5,17 @@ import java.nio.file.{AccessDeniedException => NioAccessDenied}
 import java.util.Locale
 
 import scala.annotation.tailrec
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.UnsupportedFileSystemException
 import org.apache.hadoop.security.AccessControlException
 
-import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors.{LocationNotFound, StorageAccessDenied,
   StorageUnavailable}
+import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
+import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.{SparkContext, SparkThrowable, TaskContext, TaskKilledException}
 
 /** The errors that a write raises before its commit. */
 object WriteErrors {
@@ -85,5 +87,37 @@ object WriteErrors {
       (StorageAccessDenied, "Nothing of the write is visible. Check the permissions of the directory above, and that " +
         "its file system can be written.")
     case _ => (StorageUnavailable, "Nothing of the write is visible; run it again.")
+  }
+}
+
+/**
+ * Why tasks of a write have failed, for the driver: Spark notifies a writer that its job did, and not why.
+ *
+ * What goes over the wire are texts in a class of Spark's, whichever loader has ours.
+ */
+class TaskFailures private (said: CollectionAccumulator[String]) extends Serializable {
+  /** In a task: has the driver hear why it fails, if it does. */
+  def watch(): Unit = Option(TaskContext.get()).foreach(_.addTaskFailureListener((_: TaskContext, error: Throwable) =>
+    error match {
+      case _: TaskKilledException | _: InterruptedException => ()
+      case other => said.add(TaskFailures.text(other))
+    }))
+
+  /** On the driver: why the last one failed. */
+  def last: Option[String] = said.value.asScala.lastOption
+}
+
+object TaskFailures {
+  private val Longest = 500
+
+  def of(context: SparkContext): TaskFailures = {
+    val said = new CollectionAccumulator[String]
+    said.register(context, None, countFailedValues = true)
+    new TaskFailures(said)
+  }
+
+  private def text(error: Throwable): String = {
+    val message = Option(error.getMessage).getOrElse(error.getClass.getSimpleName)
+    message.linesIterator.nextOption().getOrElse("").take(Longest)
   }
 }

@@ -59,15 +59,8 @@ object Views {
 
   def builder(): Builder = new Builder
 
-  /** What an extension has to add so that views work. */
-  def inject(extensions: SparkSessionExtensions): Unit = {
-    extensions.injectHintResolutionRule(new RefuseViewStatements(_))
-    extensions.injectHintResolutionRule(new MarkLikeTables(_))
-  }
-
-  /** Those of the rules above that look relations up by their names. */
-  def byName(session: SparkSession): Seq[Rule[LogicalPlan]] =
-    Seq(new RefuseViewStatements(session), new MarkLikeTables(session))
+  /** The rules that views need; they find views by the names in a statement. */
+  val rules: Seq[SparkSession => Rule[LogicalPlan]] = Seq(new RefuseViewStatements(_), new MarkLikeTables(_))
 
   /** A view of ours in a statement that no rule of Spark's knows. */
   case class Named(view: CatalogExtView) extends LeafNode {

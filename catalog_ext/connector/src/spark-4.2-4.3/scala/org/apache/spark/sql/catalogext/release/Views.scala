@@ -1,6 +1,6 @@
 package org.apache.spark.sql.catalogext.release
 
-import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.views.{CatalogExtView, DescribePartitionedViewExec, ViewOperations}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, NoSuchViewException, ResolvedPersistentView}
@@ -18,11 +18,8 @@ object Views {
 
   def builder(): Builder = new Builder
 
-  /** What an extension has to add so that views work. */
-  def inject(extensions: SparkSessionExtensions): Unit = ()
-
-  /** Those of the rules above that look relations up by their names. */
-  def byName(session: SparkSession): Seq[Rule[LogicalPlan]] = Nil
+  /** The rules that views need; they find views by the names in a statement. */
+  val rules: Seq[SparkSession => Rule[LogicalPlan]] = Nil
 
   /** A view in a statement that Spark has resolved: one of ours, or None for another. */
   object Resolved {

@@ -1,11 +1,16 @@
 package org.apache.spark.sql.catalogext.scan
 
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.release.CopiedScan
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete, Count}
+import org.apache.spark.sql.catalyst.expressions.{Least, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.{AGGREGATE, COUNT}
 import org.apache.spark.sql.classic
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.execution.FileRelation
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 
 /**
  * Lets `Dataset.inputFiles` find the files of our scans: among the nodes of an optimized plan it asks those that are a
@@ -40,4 +45,24 @@ private class ListedRelation(from: DataSourceV2ScanRelation, files: () => Array[
   // Spark would look for a constructor that takes the node's fields.
   override def clone(): LogicalPlan = from.clone()
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = from.makeCopy(arguments)
+}
+
+/**
+ * Makes `least(count(1), 1)` of a `count(DISTINCT 1)` over a table of ours, or over its metadata: where Spark offers it to a source, it is
+ * `count(*)`, and the word DISTINCT is lost.
+ */
+object DistinctLiterals extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    plan.transformWithPruning(_.containsAllPatterns(AGGREGATE, COUNT)) {
+      case aggregate: Aggregate if aggregate.exists(isOurs) => aggregate.transformExpressions {
+        case AggregateExpression(Count(Seq(literal: Literal)), Complete, true, None, _) if literal.value != null =>
+          Least(Seq(Count(Literal(1)).toAggregateExpression(), Literal(1L)))
+      }
+    }
+
+  private def isOurs(plan: LogicalPlan): Boolean = plan match {
+    case relation: DataSourceV2Relation =>
+      relation.table.isInstanceOf[CatalogExtTable] || relation.table.isInstanceOf[MetadataTable]
+    case _ => false
+  }
 }

@@ -4,9 +4,10 @@ import java.util.Locale
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
-import org.apache.spark.sql.catalogext.service.Json._
 
 /**
  * Builds the contract's predicates on partition columns (`docs/spec/service.md`). Values are canonical text, or the
@@ -56,4 +57,23 @@ object PredicateJson {
 
   private def joined(op: String, parts: Seq[JsonNode]): JsonNode =
     if (parts.length == 1) parts.head else obj("op" -> text(op), "args" -> arr(parts))
+}
+
+/** The requests `statistics/put`, by which ANALYZE and queries record what they have found in files. */
+object StatisticsRequests {
+  /** The contract's limit of one request. */
+  val FilesAtOnce = 1000
+
+  /**
+   * The contract's entry of a file as it was planned.
+   *
+   * @param statistics by column; null where only the rows were counted
+   */
+  def file(
+      partition: String, path: String, size: Long, modifiedMillis: Long, rows: Long, statistics: JsonNode): JsonNode = obj(
+    "partition" -> text(partition), "path" -> text(path), "size" -> long(size), "modified_ms" -> long(modifiedMillis),
+    "rows" -> long(rows), "statistics" -> statistics)
+
+  def of(table: TableMetadata, files: Seq[JsonNode], more: (String, JsonNode)*): JsonNode = obj(Seq(
+    "table_id" -> long(table.tableId), "version" -> long(table.version), "files" -> arr(files)) ++ more: _*)
 }
