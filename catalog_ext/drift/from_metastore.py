@@ -15,7 +15,7 @@ from catalog_ext.repair.options import DropLimit
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.sync.adoption import PartitionAdoption
-from catalog_ext.sync.columns import adopted_columns
+from catalog_ext.sync.definitions import adopted_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

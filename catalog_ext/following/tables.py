@@ -8,17 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.following.comparison import FollowedComparison
-from catalog_ext.following.definitions import (
-    Changed,
-    all_of,
-    changed_since,
-    check_keys,
-    check_partitions,
-    check_version,
-    followed_definition,
-    not_followed,
-    written_definition,
-)
 from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
 from catalog_ext.following.names import NewNames, TableNames, lies_at
 from catalog_ext.following.partitions import PartitionFollowing
@@ -43,6 +32,17 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.sync.definitions import (
+    Changed,
+    all_of,
+    changed_since,
+    check_keys,
+    check_partitions,
+    check_version,
+    followed_definition,
+    not_followed,
+    written_definition,
+)
 from catalog_ext.sync.pending import pending_for
 from catalog_ext.sync.tables import find_table
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.following.definitions import check_partitions
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY
 from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.model.alterations import ChangeType
 from catalog_ext.metastore.model.tables import Column
+from catalog_ext.sync.definitions import check_partitions
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table
 from tests.unit.following.test_following import catalog as catalog

@@ -10,7 +10,7 @@ from catalog_ext.metastore.errors import UnsupportedTypeChangeError
 from catalog_ext.metastore.hive.mapping.conversion import to_hive
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
-from catalog_ext.sync.columns import adopted_columns
+from catalog_ext.sync.definitions import adopted_columns
 
 
 def table(file_format: str, *columns: Column) -> TableDefinition:
