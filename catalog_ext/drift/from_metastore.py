@@ -283,7 +283,7 @@ class MendFromMetastore:
         """Bring partitions to what the metastore has of them now."""
         observer = MetastoreObserver(self._context, self._context.metastore.client(), self._found(), self._base)
         there = observer.observe(dict.fromkeys(names, action == DROP))
-        left = there.left | dict.fromkeys(there.later, there.pending.why)
+        left = there.left | there.later
         there.places = {name: place for name, place in there.places.items() if name not in there.lost}
         there.lost.clear()
         known = {key_of(name) for name in (*there.places, *there.gone)}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 _ATTEMPTS = 3
-_OURS_IS_PENDING = "an alteration of ours has yet to reach the metastore, and may be of its columns too"
 _LOST = "the metastore does not have it, and no drop of it is known"
 WHY = "the metastore's events"
 """What the history says of a repair that following has made."""
@@ -82,17 +81,19 @@ class PartitionFollowing:
         if not foreign:
             return {}, None
         later: dict[str, PartitionDoubt] = {}
+        reason: str | None = None
         state = MetastoreState({"": None})
         if table.definition.partition_columns:
             there = MetastoreObserver(self._context, client, hive, table).observe(
                 {name: doubt.dropped for name, doubt in foreign.items()}
             )
             later = {name: foreign[name] for name in foreign if name in there.later}
+            reason = next((f"{name[:200]}: {why}" for name, why in there.later.items()), None)
             for name, why in (*there.left.items(), *((name, _LOST) for name in sorted(there.lost))):
                 outcome.skip(f"{name[:200]}: {why}")
             state = there.state()
         if not state.names:
-            return later, _OURS_IS_PENDING if later else None
+            return later, reason
         outcome.looked_at += len(state.places)
         report = self._repair.look_at(table, state.names, why=WHY, metastore_state=state, dry_run=self._dry_run)
         outcome.version = report.version
@@ -107,7 +108,7 @@ class PartitionFollowing:
                 outcome.skip(f"{entry.path}: {entry.reason}")
         if again:
             return {**_named(foreign, again), **later}, next(iter(again.values()))
-        return later, _OURS_IS_PENDING if later else None
+        return later, reason
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
         """Return those that an event names which is no delivery of ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
@@ -73,7 +74,9 @@ class ExportedRelation:
     def _send_partitions(self, differ: Sequence[PublishedPartition], location: str) -> None:
         if differ:
             self.sent += len(differ)
-            message = SyncPartitions(self._table.identifier, altered=tuple(differ), location=location)
+            # The user has said that the index is right: also about places.
+            altered = tuple(replace(partition, moved=True) for partition in differ)
+            message = SyncPartitions(self._table.identifier, altered=altered, location=location)
             self._carry_out(message, PARTITIONS)
 
     def _send_table(self, found: HiveTable | None) -> None:
