@@ -364,7 +364,7 @@ class _Numbers:
 
 def _write_partition(partition: PublishedPartition, descriptors: _Numbers) -> JsonObject:
     own: JsonObject = {} if partition.descriptor is None else {"descriptor": descriptors.of(partition.descriptor)}
-    own |= {"moved": True} if partition.moved else {}
+    own = {**own, "moved": True} if partition.moved else own
     return {"name": partition.name, "location": partition.location, "parameters": dict(partition.parameters), **own}
 
 

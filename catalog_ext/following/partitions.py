@@ -17,6 +17,7 @@ from catalog_ext.repair.options import MetastoreState
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.sync.metastore_partitions import MetastoreObserver
+from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -68,6 +69,26 @@ class PartitionFollowing:
             outcome.error = reason or outcome.error
             left |= pending
         return left
+
+    def count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
+        """Send the metastore the sizes of partitions of which it has others that do not change any more.
+
+        Who follows by comparisons alone would look at them again and again, and every ``drift`` would show them.
+        """
+        if not miscounted or self._dry_run:
+            return
+        index = self._context.index
+        table = index.tables.load_by_id(ours.table_id)
+        pending = pending_for(index, table.identifier, table)
+        if pending.definition:
+            return
+        names = [
+            each.name for each in index.living_partitions.of_values(table, list(miscounted))
+            if each.name in miscounted and (each.files, each.bytes) != miscounted[each.name]
+            and not pending.names(each.name)
+        ]  # fmt: skip
+        if names and index.file_statistics.enqueue_of(table, names):
+            self._context.sync.publish(table.table_id)
 
     def _look(
         self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: dict[str, PartitionDoubt],

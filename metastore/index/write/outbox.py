@@ -20,6 +20,7 @@ from catalog_ext.metastore.messages import (
     RenameTable,
     SyncPartitions,
     payload_of,
+    read_message,
     subject,
 )
 from catalog_ext.metastore.model.batches import batched
@@ -203,6 +204,13 @@ class Outbox:
         with self._database.reading() as connection:
             return _pending(connection, limit, after, outbox.c.table_id == table_id)
 
+    def renames(self) -> list[tuple[TableIdentifier, TableIdentifier]]:
+        """Return the renames that the metastore has not made yet, in order: the names before and after."""
+        with self._database.reading() as connection:
+            found = _pending(connection, None, 0, outbox.c.operation == RenameTable.operation)
+        messages = map(read_message, found)
+        return [(m.previous, m.definition.identifier) for m in messages if isinstance(m, RenameTable)]
+
     def find(self, outbox_id: int) -> Delivery | None:
         """Return the message of a number, or None."""
         with self._database.reading() as connection:
@@ -287,7 +295,9 @@ def _claimed(outbox_id: int, claim: str) -> sa.ColumnElement[bool]:
     return sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
 
 
-def _pending(connection: sa.Connection, limit: int, after: int, *chosen: sa.ColumnElement[bool]) -> list[Delivery]:
+def _pending(
+    connection: sa.Connection, limit: int | None, after: int, *chosen: sa.ColumnElement[bool]
+) -> list[Delivery]:
     """Return the next messages above a number for which some clauses hold."""
     later = _DELIVERIES.where(outbox.c.outbox_id > after, *chosen)
     return [_delivery(row) for row in connection.execute(later.order_by(outbox.c.outbox_id).limit(limit))]

@@ -62,7 +62,7 @@ MAKE_ROOM = 3
 def summary(outcome: FollowOutcome) -> set[tuple[object, ...]]:
     """What a look has come to, by table."""
     return {
-        (t.table, t.action, t.altered, t.error is None, *((t.added, t.dropped, t.changed) * (t.action != "imported")))
+        (t.table, t.action, t.altered, t.error is None, t.added, t.dropped, t.changed)
         for t in outcome.tables if t.says_something
     }  # fmt: skip
 
