@@ -104,12 +104,15 @@ class PublishedPartition:
         parameters: Statistics; empty in messages of release 0.1.0, which carry none.
         descriptor: How it is read, as ``PartitionDescriptor`` writes it, empty where that is as its table; None where
             nothing is said of it: what is there stays, what comes is as its table.
+        moved: Whether the change has put the partition at this location. If it has not, and the metastore has it
+            elsewhere, a Hive engine has put it there, and the delivery leaves it there.
     """
 
     name: str
     location: str | None
     parameters: Mapping[str, str] = field(default_factory=dict)
     descriptor: JsonObject | None = None
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +363,8 @@ class _Numbers:
 
 
 def _write_partition(partition: PublishedPartition, descriptors: _Numbers) -> JsonObject:
-    own = {} if partition.descriptor is None else {"descriptor": descriptors.of(partition.descriptor)}
+    own: JsonObject = {} if partition.descriptor is None else {"descriptor": descriptors.of(partition.descriptor)}
+    own = {**own, "moved": True} if partition.moved else own
     return {"name": partition.name, "location": partition.location, "parameters": dict(partition.parameters), **own}
 
 
@@ -368,7 +372,9 @@ def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> Publ
     descriptor = item.get("descriptor")
     # Messages of earlier days have the descriptor itself.
     own = descriptors[descriptor] if isinstance(descriptor, int) else descriptor
-    return PublishedPartition(item["name"], item.get("location"), dict(item.get("parameters") or {}), own)
+    return PublishedPartition(
+        item["name"], item.get("location"), dict(item.get("parameters") or {}), own, bool(item.get("moved"))
+    )
 
 
 def _definition(definition: TableDefinition) -> JsonObject:

@@ -15,12 +15,13 @@ from catalog_ext.cli.options import list_options, where_of, where_options
 from catalog_ext.cli.output import echo_json_rows, note, one_line
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.drift.difference import DriftKind, Side
-from catalog_ext.metastore.model.identifiers import is_pattern
+from catalog_ext.metastore.model.identifiers import TablePattern, is_pattern
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview.layout import ListColumn
+from catalog_ext.sync.tables import relations, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
 
@@ -63,7 +64,8 @@ def drift(
 
     TABLE is a table, a database, or tables of one with * and ? (quote it); all tables if it is left out. Nothing is
     changed without --mend. What the outbox still has to deliver is shown as pending, which is no drift unless it was
-    tried in vain; tables of the metastore that `import` refuses are shown with the reason, and are none. --mend takes
+    tried in vain; tables of the metastore that `import` refuses are shown with the reason, and are none. An index that
+    has nothing to compare is no drift either: --check exits with 0, and the text says so. --mend takes
     one table and the side that --from names for right: store repairs and publishes, index publishes, metastore takes
     over what Hive engines have changed. --where limits it to partitions, and leaves columns and properties alone. It
     exits with 1 if something could not be mended.
@@ -91,7 +93,8 @@ def drift(
             )
             return _show_mended(catalog, rows, dry_run=dry_run, shape=shape)
         with progress_bar(message_console(), "Comparing") as progress:
-            count = _Counted(catalog.drift(table, exclude=exclude, progress=progress))
+            differences = catalog.drift(table, exclude=exclude, progress=progress)
+            count = _Counted(differences, lambda: _has_relation(catalog, table, exclude))
             _show(count, table, shape)
     return count.exit_code if check else 0
 
@@ -107,11 +110,28 @@ def _check_options(*, mend: bool, source: str | None, others: tuple[bool, ...], 
         raise click.UsageError("--check, --exclude and --columns go without --mend.")
 
 
-class _Counted:
-    """Counts the differences that pass."""
+def _has_relation(catalog: Catalog, table: str | None, exclude: Sequence[str]) -> bool:
+    """Return whether the index has a table or view to compare."""
+    if table is not None and not is_pattern(table):
+        return True
+    name = catalog.settings.name
+    left_out = [TablePattern.parse(each, name) for each in exclude]
+    found = relations(catalog.index, TablePattern() if table is None else TablePattern.parse(table, name))
+    names = (table_of(each).identifier for each in found)
+    return any(not any(each.matches(one.namespace, one.name) for each in left_out) for one in names)
 
-    def __init__(self, differences: Iterator[Difference]) -> None:
+
+class _Counted:
+    """Counts the differences that pass.
+
+    Args:
+        differences: The differences.
+        has_relation: Returns whether anything was compared; asked only if no difference passed.
+    """
+
+    def __init__(self, differences: Iterator[Difference], has_relation: Callable[[], bool]) -> None:
         self._differences = differences
+        self._has_relation = has_relation
         self.drifted = self.pending = self.failed = self.unknown = self.unavailable = self.not_taken = 0
 
     def __iter__(self) -> Iterator[Difference]:
@@ -138,7 +158,11 @@ class _Counted:
         )
         words += [f"{self.unknown:,} not compared"] * bool(self.unknown)
         words += [f"{self.not_taken:,} not taken by import"] * bool(self.not_taken)
-        return "All sides agree." if words == ["0 differences"] else ", ".join(words) + "."
+        if words != ["0 differences"]:
+            return ", ".join(words) + "."
+        if self._has_relation():
+            return "All sides agree."
+        return "Nothing was compared: the index has no such table or view. catalog-ext import takes the metastore's."
 
 
 def _show(count: _Counted, table: str | None, shape: Shape) -> None:

@@ -288,7 +288,7 @@ class MendFromMetastore:
 
 def _not_adopted(there: MetastorePartitions, names: Sequence[str]) -> dict[str, str]:
     """Return the partitions that are left alone, and why."""
-    left = there.left | dict.fromkeys(there.later, there.pending.why)
+    left = there.left | there.later
     known = {key_of(name) for name in (*there.places, *there.gone) if name not in there.lost}
     for name in names:
         if there.is_pending(name):

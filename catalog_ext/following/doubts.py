@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.hive.events import Statistics
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.hive.events import HiveEvent, PartitionHint
 
@@ -197,6 +199,26 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
             new.definition = new.whole = True
             new.take_over(doubt, made_anew=made_anew)
     return doubts
+
+
+def with_new_names(
+    doubts: Mapping[str, TableDoubt], renames: Sequence[tuple[TableIdentifier, TableIdentifier]]
+) -> dict[str, TableDoubt]:
+    """Add what events say of tables under the names that they have in the metastore, under their names in the index.
+
+    Args:
+        doubts: What the events put in doubt.
+        renames: The renames by this index that the metastore has not made yet, in order.
+    """
+    found = dict(doubts)
+    for doubt in copy.deepcopy(list(doubts.values())):
+        name = TableIdentifier(doubt.database, doubt.table)
+        for before, after in renames:
+            name = after if before == name else name
+        if str(name) != doubt.name and not doubt.dropped:
+            new = found.setdefault(str(name), TableDoubt(name.namespace, name.name))
+            new.take_over(doubt, made_anew=False)
+    return found
 
 
 _SHOWN = 20

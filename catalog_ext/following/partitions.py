@@ -16,6 +16,7 @@ from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.sync.adoption import PartitionAdoption
+from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 _ATTEMPTS = 3
-_OURS_IS_PENDING = "an alteration of ours has not reached the metastore yet, and may be of its columns too"
 _LOST = "the metastore does not have it, and no drop of it is known"
 WHY = "the metastore's events"
 """What the history says of a repair that following has made."""
@@ -71,6 +71,26 @@ class PartitionFollowing:
             left |= pending
         return left
 
+    def count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
+        """Send the metastore the sizes of partitions of which it has others that do not change any more.
+
+        Who follows by comparisons alone would look at them again and again, and every ``drift`` would show them.
+        """
+        if not miscounted or self._dry_run:
+            return
+        index = self._context.index
+        table = index.tables.load_by_id(ours.table_id)
+        pending = pending_for(index, table.identifier, table)
+        if pending.definition:
+            return
+        names = [
+            each.name for each in index.living_partitions.of_values(table, list(miscounted))
+            if each.name in miscounted and (each.files, each.bytes) != miscounted[each.name]
+            and not pending.names(each.name)
+        ]  # fmt: skip
+        if names and index.file_statistics.enqueue_of(table, names):
+            self._context.sync.publish(table.table_id)
+
     def _look(
         self, adoption: PartitionAdoption, table: Table, doubts: dict[str, PartitionDoubt], outcome: TableOutcome
     ) -> tuple[dict[str, PartitionDoubt], str | None]:
@@ -80,15 +100,17 @@ class PartitionFollowing:
             return {}, None
         found = adoption.adopt(table, {name: doubt.dropped for name, doubt in foreign.items()}, why=WHY)
         later: dict[str, PartitionDoubt] = {}
+        reason: str | None = None
         if found.there is not None:
             later = {name: foreign[name] for name in foreign if name in found.there.later}
+            reason = next((f"{name[:200]}: {why}" for name, why in found.there.later.items()), None)
             for name, why in (*found.there.left.items(), *((name, _LOST) for name in sorted(found.there.lost))):
                 outcome.skip(f"{name[:200]}: {why}")
         again = {} if found.report is None else _count(found.report, outcome)
         outcome.looked_at += found.listed
         if again:
             return {**_named(foreign, again), **later}, next(iter(again.values()))
-        return later, _OURS_IS_PENDING if later else None
+        return later, reason
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
         """Return the doubts without those whose events are all deliveries of the index."""

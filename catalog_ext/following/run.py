@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.following.comparison import FollowedComparison, LookedAt
-from catalog_ext.following.doubts import FollowOutcome, TableDoubt, TableOutcome, doubts_of
+from catalog_ext.following.doubts import FollowOutcome, TableDoubt, TableOutcome, doubts_of, with_new_names
 from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.identity.record import METASTORE_ID
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.following.log import LogEvents
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index.tables.followed import Followed
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.hive_import import HiveImport
     from catalog_ext.tables.removal import TableRemoval
@@ -60,6 +61,7 @@ class FollowRun:
         self._compare_ms = round(compare_s * 1000)
         self._holder = holder
         self._mark: str | None = None
+        self._renames: list[tuple[TableIdentifier, TableIdentifier]] = []
         self._forgotten = False
         self.unread: tuple[int, int] | None = None
 
@@ -71,6 +73,8 @@ class FollowRun:
             IndexDatabaseError: The index does not answer.
         """
         client, state = self._context.metastore.client(), self._followed.load()
+        # Read before the log: a rename that is delivered later has its event after those of the old name.
+        self._renames = self._index.outbox.renames()
         newest = _newest(client)
         who = self._identity()
         # One that had no identity yet was known by its address, and gets one with our first change.
@@ -288,6 +292,7 @@ class FollowRun:
         comparison: FollowedComparison | None = None,
     ) -> FollowOutcome:  # fmt: skip
         """Look at what is in doubt, and keep what that has come to: the cursor moves over what is done or kept."""
+        doubts = with_new_names(doubts, self._renames)
         before = {each.table: each for each in self._followed.doubts()}
         settled: list[str] = []
         kept: list[tuple[KeptDoubt, int]] = []

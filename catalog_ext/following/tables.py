@@ -168,7 +168,9 @@ class TableFollowing:
         theirs = find_table(client, identifier)
         if theirs is None or not lies_at(theirs, ours):
             if pending.definition:
-                # Our own making, renaming or moving of it is on its way.
+                # Our own making, renaming or moving of it is on its way. What events say of it is not lost.
+                if not (pending.remakes or doubt.dropped):
+                    _leave(doubt, outcome)
                 return
             if theirs is None or not _has_moved(doubt, ours, theirs):
                 self._end(client, doubt, ours, theirs, pending, outcome)
@@ -186,7 +188,10 @@ class TableFollowing:
         if doubt.created and self._seen(ours) is None:
             # Of an import that was killed only a part may be here.
             doubt.whole = True
+        waits = doubt.definition and pending.definition and not pending.remakes
         self._bring_partitions_in_sync(client, theirs, ours, doubt, pending, outcome, comparison)
+        if waits:
+            _leave_definition(doubt, outcome)
 
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
         """Return if the metastore does not have a table that it gets nothing of from here.
@@ -206,7 +211,7 @@ class TableFollowing:
         if theirs is None:
             return
         if self._dry_run:
-            self._imports.check_table(identifier, is_free=self._names.is_previewed(identifier))
+            outcome.added = self._imports.preview_table(identifier, is_free=self._names.is_previewed(identifier))
             outcome.action = "imported"
             return
         # Of a view, as of all that cannot be taken, the import says so.
@@ -344,30 +349,24 @@ class TableFollowing:
                 known.written = None
         left = self._partitions.bring_in_sync(client, theirs, ours, doubts, outcome)
         if comparison is not None and doubt.whole and not left:
-            self._count(ours, comparison.miscounted)
+            self._partitions.count(ours, comparison.miscounted)
         if left:
             doubt.definition, doubt.whole, doubt.partitions = False, False, left
             outcome.action, outcome.left = "left", doubt
 
-    def _count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
-        """Send the metastore the sizes of partitions of which it has others that do not change any more.
 
-        Who follows by comparisons alone would look at them again and again, and every ``drift`` would show them.
-        """
-        if not miscounted or self._dry_run:
-            return
-        index = self._context.index
-        table = index.tables.load_by_id(ours.table_id)
-        pending = pending_for(index, table.identifier, table)
-        if pending.definition:
-            return
-        names = [
-            each.name for each in index.living_partitions.of_values(table, list(miscounted))
-            if each.name in miscounted and (each.files, each.bytes) != miscounted[each.name]
-            and not pending.names(each.name)
-        ]  # fmt: skip
-        if names and index.file_statistics.enqueue_of(table, names):
-            self._context.sync.publish(table.table_id)
+def _leave(doubt: TableDoubt, outcome: TableOutcome) -> None:
+    """Keep a doubt until a message of the index about the table itself has been delivered."""
+    outcome.action, outcome.left = "left", doubt
+    outcome.error = outcome.error or "the metastore does not have our last alteration of the table yet"
+
+
+def _leave_definition(doubt: TableDoubt, outcome: TableOutcome) -> None:
+    """Keep what is in doubt of the table itself, beside the partitions that are left."""
+    if outcome.left is None:
+        doubt.whole, doubt.partitions = False, {}
+    doubt.definition = True
+    _leave(doubt, outcome)
 
 
 def _may_retry(doubt: TableDoubt) -> bool:

@@ -121,7 +121,9 @@ class _ExportedRelation:
     def _send_partitions(self, differ: Sequence[PublishedPartition], location: str) -> None:
         if differ:
             self.sent += len(differ)
-            message = SyncPartitions(self._table.identifier, altered=tuple(differ), location=location)
+            # The user has said that the index is right, also about places.
+            altered = tuple(replace(partition, moved=True) for partition in differ)
+            message = SyncPartitions(self._table.identifier, altered=altered, location=location)
             self._carry_out(message, PARTITIONS)
 
     def _send_table(self, found: HiveTable | None) -> None:

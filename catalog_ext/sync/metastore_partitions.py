@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
-from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, values_of_hive
+from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, hive_partition_name, values_of_hive
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.repair.options import MetastoreState
@@ -21,7 +22,7 @@ from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.sync.pending import pending_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.mapping.descriptors import Reading
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
     from catalog_ext.sync.pending import PendingMessages
 
 NOT_A_PARTITION = "it is no partition of the table"
+_AT_ONCE = 1000
+_ALTERED = "an alteration of ours has yet to reach the metastore, and may be of its columns too"
+_IN_TWO_DIRECTORIES = (
+    "a Hive engine has it in another directory than the index, and the metastore keeps it there: catalog-ext outbox "
+    "says how to settle that"
+)
+_RENAMED = (
+    "a Hive engine has renamed it to a partition that the index has in another directory: catalog-ext outbox says how "
+    "to settle that"
+)
 
 
 @dataclass(slots=True)
@@ -41,22 +52,25 @@ class MetastorePartitions:
     Attributes:
         pending: The outbox messages of the table that are not delivered yet.
         waiting: The keys (``key_of``) of those that it is about.
+        unmoved: The keys of those among them whose messages move no partition of the metastore.
         places: Where those lie that the index is to have, by the index's names; None: below the table's location.
         gone: Those of the index that go, because they were dropped there.
         lost: Those of ``places`` that the metastore does not have, although no drop of them is known.
         descriptors: How those are read that the index is to read otherwise than it does.
         left: Those that are not taken over, by the names that were asked for, and why.
-        later: Those that can be judged only when our own alteration of the table has reached the metastore.
+        later: Those that can be judged only when a message has been delivered, by the names that were asked for, and
+            why.
     """
 
     pending: PendingMessages
     waiting: set[str] = field(default_factory=set)
+    unmoved: set[str] = field(default_factory=set)
     places: dict[str, str | None] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     descriptors: dict[str, PartitionDescriptor | None] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
-    later: set[str] = field(default_factory=set)
+    later: dict[str, str] = field(default_factory=dict)
 
     def is_pending(self, name: str) -> bool:
         """Return whether an undelivered outbox message is about a partition."""
@@ -104,7 +118,8 @@ class MetastoreObserver:
         usable = [name for name, verdict in verdicts.items() if verdict.place is Place.PARTITION]
         ours = _by_values(index.living_partitions.of_values(self._table, usable))
         pending = pending_for(index, self._table.identifier, self._table)
-        found = MetastorePartitions(pending, pending.among(map(key_of, usable)))
+        keys = [key_of(name) for name in usable]
+        found = MetastorePartitions(pending, pending.among(keys), pending.unmoved(keys))
         hive = self._hive
         theirs = {values_of_hive(p): p for p in self._client.partitions_by_names(hive.database, hive.name, usable)}
         descriptors = Descriptors(hive, self._table.definition)
@@ -118,14 +133,46 @@ class MetastoreObserver:
                 _note_missing(found, mine, is_dropped=names[name])
             else:
                 self._note(found, name, mine, there, descriptors.reading(there))
+        if found.gone and pending.any:
+            self._spare_taken_places(found, {name: ours.get(partition_values(name), []) for name in usable})
         return found
+
+    def _spare_taken_places(self, found: MetastorePartitions, ours: Mapping[str, Sequence[Partition]]) -> None:
+        """Keep partitions whose directories the metastore has under names that the index cannot take from there yet.
+
+        A Hive engine has renamed such a partition, and a process of ours has made the new name before the follower saw
+        that. Until a user settles it, the index reads the rows under their old name.
+        """
+        taken = [place for names in batched(found.pending.unmoved_names(), _AT_ONCE) for place in self._places(names)]
+        for name, held in ours.items() if taken else ():
+            going = [self._table.directory_of(partition) for partition in held if partition.name in found.gone]
+            if any(same_location(directory, place) for directory in going for place in taken):
+                found.gone -= {partition.name for partition in held}
+                found.later[name] = _RENAMED
+
+    def _places(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the metastore's places of pending partitions that the index has elsewhere, or not at all."""
+        hive = self._hive
+        own = _by_values(self._context.index.living_partitions.of_values(self._table, names))
+        known = [name for name in names if self._layout.judge(name).place is Place.PARTITION]
+        asked = [hive_partition_name(hive, name) for name in known]
+        for there in self._client.partitions_by_names(hive.database, hive.name, asked):
+            mine = own.get(values_of_hive(there), ())
+            if not any(self._lies_at(partition, there) for partition in mine):
+                yield there.location
+
+    def _lies_at(self, partition: Partition, there: HivePartition) -> bool:
+        return same_location(self._table.directory_of(partition), there.location)
 
     def _note(
         self, found: MetastorePartitions, name: str, mine: Sequence[Partition], there: HivePartition, reading: Reading
     ) -> None:
         """Note a partition that the metastore has."""
         if found.pending.definition and reading.difference is not None:
-            found.later.add(name)
+            found.later[name] = _ALTERED
+            return
+        if key_of(name) in found.unmoved and not any(self._lies_at(partition, there) for partition in mine):
+            found.later[name] = _IN_TWO_DIRECTORIES
             return
         if reading.problem is not None:
             found.left[name] = reading.problem
@@ -137,7 +184,7 @@ class MetastoreObserver:
             return
         if here is None and not mine and found.pending.whole:
             # No message names it: it is Hive's, of a table that our message is still to make or replace.
-            found.later.add(name)
+            found.later[name] = _ALTERED
         known = next((p for p in mine if p.name == here), None)
         descriptor = None if known is None or known.descriptor is None else self._own.get(known.descriptor)
         if here is not None and reading.differs_from(descriptor, is_known=known is not None):
@@ -152,8 +199,7 @@ class MetastoreObserver:
         Raises:
             LocationNotAllowedError: The service does not serve the place.
         """
-        table = self._table
-        known = next((p for p in mine if same_location(table.directory_of(p), there.location)), None)
+        known = next((p for p in mine if self._lies_at(p, there)), None)
         known = known or next((p for p in mine if p.in_metastore), None)
         name, location = from_hive_partition(self._hive, there)
         location = None if location is None else canonical_location(location)
@@ -165,7 +211,7 @@ class MetastoreObserver:
             found.places[name] = location
             return name
         is_pending = found.is_pending(known.name)
-        stays = is_pending or same_location(table.directory_of(known), there.location)
+        stays = is_pending or self._lies_at(known, there)
         found.places[known.name] = known.location if stays else canonical_location(there.location)
         return None if is_pending else known.name
 
@@ -175,7 +221,7 @@ def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_d
     held = {p.name: p.location for p in mine if p.in_metastore}
     if not held:
         return
-    comes_back = found.pending.definition or found.is_pending(next(iter(held)))
+    comes_back = found.pending.remakes or found.is_pending(next(iter(held)))
     if is_dropped and not comes_back:
         found.gone.update(held)
         return

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import MetastoreRefusedError
-from catalog_ext.metastore.messages import AlterTableStatistics, SyncPartitions, read_message
+from catalog_ext.metastore.messages import (
+    AlterTable,
+    AlterTableStatistics,
+    RenameTable,
+    SyncPartitions,
+    read_message,
+)
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.scan.equivalent_names import key_of
 from catalog_ext.scan.scratch import Scratch
@@ -39,6 +45,7 @@ class PendingMessages:
     Attributes:
         definition: Whether one is about the table itself: that it comes, goes, has other columns or another name.
         whole: Whether the table is still to be made, renamed or replaced there, so that each partition is pending.
+        remakes: Whether a message makes or replaces the table, with the partitions that the index has.
         unreadable: Why a message of another release cannot be read: it may be about anything.
     """
 
@@ -47,7 +54,7 @@ class PendingMessages:
         self._error: str | None = None
         self.unreadable: MetastoreRefusedError | None = None
         self.whole = table is not None and index.outbox.has_pending_predecessor(table)
-        self.definition = self.whole
+        self.definition, self.remakes = self.whole, False
         for delivery in _messages(index, identifier, table):
             self._note(delivery)
 
@@ -59,22 +66,27 @@ class PendingMessages:
         if delivery.operation != SyncPartitions.operation:
             self.definition = True
             self.whole = self.whole or not delivery.operation.startswith("alter_")
+            self.remakes = self.remakes or delivery.operation not in (AlterTable.operation, RenameTable.operation)
             return
         try:
             message = read_message(delivery)
         except MetastoreRefusedError as error:
-            self.whole, self.unreadable = True, error
+            self.whole, self.remakes, self.unreadable = True, True, error
             self._error = self._error or error.message
             return
         assert isinstance(message, SyncPartitions)
-        self._add(p.name for p in (*message.added, *message.altered))
         self._add(message.dropped)
+        changed = (*message.added, *message.altered)
+        self._add(p.name for p in changed if p.moved)
+        self._add((p.name for p in changed), unmoved=True)
 
-    def _add(self, names: Iterable[str]) -> None:
+    def _add(self, names: Iterable[str], *, unmoved: bool = False) -> None:
+        """Note partitions; of several messages about one the first decides, since the others wait for it."""
         if self._names is None:
             self._names = Scratch()
-            self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._names.insert("pending", ((key_of(name),) for name in names), columns=1, ignore=True)
+            self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY, name TEXT, unmoved INTEGER) WITHOUT ROWID")
+        rows = ((key_of(name), name, int(unmoved)) for name in names)
+        self._names.insert("pending", rows, columns=3, ignore=True)
 
     @property
     def any(self) -> bool:
@@ -99,11 +111,26 @@ class PendingMessages:
         """Return those of the keys of partitions (``key_of``) that messages are about."""
         if self.whole:
             return set(keys)
+        return self._chosen(keys, "key IN ({})")
+
+    def unmoved(self, keys: Iterable[str]) -> set[str]:
+        """Return those of the keys that messages are about which move no partition.
+
+        If the metastore has such a partition elsewhere, a Hive engine has put it there, and no message is delivered.
+        """
+        return self._chosen(keys, "key IN ({}) AND unmoved = 1")
+
+    def unmoved_names(self) -> Iterator[str]:
+        """Yield the names of the partitions that ``unmoved`` is true of."""
+        if self._names is not None:
+            yield from (name for (name,) in self._names.rows("SELECT name FROM pending WHERE unmoved = 1", ()))
+
+    def _chosen(self, keys: Iterable[str], condition: str) -> set[str]:
         found: set[str] = set()
         for some in batched(keys, _IN_QUERY) if self._names is not None else ():
             marks = ",".join("?" * len(some))
             assert self._names is not None
-            rows = self._names.rows(f"SELECT key FROM pending WHERE key IN ({marks})", tuple(some))
+            rows = self._names.rows(f"SELECT key FROM pending WHERE {condition.format(marks)}", tuple(some))
             found.update(key for (key,) in rows)
         return found
 

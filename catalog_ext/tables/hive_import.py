@@ -91,7 +91,7 @@ class HiveImport:
         scratch = Scratch()
         try:
             with shown_progress(progress, f"Importing {identifier}") as report_progress:
-                partitions = self._allowed(_partitions(client, created, hive_table))
+                partitions = self._allowed(_partitions(client, created.definition, hive_table))
                 self._import_partitions(partitions, created, scratch, report_progress)
         except BaseException:
             # Half a table must not stay: the import is repeated whole.
@@ -100,6 +100,20 @@ class HiveImport:
         finally:
             scratch.close()
         return self._context.index.tables.load(identifier)
+
+    def preview_table(self, identifier: TableIdentifier, *, is_free: bool = False) -> int:
+        """Return how many partitions ``import_table`` would register; nothing is changed, and no file is listed.
+
+        Args:
+            identifier: The table's name.
+            is_free: As in ``check_table``.
+
+        Raises:
+            CatalogExtError: As ``import_table``.
+        """
+        hive_table, definition = self.check_table(identifier, is_free=is_free)
+        found = _partitions(self._context.metastore.client(), definition, hive_table)
+        return sum(1 for _ in self._allowed(found))
 
     def check_table(
         self, identifier: TableIdentifier, properties: Mapping[str, str] | None = None, *, is_free: bool = False
@@ -274,12 +288,12 @@ _Found = tuple[str, str | None, PartitionDescriptor | None]
 """A partition of the metastore: its name, its location and its descriptor, None where these are as the table says."""
 
 
-def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> Iterator[_Found]:
+def _partitions(client: HiveMetastore, definition: TableDefinition, hive_table: HiveTable) -> Iterator[_Found]:
     """Yield every partition that the metastore has."""
-    if not table.definition.partition_columns:
+    if not definition.partition_columns:
         yield "", None, None
         return
-    descriptors = Descriptors(hive_table, table.definition)
+    descriptors = Descriptors(hive_table, definition)
     for partition in client.partitions(hive_table.database, hive_table.name):
         reading = descriptors.reading(partition)
         if reading.problem is not None:

@@ -63,8 +63,8 @@ class HiveLock:
         self._metastore = metastore
         # Every process asks in one order: the server takes the components of a request one after the other.
         self._components = sorted(components)
-        # Other processes may request equal locks: a recovery, or a repeated commit. The mark distinguishes ours, so that
-        # only ours is given up.
+        # Other processes may request equal locks: a recovery, or a repeated commit. The mark distinguishes ours, so
+        # that only ours is given up.
         mark = f" {secrets.token_hex(4)}"
         self._agent = agent[: _LONGEST - len(mark)] + mark
         self._wait_s = wait_s

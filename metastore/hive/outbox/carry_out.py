@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from catalog_ext.metastore.errors import (
     InvalidPartitionNameError,
@@ -56,11 +56,25 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+_SHOWN = 200
 _log = logging.getLogger(__name__)
 
 
-def carry_out(metastore: HiveMetastore, message: Message) -> None:
-    """Apply the message to the metastore; it is idempotent.
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """The part of a message that only a user can settle.
+
+    Attributes:
+        message: The partitions that the metastore has at other places.
+        error: Why, and what the user can do.
+    """
+
+    message: SyncPartitions
+    error: str
+
+
+def carry_out(metastore: HiveMetastore, message: Message) -> Undelivered | None:
+    """Apply the message to the metastore; it is idempotent. Return the part that is left, None for no part.
 
     Raises:
         MetastoreError: The metastore cannot be used, or does not accept it.
@@ -82,13 +96,14 @@ def carry_out(metastore: HiveMetastore, message: Message) -> None:
         case DropTable(definition):
             _drop_table(metastore, definition)
         case SyncPartitions():
-            _sync_partitions(metastore, message)
+            return _sync_partitions(metastore, message)
         case AlterTableStatistics():
             _alter_table_statistics(metastore, message)
         case PutView():
             put_view(metastore, message)
         case DropView():
             drop_view(metastore, message)
+    return None
 
 
 def _alter_namespace(metastore: HiveMetastore, database: HiveDatabase) -> None:
@@ -149,32 +164,90 @@ def _own_table(metastore: HiveMetastore, message: SyncPartitions | AlterTableSta
     return found
 
 
-def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
+def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> Undelivered | None:
     table = _own_table(metastore, message)
     if not table.partition_columns:
-        return
+        return None
     if table.table_type == VIRTUAL_VIEW:
         sync_view_partitions(metastore, table, message)
-        return
-    # Drop before adding: a directory may have been replaced by another spelling of its values.
+        return None
     names = _convertible(table, message.dropped, lambda name: hive_partition_name(table, name))
+    freed = frozenset(names)
+    chosen = {partition.name: partition for partition in (*message.added, *message.altered)}
+    wanted: dict[tuple[str, ...], _Wanted] = {}
+    for each in _convertible(table, list(chosen), lambda name: _Wanted(name, described_partition(table, chosen[name]))):
+        # A partition that this message drops first, under another spelling of its values, leaves no place to respect.
+        each.moved = chosen[each.name].moved or table.name_of(each.hive.values) in freed
+        wanted.setdefault(each.hive.values, each)
+    unmoved = [each for each in wanted.values() if not each.moved]
+    if names and unmoved:
+        # A RENAME drops the one name and adds the other: its rows stay under the first until both are possible.
+        elsewhere = [e for chunk in batched(unmoved, DEFAULT_BATCH) for e in _looked_up(metastore, table, chunk)[1]]
+        if elsewhere:
+            return _undelivered(table, message, elsewhere)
+    # Drop before adding: a directory may have been replaced by another spelling of its values.
     for batch in batched(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
-    wanted = {partition.name: partition for partition in (*message.added, *message.altered)}
-    partitions = _convertible(table, list(wanted), lambda name: described_partition(table, wanted[name]))
-    by_values: dict[tuple[str, ...], HivePartition] = {}
-    for partition in partitions:
-        by_values.setdefault(partition.values, partition)
-    for chunk in batched(list(by_values.values()), DEFAULT_BATCH):
-        _put_partitions(metastore, table, chunk)
+    elsewhere = []
+    for chunk in batched(list(wanted.values()), DEFAULT_BATCH):
+        elsewhere += _put_partitions(metastore, table, chunk)
     parameters = without_sparks_statistics(table.parameters)
     if parameters != table.parameters:
         metastore.alter_table(replace(table, parameters=parameters))
+    left = {each.name for each, _ in elsewhere}
+    rest = replace(
+        message, dropped=(), added=tuple(p for p in message.added if p.name in left),
+        altered=tuple(p for p in message.altered if p.name in left),
+    )  # fmt: skip
+    return _undelivered(table, rest, elsewhere) if elsewhere else None
 
 
-def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence[HivePartition]) -> None:
-    """Add and alter partitions with their locations and statistics: one call each to look, add and alter."""
-    found = found_by_values(metastore, table, [partition.values for partition in wanted])
+@dataclass(slots=True)
+class _Wanted:
+    """A partition of a message, by its name in the index and as the metastore gets it."""
+
+    name: str
+    hive: HivePartition
+    moved: bool = False
+
+
+_Elsewhere: TypeAlias = "list[tuple[_Wanted, HivePartition]]"
+"""Partitions that the metastore has at places to which no change of the index has moved them, and how it has them."""
+
+
+def _looked_up(
+    metastore: HiveMetastore, table: HiveTable, wanted: Sequence[_Wanted]
+) -> tuple[dict[tuple[str, ...], HivePartition], _Elsewhere]:
+    """Return the partitions that the metastore has, by their values, and those of them that lie elsewhere: one call."""
+    found = found_by_values(metastore, table, [each.hive.values for each in wanted])
+    both = [(each, found[each.hive.values]) for each in wanted if not each.moved and each.hive.values in found]
+    return found, [(each, there) for each, there in both if not same_location(there.location, each.hive.location)]
+
+
+def _undelivered(table: HiveTable, rest: SyncPartitions, elsewhere: _Elsewhere) -> Undelivered:
+    """Return that a Hive engine and the index have one partition in two directories, each with rows of its own."""
+    wanted, there = elsewhere[0]
+    several = f" and {len(elsewhere) - 1:,} more" if len(elsewhere) > 1 else ""
+    name = table.name_of(wanted.hive.values)[:_SHOWN]
+    return Undelivered(
+        rest,
+        f"The metastore has partition {name} of {table} at {there.location}, where a Hive engine has put it, and the "
+        f"index has it at {wanted.hive.location}{several}. Both stay as they are. Rename the metastore's partition (in "
+        "Hive: ALTER TABLE … PARTITION (…) RENAME TO PARTITION (…)): then the index's is delivered, and the follower "
+        f"takes the renamed one. Or give one side up: catalog-ext publish {table} moves the metastore's partition to "
+        "the index's directory; files stay in both.",
+    )
+
+
+def _put_partitions(metastore: HiveMetastore, table: HiveTable, chunk: Sequence[_Wanted]) -> _Elsewhere:
+    """Add and alter partitions with their locations and statistics: one call each to look, add and alter.
+
+    Returns:
+        Those that the metastore has elsewhere; nothing is done to them.
+    """
+    found, elsewhere = _looked_up(metastore, table, chunk)
+    left = {each.hive.values for each, _ in elsewhere}
+    wanted = [each.hive for each in chunk if each.hive.values not in left]
 
     def with_parameters_of(present: Mapping[str, str], partition: HivePartition) -> HivePartition:
         return replace(partition, parameters=with_statistics(present, partition.parameters))
@@ -186,6 +259,7 @@ def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence
     changed = [with_secrets_of(before, now) for before, now in there if not _is_the_same(before, now)]
     if changed:
         _alter_partitions(metastore, table, changed)
+    return elsewhere
 
 
 def _alter_partitions(metastore: HiveMetastore, table: HiveTable, changed: Sequence[HivePartition]) -> None:

@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, Me
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.order import Order, Wait
 from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
-from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, read_message
+from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, payload_of, read_message
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 from catalog_ext.metastore.runtime.measures import Delivered, emit
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.messages import Message, SyncPartitions
 
 
 CLAIM_SECONDS = 300.0
@@ -69,8 +70,13 @@ class OutboxDelivery(Protocol):
         """Remove the message; False where another process has claimed it."""
         ...
 
-    def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
-        """Keep the message with the error, count the attempt and the refusal, and let it wait."""
+    def failed(
+        self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool, rest: Message | None = None
+    ) -> None:  # fmt: skip
+        """Keep the message, or the ``rest`` of it, with the error, count the attempt and the refusal, and let it wait.
+
+        A rest is set aside at once.
+        """
         ...
 
 
@@ -155,7 +161,7 @@ class Deliverer:
     def _carry_out(self, metastore: HiveMetastore, delivery: Delivery, claim: str, run: _Run) -> None:
         fenced = FencedMetastore(metastore, lambda: self._outbox.keep_claim(delivery.outbox_id, claim, _CLAIM_MS))
         try:
-            carry_out(fenced, read_message(delivery))
+            undelivered = carry_out(fenced, read_message(delivery))
         except IndexDatabaseError:
             raise
         except ClaimLostError:
@@ -174,28 +180,37 @@ class Deliverer:
         except Exception as error:  # noqa: BLE001 -- the other tables' messages go on, and the message keeps the error
             self._refused(delivery, claim, self._unexpected(error), run)
         else:
-            if self._outbox.done(delivery.outbox_id, claim):
+            if undelivered is not None:
+                self._refused(delivery, claim, undelivered.error, run, undelivered.message)
+            elif self._outbox.done(delivery.outbox_id, claim):
                 run.delivered += 1
                 emit(Delivered("delivered"))
             else:
                 run.hold(delivery)
 
-    def _refused(self, delivery: Delivery, claim: str, error: str, run: _Run) -> None:
-        self._failed(delivery, claim, error, refused=True)
+    def _refused(
+        self, delivery: Delivery, claim: str, error: str, run: _Run, rest: SyncPartitions | None = None
+    ) -> None:  # fmt: skip
+        self._failed(delivery, claim, error, refused=True, rest=rest)
         run.error = run.error or f"{delivery.operation} of {delivery.subject}: {error}"
         now = replace(delivery, refusals=delivery.refusals + 1, last_error=error)
-        if now.refusals == SET_ASIDE_AFTER:
+        if rest is not None:
+            now = replace(now, payload=payload_of(rest), refusals=delivery.refusals + SET_ASIDE_AFTER)
+        if now.set_aside and not delivery.set_aside:
+            after = "" if rest is not None else f" after {now.refusals} refusals"
             _log.warning(
-                "Message %d for the metastore (%s of %s) is set aside after %d refusals: %s. See: catalog-ext outbox",
-                now.outbox_id, now.operation, now.subject, now.refusals, error,
+                "Message %d for the metastore (%s of %s) is set aside%s: %s. See: catalog-ext outbox",
+                now.outbox_id, now.operation, now.subject, after, error.rstrip("."),
             )  # fmt: skip
         run.hold(now)
 
-    def _failed(self, delivery: Delivery, claim: str, error: str, *, refused: bool) -> None:
+    def _failed(
+        self, delivery: Delivery, claim: str, error: str, *, refused: bool, rest: SyncPartitions | None = None
+    ) -> None:  # fmt: skip
         emit(Delivered("refused" if refused else "unavailable"))
         longest = _LONGEST_PAUSE_REFUSED_SECONDS if refused else _LONGEST_PAUSE_UNAVAILABLE_SECONDS
         pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(delivery.attempts, 20), longest)
-        self._outbox.failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused)
+        self._outbox.failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused, rest=rest)
 
     def _unexpected(self, error: Exception) -> str:
         """Return the error in words; the first one of a kind is logged with its traceback."""

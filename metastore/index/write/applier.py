@@ -205,7 +205,7 @@ class Applier:
             self.files_removed += before.files
             self.gone.add(before.bytes, before.rows)
         if change.moved or change.location is not None:
-            begun = _moved(begun, change.location)
+            begun = self._moved(begun, change.location)
         if change.is_ours:
             begun = begun._replace(descriptor=None)
         self._begin(holding(begun, change.added), self.published.altered, reset=change.is_ours)
@@ -230,7 +230,7 @@ class Applier:
         if held.files < before.files:
             known = before.rows is not None and held.rows is not None
             self.gone.add(before.bytes - held.bytes, (before.rows or 0) - (held.rows or 0) if known else None)
-        begun = held if location is None else _moved(held, location)
+        begun = held if location is None else self._moved(held, location)
         self._begin(holding(begun, added), self.published.altered, reset=reset)
         self._add_files(before.partition_id, added)
 
@@ -270,7 +270,7 @@ class Applier:
         if before.in_metastore:
             self.published.dropped.append(before.name)
         renamed = before._replace(name=name, keys=self._key_rows.of(name), in_metastore=in_metastore)
-        self._begin(holding(_moved(renamed, location), added), self.published.added)
+        self._begin(holding(_at(renamed, location), added), self.published.added)
         self._add_files(before.partition_id, added)
         self.partitions_changed += 1
 
@@ -331,6 +331,11 @@ class Applier:
             number = self._descriptors[descriptor] = number_of(self.connection, self.table.table_id, descriptor)
         return number
 
+    def _moved(self, partition: Partition, location: str | None) -> Partition:
+        """Return the partition at another location; the metastore's follows it there."""
+        self.published.moved.add(partition.name)
+        return _at(partition, location)
+
     def _begin(self, partition: Partition, published: list[Partition], *, reset: bool = False) -> None:
         begun = partition._replace(begin_version=self.version, end_version=ALIVE)
         self._partition_rows.append(partition_to_row(begun, self.table.table_id, name_hash(begun.name)))
@@ -365,7 +370,7 @@ class Applier:
         return n_bytes, counted
 
 
-def _moved(partition: Partition, location: str | None) -> Partition:
+def _at(partition: Partition, location: str | None) -> Partition:
     """Return the partition at another location; None: at the default one."""
     return partition._replace(location=None if location is None else storable(location, "location's"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -14,12 +14,14 @@ from catalog_ext.metastore.index.database.schema import outbox, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.write.partition_descriptors import documents
 from catalog_ext.metastore.messages import (
+    SET_ASIDE_AFTER,
     AlterTableStatistics,
     Delivery,
     PublishedPartition,
     RenameTable,
     SyncPartitions,
     payload_of,
+    read_message,
     subject,
 )
 from catalog_ext.metastore.model.batches import batched
@@ -47,11 +49,19 @@ _DELIVERIES = sa.select(outbox, _IS_DUE.label("due"))
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """The changes of one commit to partitions that the metastore can have; ``dropped`` are names."""
+    """The changes of one commit to partitions that the metastore can have.
+
+    Attributes:
+        added: Partitions that the index did not have before.
+        altered: Partitions with other files, statistics, descriptors or places.
+        dropped: Names.
+        moved: Names of altered partitions that the commit has put at another location.
+    """
 
     added: list[Partition] = field(default_factory=list)
     altered: list[Partition] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
 
 
 def enqueue(connection: sa.Connection, message: Message, table_id: int | None = None, at_ms: int | None = None) -> None:
@@ -108,7 +118,10 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
         message = SyncPartitions(
             table.identifier,
             tuple(published(connection, table, changes.added[chosen], at_ms)),
-            tuple(published(connection, table, changes.altered[chosen], at_ms)),
+            tuple(
+                replace(partition, moved=partition.name in changes.moved)
+                for partition in published(connection, table, changes.altered[chosen], at_ms)
+            ),
             tuple(changes.dropped[i * size : (i + 1) * size]),
             table.definition.location,
         )
@@ -188,6 +201,13 @@ class Outbox(IndexPart):
         with self._database.reading() as connection:
             return _pending(connection, limit, after, outbox.c.table_id == table_id)
 
+    def renames(self) -> list[tuple[TableIdentifier, TableIdentifier]]:
+        """Return the renames that the metastore has not made yet, in order: the names before and after."""
+        with self._database.reading() as connection:
+            found = _pending(connection, None, 0, outbox.c.operation == RenameTable.operation)
+        messages = map(read_message, found)
+        return [(m.previous, m.definition.identifier) for m in messages if isinstance(m, RenameTable)]
+
     def find(self, outbox_id: int) -> Delivery | None:
         """Return the message of a number, or None."""
         with self._database.reading() as connection:
@@ -239,15 +259,22 @@ class Outbox(IndexPart):
         """Remove a message that the metastore has accepted; False, and nothing done, where another claim has it now."""
         return self._database.change(sa.delete(outbox).where(_claimed(outbox_id, claim))) == 1
 
-    def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
-        """Record that the metastore did not accept a message, and when to try again, unless another claim has it."""
-        values = {
+    def failed(
+        self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool, rest: Message | None = None
+    ) -> None:  # fmt: skip
+        """Record that the metastore did not accept a message, and when to try again, unless another claim has it.
+
+        With ``rest``, the part that is left, the message is set aside at once: only a user can settle that part.
+        """
+        values: dict[str, Any] = {
             "attempts": outbox.c.attempts + 1,
             "refusals": outbox.c.refusals + int(refused),
             "next_attempt_at_ms": NOW_MS + pause_ms,
             "last_error": ascii_safe(error)[:_ERROR_LENGTH],
             "claimed_by": None,
         }
+        if rest is not None:
+            values |= {"payload": to_json(payload_of(rest)), "refusals": outbox.c.refusals + SET_ASIDE_AFTER}
         self._database.change(sa.update(outbox).where(_claimed(outbox_id, claim)).values(values))
 
     def retry(self, outbox_id: int | None = None) -> int:
@@ -265,7 +292,9 @@ def _claimed(outbox_id: int, claim: str) -> sa.ColumnElement[bool]:
     return sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
 
 
-def _pending(connection: sa.Connection, limit: int, after: int, *chosen: sa.ColumnElement[bool]) -> list[Delivery]:
+def _pending(
+    connection: sa.Connection, limit: int | None, after: int, *chosen: sa.ColumnElement[bool]
+) -> list[Delivery]:
     """Return the next messages above a number for which some clauses hold."""
     later = _DELIVERIES.where(outbox.c.outbox_id > after, *chosen)
     return [_delivery(row) for row in connection.execute(later.order_by(outbox.c.outbox_id).limit(limit))]

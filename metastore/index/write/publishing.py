@@ -102,7 +102,9 @@ class Publications(IndexPart):
                 gone = [name for name in publication.dropped if partition_values(name) not in there]
                 count += enqueue_changes(connection, now, PartitionChanges(dropped=gone), at_ms)
             for found in _chosen(connection, now, None if publication.create else publication.partitions):
-                count += enqueue_changes(connection, now, PartitionChanges(altered=found), at_ms)
+                # The user has said that the index is right: also about places.
+                moved = {partition.name for partition in found}
+                count += enqueue_changes(connection, now, PartitionChanges(altered=found, moved=moved), at_ms)
             return count
 
         return self._database.write(work)

@@ -99,6 +99,7 @@ def _publish_successors(applier: Applier) -> None:
     new = [successor.partition_id for successor in found.values() if not successor.in_metastore]
     mark_published(applier.connection, new)
     applier.published.altered.extend(found.values())
+    applier.published.moved.update(successor.name for successor in found.values())
     dropped[:] = [name for name in dropped if partition_values(name) not in found]
 
 

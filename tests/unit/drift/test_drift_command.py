@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,11 +12,10 @@ from catalog_ext.cli.main import main
 from catalog_ext.drift.from_metastore import WHY_DROPPED
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.procedures.registry import find_procedure
+from tests.index_cases import empty_index
 from tests.repair_cases import indexed, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from catalog_ext.catalog import Catalog
     from tests.fakes_metastore import FakeMetastore
 
@@ -48,6 +48,21 @@ def test_rows_json_and_exit_codes(
     metastore.down = True
     assert run("s.t", "--check") == 3, "ds=3 is on the store alone, whatever the metastore says"
     assert "1 not compared" in capsys.readouterr().out
+
+
+def test_an_index_without_tables_is_said_to_have_nothing_to_compare(
+    metastore: FakeMetastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.db").write_bytes(empty_index())
+    assert main(["--index", "empty.db", "--metastore", "thrift://fake:9083", "drift", "--check"]) == 0
+    assert "Nothing was compared: the index has no such table or view." in capsys.readouterr().out
+
+
+def test_tables_that_are_all_left_out_are_not_said_to_agree(
+    catalog: Catalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--check", "--exclude", "s") == run("s.*", "--exclude", "s.t") == 0
+    assert capsys.readouterr().out.count("Nothing was compared") == 2
 
 
 def test_an_outage_is_no_drift_and_a_failed_delivery_is_no_patience(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,3 +120,62 @@ def test_table_dropped_without_an_event_stays_if_we_have_written(
     outcome = followed(catalog)
     assert outcome.action == "refused"
     assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]
+
+
+@pytest.mark.parametrize("names", [["u"], ["u", "v"], ["swap"]])
+def test_a_partition_that_hive_drops_before_our_rename_arrives_goes(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    """One rename, two, and a swap with another table: the drop waits until the metastore has the new name."""
+    monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)
+    other = root.parent / "o"
+    write(other, "ds=a/other")
+    server.create_table(hive_table(other, "o"))
+    add(server, other, "a", table="o")
+    catalog.import_table("s.o")
+    add(server, root, "b")
+    catalog.follower.look()
+    steps = [("t", "x"), ("o", "t"), ("x", "o")] if names == ["swap"] else list(zip(["t", *names], names, strict=False))
+    server.down = True
+    for before, after in steps:
+        catalog.alterations.rename(f"s.{before}", f"s.{after}")
+    server.down = False
+    new = f"s.{steps[-1][1]}"
+    server.drop_partitions("s", "t", ["ds=b"])
+    outcome = followed(catalog, new)
+    assert (outcome.action, outcome.dropped) == ("left", 0)
+    catalog.index.outbox.retry()
+    assert catalog.deliver().pending == 0
+    catalog.follower.look()
+    assert indexed(catalog, new) == {"ds=a": {"one": 1}}
+    assert not catalog.index.followed.doubts()
+    if names == ["swap"]:
+        assert indexed(catalog, "s.t") == {"ds=a": {"other": 1}}
+
+
+def test_a_partition_that_hive_drops_before_our_alteration_arrives_goes(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.down = True
+    catalog.alterations.alter_table_properties("s.t", set_={"ours": "1"})
+    server.down = False
+    server.drop_partitions("s", "t", ["ds=a"])
+    assert followed(catalog).dropped == 1
+    assert indexed(catalog) == {}
+
+
+def test_a_property_that_hive_sets_before_our_alteration_arrives_is_taken_over(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)
+    server.down = True
+    catalog.alterations.alter_table_properties("s.t", set_={"ours": "1"})
+    server.down = False
+    table = server.get_table("s", "t")
+    server.alter_table(replace(table, parameters={**table.parameters, "hives": "1"}))
+    assert followed(catalog).action == "left"
+    catalog.index.outbox.retry()
+    assert catalog.deliver().pending == 0
+    catalog.follower.look()
+    assert catalog.load_table("s.t").definition.properties == {"ours": "1", "hives": "1"}
+    assert not catalog.index.followed.doubts()

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catalog_ext.following import run as follow_run
 from catalog_ext.following.log import read_batch
+from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveStorage
 from catalog_ext.metastore.model.tables import Column
 from tests.repair_cases import indexed, write
 from tests.unit.following.states import set_cursor
@@ -73,6 +74,28 @@ def test_preview_takes_a_name_that_would_be_free(
         expected = {"s.t": "imported"}
     assert actions(catalog.follower.look(["s"], dry_run=True)) == expected
     assert actions(catalog.follower.look(["s"])) == expected
+
+
+def test_preview_counts_what_an_import_would_register(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    for name, keys in (("n", ("ds",)), ("whole", ())):
+        write(root.parent / name, *(("ds=a/one", "ds=b/one") if keys else ("one",)))
+        server.create_table(hive_table(root.parent / name, name, keys))
+    add(server, root.parent / "n", "a", "b", table="n")
+    expected = {"s.n": 2, "s.whole": 1}
+    for dry_run in (True, False):
+        outcome = catalog.follower.look(["s"], dry_run=dry_run)
+        assert {each.table: each.added for each in outcome.tables} == expected
+
+
+def test_preview_says_why_a_table_would_not_be_imported(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    write(root.parent / "n", "ds=a/one")
+    server.create_table(hive_table(root.parent / "n", "n"))
+    avro = HiveStorage("x.AvroInput", "x.AvroOutput", "x.UnknownSerDe")
+    server.add_partitions("s", "n", [HivePartition(("a",), f"file:{root.parent}/n/ds=a", {}, avro)])
+    for dry_run in (True, False):
+        outcome = catalog.follower.look(["s"], dry_run=dry_run)
+        assert actions(outcome) == {"s.n": "left"}
+        assert "UnknownSerDe" in str(outcome.tables[0].error)
 
 
 def test_preview_after_a_lost_log_forgets_what_was_seen(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:

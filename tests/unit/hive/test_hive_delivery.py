@@ -14,7 +14,7 @@ from catalog_ext.metastore.hive.mapping.conversion import from_hive, to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
-from catalog_ext.metastore.messages import Delivery, read_message
+from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, payload_of, read_message
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
@@ -25,6 +25,8 @@ from tests.index_cases import local_index
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from catalog_ext.metastore.messages import Message
 
 
 FROM_TRIPS = {"from": {"namespace": "sales", "name": "trips"}}
@@ -78,8 +80,12 @@ class FakeOutbox:
     def done(self, outbox_id: int, claim: str) -> bool:
         return self.keep_claim(outbox_id, claim, 0) and self.rows.pop(outbox_id, None) is not None
 
-    def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
+    def failed(
+        self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool, rest: Message | None = None
+    ) -> None:
         row = self.rows[outbox_id]
+        if rest is not None:
+            row = replace(row, payload=payload_of(rest), refusals=row.refusals + SET_ASIDE_AFTER)
         self.rows[outbox_id] = replace(
             row, attempts=row.attempts + 1, refusals=row.refusals + refused, last_error=error,
             next_attempt_at_ms=self.clock.now + pause_ms,
@@ -153,6 +159,10 @@ def sync(outbox: FakeOutbox, table: str, add: list[str], drop: list[str] | None 
 
 def state(name: str, location: str | None = None, **parameters: str) -> dict[str, Any]:
     return {"name": name, "location": location, "parameters": parameters}
+
+
+def moved(name: str, location: str, **parameters: str) -> dict[str, Any]:
+    return {**state(name, location, **parameters), "moved": True}
 
 
 def partitions(metastore: FakeMetastore, table: str = "trips") -> dict[str, str]:
@@ -486,7 +496,7 @@ def test_partitions_come_to_what_the_message_says(
     counts = {"numFiles": "2", "totalSize": "20", "numRows": "7", "transient_lastDdlTime": "1700000000"}
     message = outbox.put(
         "sync_partitions", "sales.trips",
-        add=[state("ds=a/n=1", "file:///elsewhere/a", **counts), state("ds=c/n=1", **counts)],
+        add=[moved("ds=a/n=1", "file:///elsewhere/a", **counts), state("ds=c/n=1", **counts)],
         alter=[state("ds=b/n=1", "file:/data/trips/ds=b/n=1", **counts), state("ds=d/n=1", **counts)],
         drop=[],
     )  # fmt: skip
@@ -506,6 +516,54 @@ def test_partitions_come_to_what_the_message_says(
     assert metastore.calls - before == {"get_table": 1, "partitions_by_names": 1}
 
 
+@pytest.mark.parametrize("change", ["add", "alter"])
+def test_a_partition_that_hive_has_put_elsewhere_stays_there(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock, change: str
+) -> None:
+    """The others of the message are delivered, what comes later about it waits; a rename in Hive makes room."""
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition()))
+    hives = HivePartition(("a", "1"), "file:///hive/a", {"numFiles": "9"})
+    metastore.add_partitions("sales", "trips", [hives])
+    empty: dict[str, object] = {"add": [], "alter": [], "drop": []}
+    first = outbox.put(
+        "sync_partitions", "sales.trips", **{**empty, change: [state("ds=a/n=1", numFiles="1"), state("ds=b/n=1")]}
+    )
+    later = outbox.put("sync_partitions", "sales.trips", **{**empty, "alter": [state("ds=a/n=1", numFiles="2")]})
+    outbox.put("sync_partitions", "sales.trips", **{**empty, "drop": ["ds=b/n=1"]})
+    report = deliverer.deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (1, 2)
+    assert "file:///hive/a, where a Hive engine has put it" in (report.error or "")
+    assert "RENAME TO PARTITION" in (report.error or "")
+    assert metastore.partitions_by_names("sales", "trips", ["ds=a/n=1"]) == [hives]
+    assert partitions(metastore) == {"a/1": "file:///hive/a"}, "what was delivered is not delivered once more"
+    assert outbox.rows[first].set_aside
+    assert [p["name"] for p in outbox.rows[first].payload[change]] == ["ds=a/n=1"]
+    assert not outbox.rows[later].attempts
+    metastore.drop_partitions("sales", "trips", ["ds=a/n=1"])
+    metastore.add_partitions("sales", "trips", [replace(hives, values=("z", "1"))])
+    clock.now += 10_000
+    assert deliverer.deliver(timeout_s=60) == done(2)
+    assert partitions(metastore) == {"a/1": "file:///data/trips/ds=a/n=1", "z/1": "file:///hive/a"}
+    assert parameters(metastore, "ds=a/n=1")["numFiles"] == "2"
+
+
+def test_a_rename_to_a_partition_that_hive_has_elsewhere_waits(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    """Its old name stays in the metastore, or nobody would see its rows there."""
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition()))
+    sync(outbox, "sales.trips", ["ds=a/n=1"])
+    assert deliverer.deliver(timeout_s=60) == done(1)
+    metastore.add_partitions("sales", "trips", [HivePartition(("b", "1"), "file:///hive/b")])
+    sync(outbox, "sales.trips", ["ds=b/n=1"], ["ds=a/n=1"])
+    assert deliverer.deliver(timeout_s=60).pending == 1
+    assert partitions(metastore) == {"a/1": "file:///data/trips/ds=a/n=1", "b/1": "file:///hive/b"}
+    metastore.drop_partitions("sales", "trips", ["ds=b/n=1"])
+    assert outbox.rows[2].payload["drop"] == ["ds=a/n=1"]
+
+
 def test_statistics_are_replaced_and_the_rest_is_kept(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
 ) -> None:
@@ -517,7 +575,9 @@ def test_statistics_are_replaced_and_the_rest_is_kept(
     table = to_hive(definition())
     metastore.create_table(replace(table, parameters={**table.parameters, "spark.sql.statistics.totalSize": "9"}))
     there = HivePartition(("a", "1"), "file:///data/trips/ds=a/n=1", computed)
-    metastore.add_partitions("sales", "trips", [there, replace(there, values=("b", "1"))])
+    metastore.add_partitions(
+        "sales", "trips", [there, replace(there, values=("b", "1"), location="file:///data/trips/ds=b/n=1")]
+    )
     counts = {"numFiles": "2", "totalSize": "20", "transient_lastDdlTime": "1700000000"}
     outbox.put(
         "sync_partitions", "sales.trips", drop=[], add=[],
@@ -554,7 +614,7 @@ def test_a_full_message_takes_few_calls(outbox: FakeOutbox, metastore: FakeMetas
     calls = []
     for message in (
         {"add": [state(n, numFiles="1", totalSize="1") for n in names], "alter": [], "drop": []},
-        {"add": [], "alter": [state(n, f"file:///moved/{n}", numFiles="2", totalSize="2") for n in names], "drop": []},
+        {"add": [], "alter": [moved(n, f"file:///moved/{n}", numFiles="2", totalSize="2") for n in names], "drop": []},
         {"add": [], "alter": [], "drop": names},
     ):
         outbox.put("sync_partitions", "sales.trips", **message)
@@ -576,12 +636,12 @@ def test_what_is_too_much_at_once_goes_in_parts(
     metastore.create_table(to_hive(definition()))
     names = [f"ds={i}/n=1" for i in range(450)]
     sync(outbox, "sales.trips", names)
-    outbox.put("sync_partitions", "sales.trips", add=[], alter=[state(n, f"s3a://b/{n}") for n in names], drop=[])
+    outbox.put("sync_partitions", "sales.trips", add=[], alter=[moved(n, f"s3a://b/{n}") for n in names], drop=[])
     metastore.most_altered = 300
     assert deliverer.deliver(timeout_s=60) == done(2)
     assert metastore.batches == [450, 200, 200, 50]
     assert set(partitions(metastore).values()) == {f"s3a://b/{n}" for n in names}
-    outbox.put("sync_partitions", "sales.trips", add=[], alter=[state(n, f"s3a://c/{n}") for n in names], drop=[])
+    outbox.put("sync_partitions", "sales.trips", add=[], alter=[moved(n, f"s3a://c/{n}") for n in names], drop=[])
     metastore.most_altered = 100
     assert "JDOException" in (deliverer.deliver(timeout_s=60).error or "")
 
