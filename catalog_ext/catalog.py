@@ -236,5 +236,5 @@ class Catalog(Displayed):
     keep_delivering = Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:
-        """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""
+        """Return whether the metastore has everything: ``none``, ``in sync``, or what is pending or missing and why."""
         return self._context.sync.state(table)

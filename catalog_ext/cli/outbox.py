@@ -99,7 +99,7 @@ def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run
         spinner(message_console(), "Comparing with the metastore"),
     ):
         rows = [entry._asdict() for entry in catalog.publish(table, dry_run=dry_run)]
-    changed = any(row["action"] not in ("in step", "left out") for row in rows)
+    changed = any(row["action"] not in ("in sync", "left out") for row in rows)
     Listing(("table", "tables"), _PUBLISHED, {"dry_run": dry_run}).show(shape, rows, len(rows))
     if shape.is_text:
         _print_drops(rows, dry_run=dry_run)

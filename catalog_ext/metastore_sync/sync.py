@@ -162,7 +162,7 @@ class MetastoreSync:
             )
 
     def state(self, table: Table | None = None) -> str:
-        """Describe the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
+        """Describe the metastore: ``none``, ``in sync``, what is pending, or why it cannot hold the table.
 
         Args:
             table: The table in question; None for the metastore alone.
@@ -176,22 +176,22 @@ class MetastoreSync:
         if last is not None and table is not None:
             last = self._of_table(table.table_id, last)
         if last is None or not last.pending:
-            return "in step" if table is None or self._metastore.starting else self._compared(table)
+            return "in sync" if table is None or self._metastore.starting else self._compared(table)
         changes = "1 change" if last.pending == 1 else f"{last.pending} changes"
         return f"{changes} pending: {last.error or UNDER_WAY}"
 
     def _compared(self, table: Table) -> str:
-        """Return ``in step``, or what publishing the table would do, of which nothing is pending."""
+        """Return ``in sync``, or what publishing the table would do, of which nothing is pending."""
         definition = table.definition
         try:
             found = self._metastore.client().get_table(table.identifier.namespace, table.identifier.name)
             check_ours(found, definition)
         except CatalogExtError as error:
-            return f"not in step: {error.message}"
+            return f"not in sync: {error.message}"
         if not (definition_differs(found, definition) or key_types_differ(found, definition)):
-            return "in step"
+            return "in sync"
         return (
-            "not in step: its table was there before, with other columns, types or properties; "
+            "not in sync: its table was there before, with other columns, types or properties; "
             f"catalog-ext publish {table.identifier} alters it"
         )
 

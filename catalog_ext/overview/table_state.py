@@ -27,7 +27,7 @@ class DeliveryState:
     """Whether the metastore has all changes of the index, as far as the index knows.
 
     Attributes:
-        word: ``none``, ``in step``, ``pending``, ``failed``, ``set aside`` or ``cannot hold``.
+        word: ``none``, ``in sync``, ``pending``, ``failed``, ``set aside`` or ``cannot hold``.
         detail: The reason, or ``''``.
     """
 
@@ -56,7 +56,7 @@ def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> Del
     if reason is not None:
         return DeliveryState("cannot hold", reason)
     if not summary.pending:
-        return DeliveryState("in step", "")
+        return DeliveryState("in sync", "")
     since = summary.pending_since_ms or now_ms
     detail = f"{counted(summary.pending, 'change')}, the oldest {formats.age(now_ms - since)} old"
     if summary.set_aside:

@@ -133,7 +133,7 @@ class ServiceMetrics:
             self._files.labels(change)
         for reason in ClosedFor:
             self._closed.labels(str(reason))
-        for outcome in ("in_step", "changed", "failed"):
+        for outcome in ("in_sync", "changed", "failed"):
             self._repairs.labels(outcome)
         for change in ("added", "dropped", "changed"):
             self._repaired.labels(change)
@@ -207,7 +207,7 @@ class ServiceMetrics:
     def _repaired_table(self, event: Repaired) -> None:
         changes = {"added": event.added, "dropped": event.dropped, "changed": event.changed}
         self._repair_seconds.observe(event.seconds)
-        outcome = "failed" if event.added is None else "changed" if any(changes.values()) else "in_step"
+        outcome = "failed" if event.added is None else "changed" if any(changes.values()) else "in_sync"
         self._repairs.labels(outcome).inc()
         for change, partitions in changes.items():
             self._repaired.labels(change).inc(partitions or 0)

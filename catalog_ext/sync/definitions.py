@@ -260,7 +260,7 @@ def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition
 
     Raises:
         UnsupportedTypeChangeError: Files that are there cannot be read as a column's new type.
-        UnsupportedFormatError: A column's type is none of Spark's.
+        UnsupportedFormatError: Spark has no such type as a column's.
         InvalidInputError: The columns cannot be together in a table.
     """
     there = columns_of(theirs)

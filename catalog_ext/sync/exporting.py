@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 
-MADE, ALTERED, PARTITIONS, IN_STEP, REFUSED, LEFT_OUT = (
-    "made", "altered", "partitions", "in step", "refused", "left out",
+MADE, ALTERED, PARTITIONS, IN_SYNC, REFUSED, LEFT_OUT = (
+    "made", "altered", "partitions", "in sync", "refused", "left out",
 )  # fmt: skip
 _NO_BUCKETS = "it is bucketed ({}) in the metastore that it was imported from; there it is made without buckets"
 _TWIN = "another partition has equal values in another spelling"
@@ -58,7 +58,7 @@ class ExportEntry:
 
     Attributes:
         table: ``namespace.table``.
-        action: ``made``, ``altered``, ``partitions``, ``in step``, ``refused`` (the metastore has another table of the
+        action: ``made``, ``altered``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
             name) or ``left out`` (no metastore can hold it).
         partition: The partition's name, where it is about one; otherwise ``''``.
         sent: Partitions that were added or altered.
@@ -96,7 +96,7 @@ class _ExportedRelation:
         self._relation = relation
         self._table = table_of(relation)
         self._dry_run = dry_run
-        self.action = IN_STEP
+        self.action = IN_SYNC
         self.sent = self.held = self.kept = 0
 
     def send(self) -> None:
@@ -113,7 +113,7 @@ class _ExportedRelation:
             self._send_table(found)
 
     def _carry_out(self, message: Message, action: str) -> None:
-        if self.action == IN_STEP:
+        if self.action == IN_SYNC:
             self.action = action
         if not self._dry_run:
             carry_out(self._client, message)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NOT_A_PARTITION = "it is no partition of the table"
 _AT_ONCE = 1000
-_ALTERED = "an alteration of ours has yet to reach the metastore, and may be of its columns too"
+_ALTERED = "an alteration of ours has not reached the metastore yet, and may be of its columns too"
 _IN_TWO_DIRECTORIES = (
     "a Hive engine has it in another directory than the index, and the metastore keeps it there: catalog-ext outbox "
     "says how to settle that"

@@ -54,7 +54,7 @@ _MOST_NAMED = 1000
 _TABLE_MISSING = "the table is missing"
 
 IN_SYNC, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
-    "in step", "create", "alter", "partitions", "refused", "left out",
+    "in sync", "create", "alter", "partitions", "refused", "left out",
 )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ class PublishEntry(NamedTuple):
 
     Attributes:
         table: ``namespace.table``.
-        action: ``create``, ``alter``, ``partitions``, ``in step``, ``refused`` (the metastore has another table of the
+        action: ``create``, ``alter``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
             name) or ``left out`` (it cannot hold the table).
         published: Partitions that are added or altered.
         dropped: Partitions that the index does not have.

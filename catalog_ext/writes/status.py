@@ -43,7 +43,7 @@ class StatusEntry(NamedTuple):
         id: The transaction's id, the partition's name, the message's number, or that of the last event dealt with.
         state: Of a transaction its state, with ``live``, ``dead`` (its process on this host is gone) or ``expired``
             (its lease is over) behind it; of a message ``pending``, ``failed`` or ``set aside``; of the follower
-            ``in step``, ``behind``, ``failed`` or ``nobody``; of a table in doubt ``left`` or ``refused``.
+            ``in sync``, ``behind``, ``failed`` or ``stopped``; of a table in doubt ``left`` or ``refused``.
         since_ms: Milliseconds since the epoch, UTC.
         detail: What it is and what becomes of it, in words.
     """
@@ -149,9 +149,9 @@ def _follower(index: Index) -> Iterator[StatusEntry]:
         return
     behind = (state.newest_id or 0) - (state.event_id or 0) if state.event_id is not None else 0
     if state.holder is None or state.held_for_ms <= 0 or is_gone(state.holder):
-        word, who = "nobody", "no process follows"
+        word, who = "stopped", "no process follows"
     else:
-        word, who = "failed" if state.error else "behind" if behind > 0 else "in step", f"by {state.holder}"
+        word, who = "failed" if state.error else "behind" if behind > 0 else "in sync", f"by {state.holder}"
     looked = state.looked_at_ms
     when = "not looked yet" if looked is None else f"last heard of {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
     if state.event_id is not None and looked is not None:

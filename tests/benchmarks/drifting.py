@@ -28,7 +28,7 @@ def drift(stand: Stand) -> Outcome:
         folder = stand.folder / f"drift-{size}"
         folder.mkdir()
         child("drift_process", str(folder), str(size), "0", "make")
-        for what, moved in (("in step", 0), (f"one in {MOVED} elsewhere", MOVED)):
+        for what, moved in (("in sync", 0), (f"one in {MOVED} elsewhere", MOVED)):
             answer = child("drift_process", str(folder), str(size), str(moved), "compare")
             peak = max(peak, answer["peak_mb"])
             rows.append([f"{size:,}, {what}", *_cells(answer, f"{answer['calls']:,}")])
@@ -65,7 +65,7 @@ def _on_hive(stand: Stand) -> Iterator[tuple[str, dict[str, Any]]]:
             catalog.repair_partitions("s.t")
             if catalog.deliver().pending:
                 raise AssertionError("the metastore has not got its messages")
-            yield "in step", child("drift_process", str(folder), uri, "0", "hive")
+            yield "in sync", child("drift_process", str(folder), uri, "0", "hive")
             client = catalog.metastore.client()
             lacking = [f"p={key}" for key in range(0, ON_HIVE, MOVED)]
             client.drop_partitions("s", "t", lacking)

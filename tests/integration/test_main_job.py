@@ -96,7 +96,7 @@ def flights(lake: Lake) -> Lake:
         f"location => '{lake.location}', partition_columns => {keys})"
     ).first()
     assert registered is not None
-    assert (registered["columns"], registered["metastore"]) == (2, "in step")
+    assert (registered["columns"], registered["metastore"]) == (2, "in sync")
     report = catalog_ext.repair_partitions("lake.sales.flights")
     assert (len(report.added), len(report.skipped), report.pending_deliveries) == (PARTITIONS, 0, 0)
     # The first query of a session asks whether the index was restored.

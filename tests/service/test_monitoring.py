@@ -233,7 +233,7 @@ def test_plans_commits_conflicts_and_repairs_are_counted(client: Client, catalog
     assert value(client, "commits_total", kind="overwrite_partitions", outcome="conflict") == 1
     assert value(client, "committed_rows_total") == 3
     assert value(client, "committed_files_total", change="removed") == 1
-    assert value(client, "repairs_total", outcome="in_step") == 1
+    assert value(client, "repairs_total", outcome="in_sync") == 1
     assert value(client, "repairs_total", outcome="changed") == 1
 
 
@@ -271,7 +271,7 @@ def test_labels_are_of_the_code_and_never_of_the_data(client: Client, tmp_path: 
 def test_a_service_that_has_stopped_counts_no_more(catalog: Catalog) -> None:
     with Service(catalog) as one:
         assert len(measures._listeners) == 1
-        assert value(Client(one), "repairs_total", outcome="in_step") == 0
+        assert value(Client(one), "repairs_total", outcome="in_sync") == 0
     assert measures._listeners == ()
 
 

@@ -438,7 +438,7 @@ def test_a_request_names_its_user(writer: Writer) -> None:
         answer = writer.client.call("ping")
         assert (answer.status, answer.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
         assert "that cannot be printed" in answer.error["message"]
-    writer.client.user = "nobody"
+    writer.client.user = "mallory"
     assert writer.client.send("/v1/ping", token="wrong").status == 401, "a name is no token"
 
 

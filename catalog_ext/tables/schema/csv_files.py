@@ -29,7 +29,7 @@ _DOUBLE = re.compile(
 def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
     """Infer the columns of CSV files: the union of their headers, else ``_c0`` …; STRING unless ``inferSchema``.
 
-    The connector reads each file by its own header (``CsvHeaders.scala``), so files may have their columns in any
+    The connector reads each file by its own header (FileReaders.scala), so files may have their columns in any
     order, and lack some.
 
     Raises:

@@ -47,7 +47,7 @@ def test_register_repair_and_import(
     table = f"{namespace}.trips"
     registered = run("register", table, f"s3://{bucket}/trips", "--create-namespace", "--key", "ds=DATE")
     assert registered["location"] == f"s3a://{bucket}/trips"
-    assert registered["metastore"] == "in step"
+    assert registered["metastore"] == "in sync"
     assert len(run("repair", table)["added"]) == 3
     assert len(run("files", table, "-p", "ds=2025-01-02")["files"]) == 1
 

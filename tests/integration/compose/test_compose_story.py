@@ -146,7 +146,7 @@ def test_the_command_line_beside_the_service(
     doctor = run(composed, "doctor")
     assert doctor["healthy"], doctor
     (follower,) = run(composed, "status")["entries"]
-    assert (follower["kind"], follower["state"]) == ("follower", "in step"), follower
+    assert (follower["kind"], follower["state"]) == ("follower", "in sync"), follower
 
 
 def test_what_others_change_in_the_metastore_is_followed(

@@ -109,7 +109,7 @@ def leave(catalog: Catalog, other: HiveMetastore, folder: Path, query: str, rows
     (entry,) = catalog.export(f"{DB}.t", to=other.uri)
     assert (entry.kept, entry.reason) == (0, None)
     (again,) = catalog.export(f"{DB}.t", to=other.uri)
-    assert (again.action, again.sent) == ("in step", 0)
+    assert (again.action, again.sent) == ("in sync", 0)
     with connect(index=str(folder / "index.db"), metastore=other.uri, warehouse=str(folder / "w")) as new:
         new.import_table(f"{DB}.t")
         assert indexed(new, f"{DB}.t") == indexed(catalog, f"{DB}.t")

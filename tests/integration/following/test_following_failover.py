@@ -96,7 +96,7 @@ def test_another_server_goes_on(servers: list[SecuredMetastore], postgres_url: s
         assert (first.gap, first.events) == (None, PARTITIONS)
         assert [(t.action, t.changed) for t in first.tables] == [("followed", PARTITIONS)], first
         assert catalog.load_table("f.t").version == version + 1, "each once"
-        assert state(catalog) == "in step"
+        assert state(catalog) == "in sync"
 
         # The next one dies while a table is looked at.
         altered(hive, tmp_path, "three")
@@ -106,7 +106,7 @@ def test_another_server_goes_on(servers: list[SecuredMetastore], postgres_url: s
         assert proxies[2].calls["get_partitions_by_names"] > 0
         assert [(t.action, t.changed, t.dropped) for t in second.tables] == [("followed", PARTITIONS - 1, 1)]
         assert catalog.load_table("f.t").version == version + 2
-        assert state(catalog) == "in step"
+        assert state(catalog) == "in sync"
         files = {"one": 1, "two": 1, "three": 1}
         assert indexed(catalog, "f.t") == {f"k={k}": files for k in range(1, PARTITIONS)}
         assert catalog.follower.look().is_idle

@@ -179,7 +179,7 @@ def test_drift_is_found_and_mended_and_tables_leave(
         client.drop_table("d", "t")
         client.close()
         assert [(e.action, e.reason) for e in left.export("d.t", to=metastore.uri)] == [("made", None)]
-        assert [e.action for e in left.export("d.t", to=metastore.uri)] == ["in step"]
+        assert [e.action for e in left.export("d.t", to=metastore.uri)] == ["in sync"]
     with catalog_ext.connect(
         index=str(tmp_path / "new.db"), metastore=metastore.uri, warehouse=str(tmp_path / "warehouse")
     ) as new:

@@ -72,7 +72,7 @@ def test_a_lost_embedded_metastore(
         (row,) = [row for batch in batches for row in batch.to_pylist()]
         assert (row["action"], row["published"]) == ("partitions", 1)
         assert state(catalog) == before
-        assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in step"
+        assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in sync"
         views_are_compared(catalog)
         hand_over(catalog, tmp_path / "t")
 
@@ -90,9 +90,9 @@ def views_are_compared(catalog: Catalog) -> None:
         (entry,) = catalog.publish("sales.days")
         return entry.action
 
-    assert action() == "in step"
+    assert action() == "in sync"
     catalog.metastore.client().drop_partitions("sales", "days", ["ds=2025-01-02"])
-    assert (action(), action()) == ("alter", "in step")
+    assert (action(), action()) == ("alter", "in sync")
     assert list(catalog.metastore.client().partition_names("sales", "days")) == ["ds=2025-01-01", "ds=2025-01-02"]
     catalog.views.drop("sales.days")
 

@@ -295,5 +295,5 @@ def test_the_metastore_learns_counts_and_other_types(hive: Hive) -> None:
     hive.catalog.statistics.put(loaded, {}, None)
     hive.catalog.partition_maintenance.set_partition_columns(table, types={"k": "int"})
     (key,) = hive.client.get_table(hive.namespace, "counted").partition_columns
-    assert (key.name, key.type, hive.catalog.metastore_state()) == ("k", "int", "in step")
+    assert (key.name, key.type, hive.catalog.metastore_state()) == ("k", "int", "in sync")
     assert sorted(hive.partitions("counted")) == ["k=1", "k=10"]

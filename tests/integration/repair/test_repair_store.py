@@ -251,7 +251,7 @@ def test_credentials_that_fail_and_a_store_that_is_not_there(s3_server: S3Server
     bucket.put(f"{A}/1.csv")
     wrong: list[tuple[dict[str, str], type[CatalogExtError]]] = [
         ({"secret_key": "wrong"}, StorageAccessDeniedError),
-        ({"access_key": "nobody"}, StorageAccessDeniedError),
+        ({"access_key": "unknown-key"}, StorageAccessDeniedError),
         ({"endpoint": "http://127.0.0.1:9"}, StorageUnavailableError),
     ]
     with connect(tmp_path, s3_server) as catalog:

@@ -101,7 +101,7 @@ def test_what_is_refused_is_said_and_in_status(
     assert run(index, "status", "--json") == 0
     entries = {entry["kind"]: entry for entry in json.loads(capsys.readouterr().out)["entries"]}
     assert (entries["doubt"]["table"], entries["doubt"]["state"]) == ("s.acid", "refused")
-    assert (entries["follower"]["state"], entries["follower"]["id"]) == ("nobody", str(server.newest))
+    assert (entries["follower"]["state"], entries["follower"]["id"]) == ("stopped", str(server.newest))
     assert f"up to event {server.newest} of {server.newest}, 0 behind" in entries["follower"]["detail"]
 
 
@@ -276,7 +276,7 @@ def test_trouble_in_the_background_is_reported_once_and_retried(
     assert [e.state for e in catalog.status() if e.kind == "follower"] == ["failed"]
     server.down, now = False, 100.0
     following()
-    assert [e.state for e in catalog.status() if e.kind == "follower"] == ["in step"]
+    assert [e.state for e in catalog.status() if e.kind == "follower"] == ["in sync"]
 
 
 def test_status_names_tables_that_were_not_taken(

@@ -86,7 +86,7 @@ class Machine:
             FAKE_JAVA.format(python=sys.executable, version=version, log=self.log, fails=fails), encoding="utf-8"
         )
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        (self.folder / "jdk" / "release").write_text(f'IMPLEMENTOR="Nobody"\nJAVA_VERSION="{version}"\n', "utf-8")
+        (self.folder / "jdk" / "release").write_text(f'IMPLEMENTOR="Vendor"\nJAVA_VERSION="{version}"\n', "utf-8")
         java.find_java.cache_clear()
 
     def write(self, name: str, content: str) -> None:

@@ -210,7 +210,7 @@ def test_what_is_missing_keeps_its_files_while_its_store_is_not_mounted(
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_what_has_gone_with_its_tables_location_keeps_its_files_until_the_store_is_there(
+def test_a_partition_keeps_its_files_while_the_tables_location_is_away(
     catalog: Catalog, server: LoggingMetastore, three: Path, is_there: bool
 ) -> None:
     away = three.with_name("away")
@@ -320,7 +320,7 @@ def test_a_store_that_is_away_holds_up_its_own_tables_only(
     states = {entry.kind: entry for entry in catalog.status()}
     assert states["doubt"].state == "left"
     assert "The store is away" in states["doubt"].detail
-    assert states["follower"].state == "in step"
+    assert states["follower"].state == "in sync"
     monkeypatch.setattr(Storage, "list_directory", listed)
     server.drop_partitions("s", "t", ["ds=b"])
     assert counts(followed(catalog)) == (0, 0, 1), "what was left comes with the next event"
@@ -348,7 +348,7 @@ def test_what_was_left_is_tried_again_without_an_event(
     assert counts(followed(catalog)) == (0, 0, 1)
 
 
-def test_of_many_partitions_that_one_alone_is_looked_at_again_which_cannot_be_listed(
+def test_only_the_partition_that_cannot_be_listed_is_checked_again(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)

@@ -164,7 +164,7 @@ def test_a_partition_that_hive_drops_before_our_alteration_arrives_goes(
     assert indexed(catalog) == {}
 
 
-def test_a_property_that_hive_sets_before_our_alteration_arrives_is_taken_over(
+def test_a_property_that_hive_sets_before_our_alteration_is_adopted(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)

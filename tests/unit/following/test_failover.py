@@ -93,7 +93,7 @@ def test_nothing_is_lost_or_done_twice(
             assert indexed(after, "s.u") == {"ds=a": ONE}
             assert after.follower.look(databases=["s"]).is_idle
             assert after.index.followed.doubts() == []
-            assert {e.state for e in after.status() if e.kind == "follower"} == {"in step"}
+            assert {e.state for e in after.status() if e.kind == "follower"} == {"in sync"}
             versions.append(_versions(after))
         step += 1
     assert step > 8

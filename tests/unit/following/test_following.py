@@ -104,7 +104,7 @@ def test_an_insert_into_a_known_partition_arrives(catalog: Catalog, server: Logg
 
 
 @pytest.mark.parametrize("version", ["import", "look"])
-def test_event_with_old_statistics_in_the_second_of_our_version_is_looked_at(
+def test_event_with_old_statistics_in_our_versions_second_is_checked(
     catalog: Catalog, server: LoggingMetastore, root: Path, version: str
 ) -> None:
     """LOAD DATA of Hive 4 sets the statistics of before, and the second may be the one in which we registered them."""
@@ -229,7 +229,7 @@ def test_table_that_hive_cannot_hold_is_reported(catalog: Catalog, server: Loggi
     assert [entry.table for entry in catalog.status() if entry.kind == "doubt"] == ["s.v"]
 
 
-def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
+def test_cascaded_columns_reach_partitions_with_a_descriptor(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
@@ -535,7 +535,7 @@ def test_a_table_that_was_dropped_and_made_again_is_the_new_one(
     assert [c.name for c in catalog.load_table("s.t").definition.columns] == ["x", "y"]
 
 
-def test_partition_outside_the_allowed_locations_is_skipped_and_others_arrive(
+def test_partition_outside_the_allowed_locations_is_skipped(
     catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path
 ) -> None:
     """Its error kept the follower from the whole table, event after event."""

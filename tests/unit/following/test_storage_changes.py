@@ -128,7 +128,7 @@ def test_what_is_refused_is_possible_when_the_partitions_are_gone(
     assert states(catalog) == {}
 
 
-def test_a_partition_of_ours_that_the_metastore_does_not_have_was_written_as_before(
+def test_a_partition_that_the_metastore_lacks_keeps_its_format(
     catalog: Catalog, server: LoggingMetastore, tmp_path: Path
 ) -> None:
     write(tmp_path / "d", "ds=a/one", "ds=b/one")
@@ -202,7 +202,7 @@ def test_another_location_is_for_partitions_that_are_to_come(
     assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}, "ds=b": ONE}
 
 
-def test_another_location_of_a_table_without_partition_columns_is_other_files(
+def test_a_new_location_of_an_unpartitioned_table_has_other_files(
     catalog: Catalog, server: LoggingMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "d", "one")
@@ -295,7 +295,7 @@ def test_what_is_kept_of_tables_is_read_once_for_all_of_them(
     assert asked == [asked[0]] * 2
 
 
-def test_a_type_of_ours_that_is_on_its_way_makes_no_descriptor_of_the_type_before(
+def test_a_pending_type_change_makes_no_descriptor_of_the_old_type(
     catalog: Catalog, server: LoggingMetastore, tmp_path: Path
 ) -> None:
     write(tmp_path / "d", "ds=a/one")
@@ -318,7 +318,7 @@ def test_a_type_of_ours_that_is_on_its_way_makes_no_descriptor_of_the_type_befor
     assert states(catalog) == {}
 
 
-def test_a_partition_that_is_committed_after_the_comparison_keeps_the_format(
+def test_a_partition_committed_after_the_comparison_keeps_its_format(
     catalog: Catalog, server: LoggingMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "d", "ds=a/one")

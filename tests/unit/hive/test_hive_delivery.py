@@ -551,7 +551,7 @@ def test_a_partition_that_hive_has_put_elsewhere_stays_there(
 def test_a_rename_to_a_partition_that_hive_has_elsewhere_waits(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
 ) -> None:
-    """Its old name stays in the metastore, or nobody would see its rows there."""
+    """Its old name stays in the metastore, or no Hive engine would see its rows."""
     metastore.create_database(HiveDatabase("sales"))
     metastore.create_table(to_hive(definition()))
     sync(outbox, "sales.trips", ["ds=a/n=1"])

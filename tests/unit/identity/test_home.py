@@ -123,7 +123,7 @@ def embedded(tmp_path: Path, said: str | None) -> tuple[Path, dict[str, str]]:
 
 @pytest.mark.parametrize("said", [None, "another"])
 @pytest.mark.parametrize("given", [{}, {"metastore": "embedded"}, {"warehouse": "p/wh"}])
-def test_on_another_host_a_metastore_at_the_same_path_is_not_the_indexes_own(
+def test_a_metastore_at_the_same_path_of_another_host_is_refused(
     tmp_path: Path, said: str | None, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -292,9 +292,7 @@ def test_an_index_that_was_made_without_a_metastore_gets_none(
         assert NO_METASTORE not in opened.properties.load()
 
 
-def test_an_index_in_which_nothing_was_made_takes_the_metastore_that_is_named(
-    tmp_path: Path, servers: dict[str, FakeMetastore]
-) -> None:
+def test_an_empty_index_takes_the_metastore_that_is_named(tmp_path: Path, servers: dict[str, FakeMetastore]) -> None:
     index = str(tmp_path / "i.db")
     catalog_ext.connect(index=index, metastore=None).close()
     from_site = Settings.resolve(index=index, site={"hive.metastore.uris": B})

@@ -63,7 +63,7 @@ def test_an_overwrite_moves_the_metastore_to_what_it_leaves(
     assert hive(metastore) == {value: written, "4": "ds=4"}
     assert set(indexed(catalog)) == {written, "ds=4"}
     assert indexed(catalog) == walked(root, 1)
-    assert [e.action for e in catalog.publish("s.t")] == ["in step"]
+    assert [e.action for e in catalog.publish("s.t")] == ["in sync"]
 
 
 def test_spellings_that_are_other_strings_are_two_partitions_of_the_metastore(
@@ -101,7 +101,7 @@ def test_a_repair_that_drops_the_one_gives_the_metastore_the_other(
     shutil.rmtree(root / "ds=1")
     catalog.repair_partitions("s.t", mode="sync")
     assert hive(metastore) == {"1": "dS=1", "2": "ds=2"}
-    assert [e.action for e in catalog.publish("s.t")] == ["in step"]
+    assert [e.action for e in catalog.publish("s.t")] == ["in sync"]
 
 
 def test_table_that_the_metastore_cannot_hold_is_no_successor(
@@ -146,7 +146,7 @@ def test_publish_sends_what_the_metastore_never_got(
     (preview,) = catalog.publish("s.t", dry_run=True)
     (entry,) = catalog.publish("s.t")
     assert (preview.action, preview.published, preview.dropped) == (entry.action, entry.published, entry.dropped)
-    assert (entry.action, entry.published, entry.dropped) == ("in step" if known else "partitions", 1 - known, 0)
+    assert (entry.action, entry.published, entry.dropped) == ("in sync" if known else "partitions", 1 - known, 0)
     assert hive(metastore) == {"3": "DS=3", "4": "ds=4"}
     insert(catalog, "ds=3", kind=WriteKind.OVERWRITE_PARTITIONS)
     assert hive(metastore) == {"3": "ds=3", "4": "ds=4"}

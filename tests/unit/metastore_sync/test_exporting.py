@@ -94,7 +94,7 @@ def test_an_empty_metastore_gets_what_the_own_one_has(
     changes = {c for c in other.calls if c.startswith(("create", "alter", "drop", "add"))}
     before = {c: other.calls[c] for c in changes}
     again = exported(catalog)
-    assert {e.action for e in again.values()} == {"in step", "left out"}
+    assert {e.action for e in again.values()} == {"in sync", "left out"}
     assert {c: other.calls[c] for c in changes if c != "create_database"} == {
         c: n for c, n in before.items() if c != "create_database"
     }
@@ -227,7 +227,7 @@ def test_partitions_leave_with_their_descriptors(catalog: Catalog, own: FakeMeta
     assert there.storage == piped
     assert [c.name for c in there.columns] == ["x"]
     (again,) = catalog.export("s.t", to=URIS)
-    assert again.action == "in step"
+    assert again.action == "in sync"
 
 
 def test_a_partition_of_null_is_a_comment(catalog: Catalog) -> None:

@@ -104,7 +104,7 @@ def test_a_lost_metastore_is_filled_again(catalog: Catalog, server: Replaceable)
     before = everything(server.fake)
     compared = compare_tables(catalog.index, server.fake)
     assert (compared.compared, compared.missing, compared.elsewhere) == (2, (), ())
-    in_sync = {"s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("in step", 0, 0, 0)}
+    in_sync = {"s.odd": ("left out", 0, 0, 0), "s.plain": ("in sync", 0, 0, 0), "s.t": ("in sync", 0, 0, 0)}
     assert published(catalog) == in_sync
     server.fake = FakeMetastore()
     assert compare_tables(catalog.index, server.fake) == TablesInMetastore(2, ("s.plain", "s.t"), ())
@@ -168,7 +168,7 @@ def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> Non
     metastore.alter_table(replace(altered, columns=altered.columns[:1]))
     asked = metastore.calls.copy()
     assert published(catalog) == {
-        "s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("alter", 3, 1, 0),
+        "s.odd": ("left out", 0, 0, 0), "s.plain": ("in sync", 0, 0, 0), "s.t": ("alter", 3, 1, 0),
     }  # fmt: skip
     assert (metastore.calls - asked)["add_partitions"] == 1
     assert everything(metastore) == before
@@ -249,7 +249,7 @@ def test_a_commit_hears_of_its_own_tables_trouble_once(
         catalog.alterations.alter("s.t", [], remove=("a",))
         catalog.alterations.alter("s.plain", [], set_={"b": "1"})
         catalog.alterations.alter("s.plain", [], remove=("b",))
-        assert catalog.metastore_state(catalog.load_table("s.plain")) == "in step"
+        assert catalog.metastore_state(catalog.load_table("s.plain")) == "in sync"
     warnings = [r.getMessage() for r in caplog.records if "has not taken everything" in r.getMessage()]
     assert len(warnings) == 1
     assert "s.t" in warnings[0]
@@ -280,14 +280,14 @@ def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: C
     assert catalog.deliver().pending == 0
     assert list(server.fake.partition_names("s", "t")) == DAYS[5:8]
     (entry,) = catalog.publish("s.t")
-    assert (entry.action, entry.pending) == ("in step", 0)
+    assert (entry.action, entry.pending) == ("in sync", 0)
 
 
 def test_a_view_is_in_sync_until_the_two_sides_differ(catalog: Catalog, server: Replaceable) -> None:
     columns = (Column("x", "int"), Column("ds", "date"))
     query = ViewQuery("SELECT x, ds FROM t", "lake", ("s",))
     catalog.views.create(ViewRequest(TableIdentifier("s", "v"), query, columns, ("ds",), {"note": "a"}))
-    in_sync = {"s.v": ("in step", 0, 0, 0)}
+    in_sync = {"s.v": ("in sync", 0, 0, 0)}
     assert published(catalog, "s.v") == in_sync
     catalog.views.add_partitions("s.v", [NewViewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
     before = everything(server.fake)
@@ -318,13 +318,13 @@ def test_register_does_not_say_in_sync_where_publishing_would_alter(catalog: Cat
             "s.t", location=str(tmp_path / "t"), format="csv", schema="x INT", partition_columns={"ds": type_}
         )
 
-    assert catalog.metastore_state(register("DATE")) == "in step"
+    assert catalog.metastore_state(register("DATE")) == "in sync"
     catalog.unregister_table("s.t")
     table = register("STRING")
     assert published(catalog, "s.t", dry_run=True)["s.t"][0] == "alter"
     assert "catalog-ext publish s.t alters it" in catalog.metastore_state(table)
     published(catalog, "s.t")
-    assert catalog.metastore_state(table) == "in step"
+    assert catalog.metastore_state(table) == "in sync"
 
 
 def test_equal_partitions_are_not_published_after_import(catalog: Catalog, server: Replaceable) -> None:
@@ -334,8 +334,8 @@ def test_equal_partitions_are_not_published_after_import(catalog: Catalog, serve
     rows = {"numRows": "5", "rawDataSize": "9", "COLUMN_STATS_ACCURATE": "{}"}
     server.fake.alter_partitions("s", "t", [replace(p, parameters={**p.parameters, **rows}) for p in found])
     before = everything(server.fake)
-    assert [e.action for e in catalog.publish("s.t", dry_run=True)] == ["in step"]
-    assert [e.action for e in catalog.publish("s.t")] == ["in step"]
+    assert [e.action for e in catalog.publish("s.t", dry_run=True)] == ["in sync"]
+    assert [e.action for e in catalog.publish("s.t")] == ["in sync"]
     assert everything(server.fake) == before
 
 
@@ -351,7 +351,7 @@ def test_preview_says_what_differs(catalog: Catalog, server: Replaceable) -> Non
         "partitions", 3, "1 missing, 1 location, 1 statistics",
     )  # fmt: skip
     assert [e.differs for e in catalog.publish("s.t")] == [entry.differs]
-    assert [(e.action, e.differs) for e in catalog.publish("s.t")] == [("in step", None)]
+    assert [(e.action, e.differs) for e in catalog.publish("s.t")] == [("in sync", None)]
 
 
 def test_limited_publication_asks_of_its_partitions_alone(
@@ -371,7 +371,7 @@ def test_limited_publication_asks_of_its_partitions_alone(
     original = FakeMetastore.partitions_by_names
     monkeypatch.setattr(FakeMetastore, "partitions_by_names", partitions_by_names)
     (entry,) = catalog.publish("s.t", where="ds = '2025-01-28'", dry_run=True)
-    assert (entry.action, asked) == ("in step", ["ds=2025-01-28"])
+    assert (entry.action, asked) == ("in sync", ["ds=2025-01-28"])
     (entry,) = catalog.publish("s.t", where="ds = '2024-01-03'")
     assert (entry.dropped, entry.drops) == (1, ("ds=2024-01-03",))
     assert sum(name < "ds=2025" for name in server.fake.partition_names("s", "t")) == 2

@@ -354,7 +354,7 @@ def test_the_metastore_follows_registration_and_repair(followed: Catalog, metast
     assert report.pending_deliveries == 0
     assert len(report.added) == 2
     assert names(metastore) == {A}
-    assert followed.metastore_state() == "in step"
+    assert followed.metastore_state() == "in sync"
     (root / A / "1.csv").unlink()
     (root / A).rmdir()
     followed.repair_partitions("s.t")

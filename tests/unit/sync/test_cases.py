@@ -242,7 +242,7 @@ def repairs(catalog: Catalog) -> list[str]:
 
 def publishes(catalog: Catalog) -> list[str]:
     (entry,) = catalog.publish("s.t", dry_run=True)
-    if entry.action == "in step":
+    if entry.action == "in sync":
         return []
     return [entry.action, *([entry.differs] if entry.differs else []), *(f"drop {name}" for name in entry.drops)]
 

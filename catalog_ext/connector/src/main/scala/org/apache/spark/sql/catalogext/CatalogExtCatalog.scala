@@ -246,7 +246,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   }
 }
 
-/** Names that the index can have; a path such as ``parquet.`/data/x` `` is none, and costs no request. */
+/** Names that the index can have; a path such as ``parquet.`/data/x` `` is not one, and costs no request. */
 object SessionNames {
   private val Valid = "[\\p{L}\\p{M}\\p{N}_][\\p{L}\\p{M}\\p{N}_\\- ]*".r
   private val MaxLength = 128

@@ -60,7 +60,7 @@ object PartitionColumns {
  */
 object KeyTypes {
   /** Whether the index distinguishes values exactly where Spark does: it does not for -0.0 and 0.0, or blanks at the end. */
-  def isTold(dataType: DataType): Boolean = dataType match {
+  def isExact(dataType: DataType): Boolean = dataType match {
     case _: CharType | _: VarcharType => false
     case s: StringType => isBinary(s)
     case ByteType | ShortType | IntegerType | LongType | BooleanType | DateType | TimestampType | TimestampNTZType => true

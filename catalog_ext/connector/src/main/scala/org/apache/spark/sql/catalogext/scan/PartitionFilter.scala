@@ -85,7 +85,7 @@ case class Tolerated(child: Expression) extends UnaryExpression with Predicate w
 /**
  * Hive's strict mode: a partitioned table is read with a predicate on one of its partition columns, or not at all.
  *
- * It goes by the filters that were pushed into the scan: a predicate inside of a view counts, and so does one that
+ * It uses the filters that were pushed into the scan: a predicate inside of a view counts, and so does one that
  * follows from a join's condition and a predicate on the other side. What a join finds only while running does not.
  */
 object StrictMode {

@@ -183,7 +183,7 @@ class MarkAliasedRelations(session: SparkSession) extends Rule[LogicalPlan] with
       alias.copy(child = AliasedRelation(relation))
   }
 
-  /** What a name within a view means goes by the catalog and the namespace in which the view was made. */
+  /** A name within a view is resolved in the catalog and namespace in which the view was created. */
   private def inView(name: Seq[String]): Seq[String] = AnalysisContext.get.catalogAndNamespace match {
     case Seq() => name
     case view if name.length == 1 => view ++ name
