@@ -20,7 +20,7 @@ from catalog_ext.connector.build import (
 from catalog_ext.connector.packed import ARCHIVE
 from catalog_ext.identity.home import look_home, lost_embedded
 from catalog_ext.identity.index_counter import IndexCounter
-from catalog_ext.identity.known_metastore import REPLACED, is_another
+from catalog_ext.identity.known_metastore import KnownMetastore
 from catalog_ext.identity.record import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE
 from catalog_ext.identity.warehouse_mark import read_mark, shared
 from catalog_ext.metastore.backports import StrEnum
@@ -249,8 +249,8 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
         return
     try:
         with closing(settings.connect_metastore(uris)) as client, Index.connect(settings.index) as index:
-            if index.current_revision() == index.head_revision() and is_another(index, client):
-                yield Finding("metastore", "identity", CheckState.WRONG, REPLACED.format(index=index.url))
+            if index.current_revision() == index.head_revision():
+                KnownMetastore(index).check(client, learns=False)
     except CatalogExtError as error:
         yield Finding("metastore", "identity", CheckState.WRONG, error.message)
 

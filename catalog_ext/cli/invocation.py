@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -125,11 +126,11 @@ class Invocation:
             MetastoreUnavailableError: It does not answer.
         """
         from catalog_ext.metastore.index.database.urls import missing_file
-        from catalog_ext.metastore_sync.connection import check_answers
 
         settings = self.settings()
-        if missing_file(settings.index) is not None:
-            check_answers(settings)
+        if missing_file(settings.index) is not None and settings.metastore not in (None, EMBEDDED):
+            with closing(settings.connect_metastore(str(settings.metastore))) as client:
+                client.list_databases()
 
     def settings(self, *, with_metastore: bool = True) -> Settings:
         """Return the resolved settings, without opening anything."""

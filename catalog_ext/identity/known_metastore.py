@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
 
-REPLACED = (
+_REPLACED = (
     "The metastore of the index {index} is not the one that it was: it has been lost or replaced, or has another one's "
     "address. Nothing is sent to it. If that is meant to be: catalog-ext --index '{index}' --metastore URIS adopt, "
     "then catalog-ext --index '{index}' publish --all. If not, bring the old one back: what is pending goes there."
@@ -26,10 +26,10 @@ _SILENT = (
 
 
 class KnownMetastore:
-    """Asks a metastore that runs elsewhere who it is, once for as long as the connections to it last.
+    """Compares the id of a metastore server with the one that the index recorded, once until a connection is lost.
 
     Args:
-        index: Says who its metastore is, or learns it.
+        index: The index; it records the id of the first metastore that it changes.
     """
 
     def __init__(self, index: Index) -> None:
@@ -42,12 +42,13 @@ class KnownMetastore:
         """Return if the metastore is the index's own.
 
         Args:
-            metastore: Who answers.
-            learns: Whether the index takes a metastore for its own where it has not met one yet, which gets an id then.
+            metastore: The server.
+            learns: Whether an index without a recorded id records that of this metastore, which gets one if it has
+                none.
 
         Raises:
-            MetastoreReplacedError: It is another one than the index has known.
-            MetastoreUnavailableError: It does not answer, or does not say who it is and had an id.
+            MetastoreReplacedError: The server belongs to another metastore.
+            MetastoreUnavailableError: The server does not answer, or refuses to show its id.
         """
         with self._lock:
             losses = self._losses
@@ -55,7 +56,7 @@ class KnownMetastore:
                 self._known_at = losses
 
     def lost(self) -> None:
-        """Have the next one to answer asked again."""
+        """Ask the next server again."""
         self._losses += 1
 
     def _is_own(self, metastore: HiveMetastore, *, learns: bool) -> bool:
@@ -72,25 +73,15 @@ class KnownMetastore:
             found = self._ask(metastore)
         if found != recorded:
             parameters = {"index": self._index.url, "recorded": recorded, "found": found or ""}
-            raise MetastoreReplacedError(REPLACED.format(index=self._index.url), not_sent(parameters))
+            raise MetastoreReplacedError(_REPLACED.format(index=self._index.url), not_sent(parameters))
         return True
 
     def _ask(self, metastore: HiveMetastore) -> str | None:
         try:
             return metastore_id(metastore)
         except MetastoreRefusedError as error:
-            # No refusal of what is to be done there: that was not asked for yet.
+            # Not a refusal of the call itself, which was not sent yet.
             parameters = {"index": self._index.url}
             raise MetastoreUnavailableError(
                 _SILENT.format(self._index.url, error.message), not_sent(parameters)
             ) from error
-
-
-def is_another(index: Index, metastore: HiveMetastore) -> bool:
-    """Return whether the metastore has another id than the one that the index recorded.
-
-    Raises:
-        MetastoreUnavailableError: It does not answer.
-    """
-    recorded = index.properties.load().get(METASTORE_ID)
-    return recorded is not None and metastore_id(metastore) != recorded

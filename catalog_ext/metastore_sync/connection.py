@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -174,14 +173,3 @@ class MetastoreConnection:
             client.close()
         if self._embedded is not None:
             self._embedded.stop()
-
-
-def check_answers(settings: Settings) -> None:
-    """Return if the metastore of the settings answers, where it is one that runs somewhere.
-
-    Raises:
-        MetastoreUnavailableError: It does not.
-    """
-    if settings.metastore not in (None, EMBEDDED):
-        with contextlib.closing(settings.connect_metastore(str(settings.metastore))) as client:
-            client.list_databases()

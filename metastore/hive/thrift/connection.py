@@ -32,6 +32,38 @@ _IDLE_CONNECTIONS = 8
 logging.getLogger("thrift").addHandler(logging.NullHandler())
 
 
+class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
+    """Raises ``TProtocolException`` for an answer that is not Thrift's, where the library raises errors of Python."""
+
+    _fast_decode: Callable[..., object] | None
+
+    def __init__(self, transport: object) -> None:
+        super().__init__(transport)
+        decode = self._fast_decode
+        if decode is None:
+            # Without the library's C extension its Python code raises the right error.
+            return
+
+        def decoded(*arguments: object) -> object:
+            try:
+                return decode(*arguments)
+            except UnicodeError:
+                # A Hive engine wrote a name in another encoding, which the caller reports as such.
+                raise
+            except (TypeError, ValueError, OverflowError) as error:
+                raise TProtocolException(TProtocolException.INVALID_DATA, str(error)) from error
+
+        self._fast_decode = decoded
+
+    def readMessageBegin(self) -> tuple[str, int, int]:
+        """Return the name, the type and the number of an answer."""
+        try:
+            name, kind, number = super().readMessageBegin()
+        except UnicodeError as error:
+            raise TProtocolException(TProtocolException.INVALID_DATA, str(error)) from error
+        return name, kind, number
+
+
 class Connection:
     """A connection that stands."""
 
@@ -156,7 +188,7 @@ class ConnectionPool:
         socket = self._access.socket(self._address)
         socket.setTimeout(self._connect_ms)
         transport = self._access.transport(socket, self._address)
-        connection = Connection(HMSClient(iprot=TBinaryProtocolAccelerated(transport)), socket)
+        connection = Connection(HMSClient(iprot=_Protocol(transport)), socket)
         try:
             connection.client.open()
         except MetastoreAccessError:
@@ -178,7 +210,7 @@ class ConnectionPool:
         """
         try:
             connection.client.set_ugi(user, [])
-        except (TTransportException, TProtocolException, OSError, EOFError) as error:
+        except (TTransportException, TProtocolException, UnicodeError, OSError, EOFError) as error:
             connection.close()
             self._lost()
             problem = f"the first call, which says who we are, broke off ({_reason(error)}){self._access.hint}"

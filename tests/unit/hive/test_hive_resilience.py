@@ -15,8 +15,10 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
+from catalog_ext.metastore.hive.thrift.access import Access
 from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server, connect
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, read_site, site_settings, value_of
+from catalog_ext.metastore.hive.thrift.thrift_client import ThriftMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
 from tests.counting_metastore import CountingMetastore
 from tests.fakes_metastore import FakeMetastore
@@ -225,6 +227,30 @@ def test_a_server_that_is_no_metastore(other_server: tuple[int, list[bytes]]) ->
     client = connect(f"thrift://127.0.0.1:{other_server[0]}", call_timeout=1)
     with pytest.raises((MetastoreRefusedError, MetastoreUnavailableError), match=str(other_server[0])):
         client.list_databases()
+
+
+_ANSWER = b"\x80\x01\x00\x02\x00\x00\x00\x01x\x00\x00\x00\x00"
+
+
+@pytest.mark.parametrize("user", [None, "me"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x80\x01\x00\x02\x00\x00\x00\x02\xff\xfe\x00\x00\x00\x00\x00",
+        _ANSWER + b"\x80\x0d\x02",
+        _ANSWER + b"\x0b\x80\xff\x80\x01\x0e\x0a",
+        _ANSWER + b"\x0d\x00\x08\x0e\x01\xff\x80\xff\x0d\x80\x03\x01(",
+    ],
+    ids=["name", "type", "length", "size"],
+)
+def test_malformed_answer_is_an_error_of_the_metastore(
+    stranger: tuple[int, list[bytes]], answer: bytes, user: str | None
+) -> None:
+    """Thrift raises errors of Python for these, which ended ``doctor`` with a traceback."""
+    stranger[1].append(answer)
+    server = ThriftMetastore(Address("127.0.0.1", stranger[0]), call_timeout=1, access=Access(None, user=user))
+    with pytest.raises((MetastoreRefusedError, MetastoreUnavailableError), match=str(stranger[0])):
+        server.list_databases()
 
 
 def site(folder: Path, uris: str) -> None:
