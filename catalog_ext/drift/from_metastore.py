@@ -88,7 +88,7 @@ class PlannedMend:
         """Plan what the difference asks for; return that it is left alone where nothing does."""
         action, why = self._action(difference)
         if action is not None:
-            self._scratch.insert("plan", [(action, difference.subject)], columns=2, ignore=True)
+            self._scratch.insert("plan", [(action, difference.subject)])
             return None
         if why is None:
             return None

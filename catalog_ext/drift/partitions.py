@@ -282,7 +282,7 @@ class MetastoreNames:
         self._scratch = scratch
         scratch.execute("CREATE TABLE named (key TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID")
         names = client.partition_names(table.database, table.name)
-        scratch.insert("named", ((key_of(name), name) for name in names), columns=2, ignore=True)
+        scratch.insert("named", ((key_of(name), name) for name in names))
 
     def take(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that are named, and forget them."""

@@ -174,9 +174,9 @@ class Verification:
             )
             for f, why in found
         )
-        self._scratch.insert("skipped", skipped, columns=5, ignore=True)
+        self._scratch.insert("skipped", skipped)
         if left is _LEFT:
-            self._scratch.insert("unreadable", ((f.name, f.path) for f, _ in found), columns=2, ignore=True)
+            self._scratch.insert("unreadable", ((f.name, f.path) for f, _ in found))
 
     def _leave_out(self) -> None:
         is_unreadable = "(name, path) IN (SELECT name, path FROM unreadable)"

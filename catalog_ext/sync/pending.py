@@ -74,7 +74,7 @@ class PendingMessages:
         if self._names is None:
             self._names = Scratch()
             self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._names.insert("pending", ((key_of(name),) for name in names), columns=1, ignore=True)
+        self._names.insert("pending", ((key_of(name),) for name in names))
 
     @property
     def any(self) -> bool:
