@@ -85,8 +85,17 @@ class PlannedMend:
 
     def take(self, difference: Difference) -> Mended | None:
         """Plan what the difference asks for; return that it is left alone where nothing does."""
-        kind, name = difference.kind, difference.subject
-        why = None
+        action, why = self._action(difference)
+        if action is not None:
+            self._scratch.insert("plan", [(action, difference.subject)])
+            return None
+        if why is None:
+            return None
+        return left_alone(difference.table, difference.subject, why)
+
+    def _action(self, difference: Difference) -> tuple[str | None, str | None]:
+        """Return what to do with a partition, or why nothing is done; neither where it is for others."""
+        kind = difference.kind
         if difference.pending or kind is DriftKind.NOT_COMPARED:
             why = difference.evidence
         elif kind is DriftKind.COLUMN:

@@ -16,7 +16,7 @@ from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHI
 from catalog_ext.scan.location_listing import not_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.context import Progress
     from catalog_ext.metastore.index import Index
@@ -102,12 +102,13 @@ class RepairBatches:
         if not batch:
             return []
         self._options.confirm()
+        source = {} if self._options.metastore_state is None else {"source": FROM_METASTORE}
         try:
             commit = self._index.commits.apply_changes(
                 self._table.table_id,
                 [p.change for p in batch],
                 operation=self._options.operation,
-                summary={"mode": str(self._options.mode), "where": self._options.where, **self._source()},
+                summary={"mode": str(self._options.mode), "where": self._options.where, **source},
                 deliver=self._options.deliver,
                 base=self._base,
                 listed_at_ms=listed_ms or self.listed_ms,
@@ -128,16 +129,9 @@ class RepairBatches:
         """Commit without the partitions whose files are being deleted, or were after they had been listed."""
         if error.has_ended:
             listed_ms = self._index.now_ms()
-        changes = [p.change for p in batch]
-        left = partitions_to_leave(self._index, self._storage, self._table, changes, error)
+        left = partitions_to_leave(self._index, self._storage, self._table, [p.change for p in batch], error)
         reason = DELETED_MEANWHILE if error.has_ended else f"{error.deletion}{REPAIR_AGAIN}"
-        self._scratch.add_entries(("skip", name, name, 0, 0, reason) for name in sorted(left))
-        self.conflicts |= left
-        possible = [p for p in batch if p.change.name not in left]
-        return self._commit(possible, listed_ms) if possible else []
-
-    def _source(self) -> dict[str, str]:
-        return {} if self._options.metastore_state is None else {"source": FROM_METASTORE}
+        return self._commit(self._without(batch, dict.fromkeys(left, reason)), listed_ms)
 
     def _without_returned(self, batch: list[Proposed]) -> list[Proposed]:
         """Leave out drops of partitions that are there again: an overwrite of Hive takes a directory away for a moment.
@@ -148,18 +142,8 @@ class RepairBatches:
             return batch
         gone = self._options.metastore_state.gone if self._options.metastore_state is not None else ()
         drops = [p for p in batch if isinstance(p.change, DropPartition) and p.change.name not in gone]
-        if not drops:
-            return batch
-        back = not_gone(self._storage, map(self._place, drops))
-        changed = self._index.living_partitions.changed_after(self._base, sorted(back)) if back else {}
-        for drop in drops:
-            name = drop.change.name
-            if name in changed:
-                self._skip(drop, changed[name])
-            elif name in back:
-                self._scratch.add_entries([("skip", name, name, 0, 0, CAME_BACK)])
-        self.conflicts |= back
-        return [p for p in batch if p.change.name not in back]
+        back = sorted(not_gone(self._storage, map(self._place, drops))) if drops else []
+        return self._without(batch, dict.fromkeys(back, CAME_BACK) | self._changed_meanwhile(back))
 
     def _place(self, drop: Proposed) -> tuple[str, str]:
         name, path = drop.change.name, drop.lines[0].path
@@ -170,29 +154,31 @@ class RepairBatches:
         began_ms = self.began_ms
         if began_ms is None:
             return batch
-        verified = self._index.verifications.verified(self._table, [p.change.name for p in batch])
-        later = {p.change.name for p in batch if verified.is_later(p.change.name, began_ms)}
-        self._scratch.add_entries(("skip", name, name, 0, 0, COMPARED_LATER) for name in sorted(later))
-        self.conflicts |= later
-        return [p for p in batch if p.change.name not in later] if later else batch
+        names = [p.change.name for p in batch]
+        verified = self._index.verifications.verified(self._table, names)
+        later = (name for name in names if verified.is_later(name, began_ms))
+        return self._without(batch, dict.fromkeys(later, COMPARED_LATER))
 
     def _commit_without_conflicts(self, batch: list[Proposed], error: ConflictError) -> list[Proposed]:
         """Commit the partitions that no other commit has changed meanwhile, and report the others as skipped."""
-        changed = self._index.living_partitions.changed_after(self._base, [p.change.name for p in batch])
+        changed = self._changed_meanwhile([p.change.name for p in batch])
         if not changed:
             raise error
-        for proposed in batch:
-            version = changed.get(proposed.change.name)
-            if version is not None:
-                self.conflicts.add(proposed.change.name)
-                self._skip(proposed, version)
-        possible = [p for p in batch if p.change.name not in changed]
-        return self._commit(possible) if possible else []
+        return self._commit(self._without(batch, changed))
 
-    def _skip(self, proposed: Proposed, version: int) -> None:
-        name = proposed.change.name
-        reason = f"version {version} of the table changed it meanwhile{REPAIR_AGAIN}"
-        self._scratch.add_entries([("skip", name, name, 0, 0, reason)])
+    def _changed_meanwhile(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the reasons to leave partitions alone that another commit has changed since the compared version."""
+        changed = self._index.living_partitions.changed_after(self._base, names) if names else {}
+        return {
+            n: f"version {version} of the table changed it meanwhile{REPAIR_AGAIN}" for n, version in changed.items()
+        }
+
+    def _without(self, batch: list[Proposed], reasons: Mapping[str, str]) -> list[Proposed]:
+        """Return the batch without partitions that are left alone, which are reported as skipped, each for a reason."""
+        left = [p.change.name for p in batch if p.change.name in reasons]
+        self._scratch.add_entries(("skip", name, name, 0, 0, reasons[name]) for name in left)
+        self.conflicts.update(left)
+        return [p for p in batch if p.change.name not in reasons] if left else batch
 
 
 def partitions_to_leave(

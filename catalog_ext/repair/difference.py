@@ -90,8 +90,7 @@ class StoreDifference:
                 " ON p.name > f.directory || '/' AND p.name < f.directory || '0'"
                 f" UNION ALL SELECT name FROM {side} WHERE EXISTS (SELECT 1 FROM failures WHERE directory = '')"
             )
-        for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
-            scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+        scratch.leave_out("SELECT name FROM protected")
 
     def _staying_names(self) -> Iterator[str]:
         return (name for (name,) in self._scratch.rows(self._staying))

@@ -85,4 +85,4 @@ def warn_of_cases(scratch: Scratch) -> None:
 
 def _warn(scratch: Scratch, name: str, path: str, files: int, size: int, reason: str) -> None:
     shown = path if path == name or not name or path.startswith(f"{name}/") else f"{name}/{path}"
-    scratch.insert("warned", [(shown, name, files, size, reason)], columns=5)
+    scratch.insert("warned", [(shown, name, files, size, reason)])

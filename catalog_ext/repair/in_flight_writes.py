@@ -17,7 +17,6 @@ from catalog_ext.metastore.commit.partition_expiry import Expiry
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
-from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations
 from catalog_ext.metastore.transactions.moves import Moves
@@ -81,7 +80,7 @@ class InFlightWrites:
                 inside = uri.startswith(root)
                 if inside or uri.rpartition("/")[0] in located:
                     row = (uri, removal.size, removal.modified_ms, removal.etag)
-                    self._scratch.insert("pending_removals", [row], columns=4, ignore=True)
+                    self._scratch.insert("pending_removals", [row])
                 if inside:
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
@@ -116,14 +115,14 @@ class InFlightWrites:
             named: Partitions that the metastore has: all files at their places are theirs.
         """
         scratch = self._scratch
-        scratch.insert("metastore_partitions", ((name,) for name in named), columns=1, ignore=True)
+        scratch.insert("metastore_partitions", ((name,) for name in named))
         if not scratch.count(
             "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
         replaced = ((r.path, r.size, r.modified_ms, r.etag) for r in replaced_by_relocations(self._index, self._table))
-        scratch.insert("replaced", replaced, columns=4, ignore=True)
+        scratch.insert("replaced", replaced)
         if not scratch.count("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a location of its own is where its files are looked for.
@@ -164,7 +163,7 @@ class InFlightWrites:
             pending, (self._table.definition.location,)
         ):
             if is_same(Removal(path, *was), size, modified_ms, etag):
-                self._scratch.insert("leaving", [(rowid,)], columns=1)
+                self._scratch.insert("leaving", [(rowid,)])
         self._scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM leaving)")
 
     def _leave_out_moving(self) -> None:
@@ -173,10 +172,9 @@ class InFlightWrites:
         moving = self._moves.partitions(self._table)
         if not moving:
             return
-        self._scratch.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
-        self._scratch.insert("skipped", ((name, name, 0, 0, MOVING) for name in moving), columns=5, ignore=True)
-        for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
-            self._scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+        self._scratch.insert("protected", ((name,) for name in moving))
+        self._scratch.insert("skipped", ((name, name, 0, 0, MOVING) for name in moving))
+        self._scratch.leave_out("SELECT name FROM protected")
 
     def _leave_out_files(self, states: dict[str, State]) -> None:
         def carried(path: str) -> str | None:
@@ -199,7 +197,7 @@ class InFlightWrites:
             if states[transaction] is State.ABORTED:
                 reason = f"left by write {transaction}, which was aborted; vacuum removes it"
                 row = (f"{name}/{path}" if name else path, name, 1, size, reason)
-                scratch.insert("skipped", [row], columns=5, ignore=True)
+                scratch.insert("skipped", [row])
 
     def _note_made_directories(self, states: dict[str, State]) -> None:
         empty = (
@@ -214,10 +212,7 @@ class InFlightWrites:
                     self._note_in_flight(file.partition)
 
     def _note_in_flight(self, name: str) -> None:
-        self._scratch.insert("in_flight_partitions", [(name,)], columns=1, ignore=True)
-
-
-_AT_ONCE = 1000
+        self._scratch.insert("in_flight_partitions", [(name,)])
 
 
 def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int]) -> None:
@@ -240,9 +235,6 @@ def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int])
     new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
     now = now_ms()
     found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now)]
-    for chunk in batched(found, _AT_ONCE):
-        rows = [(name, name, 0, 0, f"not registered again, {expiry.reason}") for name in chunk]
-        scratch.insert("skipped", rows, columns=5, ignore=True)
-        marks = ",".join("?" * len(chunk))
-        for listed in ("listed_files", "listed_partitions"):
-            scratch.execute(f"DELETE FROM {listed} WHERE name IN ({marks})", tuple(chunk))
+    scratch.insert("skipped", ((name, name, 0, 0, f"not registered again, {expiry.reason}") for name in found))
+    scratch.insert("expired", ((name,) for name in found))
+    scratch.leave_out("SELECT name FROM expired", "listed")

@@ -68,7 +68,7 @@ def report_unknown_relocations(
                 files, size = files + 1, size + event.size
                 partitions.add(event.directory)
         if files and _may_be_needed(table, f"{root}/{name}", partitions, named):
-            scratch.insert("skipped", [(f"{DATA}/{name}", "", files, size, UNKNOWN_RELOCATION)], columns=5, ignore=True)
+            scratch.insert("skipped", [(f"{DATA}/{name}", "", files, size, UNKNOWN_RELOCATION)])
             logger.warning("%s of table %s: %s.", f"{DATA}/{name}", table.identifier, UNKNOWN_RELOCATION)
 
 

@@ -33,7 +33,7 @@ from catalog_ext.scan.observe import (
 )
 from catalog_ext.scan.observe_named import observe_named
 from catalog_ext.scan.observe_pattern import PatternObserver
-from catalog_ext.scan.sides import AllIndexed, AllListed, Sides
+from catalog_ext.scan.sides import Everything, Sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.scan.scratch import Scratch
-    from catalog_ext.scan.sides import Indexed, Listed
 
 _ETAGS_AT_ONCE = 500
 
@@ -183,7 +182,9 @@ class Repair:
             finally:
                 sides.close()
         else:
-            has_relocated_data = self._observe_tree(scratch, AllListed(scratch), AllIndexed(scratch))
+            has_relocated_data = self._observe_tree(
+                scratch, Everything(scratch, "listed"), Everything(scratch, "indexed")
+            )
         self._found_nothing = found_nothing(scratch)
         if has_relocated_data:
             report_unknown_relocations(self._index, self._storage, self._table, scratch, self._named)
@@ -194,7 +195,7 @@ class Repair:
             observe_elsewhere(self._storage, scratch, self._layout.ignored)
         in_flight.leave_out()
 
-    def _observe_tree(self, scratch: Scratch, listed: Listed, indexed: Indexed) -> bool:
+    def _observe_tree(self, scratch: Scratch, listed: Everything, indexed: Everything) -> bool:
         """Observe the table's tree and what is registered; return whether relocating overwrites have data there."""
         mode, predicate = self._options.mode, self._options.predicate
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, listed)
@@ -235,7 +236,7 @@ class Repair:
         predicate = self._options.predicate
         observer = PatternObserver(self._storage, self._table, pattern, predicate, scratch, self._progress)
         observer.observe()
-        observe_index(self._index, self._table, predicate, AllIndexed(scratch), files=True)
+        observe_index(self._index, self._table, predicate, Everything(scratch, "indexed"), files=True)
         self._found_nothing = found_nothing(scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)
         if self._options.mode is not RepairMode.ADD:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -14,9 +15,8 @@ from catalog_ext.metastore.errors import CatalogExtError, InvalidConfigurationEr
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.repair.column_types import unreadable_orc_column, unreadable_parquet_column
 from catalog_ext.repair.options import RepairMode
-from catalog_ext.repair.orc_types import unreadable_orc_column
-from catalog_ext.repair.parquet_types import unreadable_column
 from catalog_ext.scan.csv_dialect import Dialect, header_names
 from catalog_ext.scan.file_formats import binary_format
 from catalog_ext.scan.parquet_footer import read_footer
@@ -26,15 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.context import Progress
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import Column, Table, TableDefinition
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.location_pattern import LocationPattern
     from catalog_ext.scan.scratch import Scratch
 
     Look = Callable[[Storage, Location, str], str | None]
-    from catalog_ext.metastore.model.tables import Column, TableDefinition
-    from catalog_ext.metastore.storage.store import Storage
-
 
 _FILES_AT_A_TIME = 1024
 """Files whose outcomes are held at once; each thread holds the footer of one."""
@@ -108,14 +105,11 @@ class Verification:
         if mode is RepairMode.DROP:
             return
         queries = [_NEW] if mode is RepairMode.ADD else [_NEW, _CHANGED]
-        seen = 0
-        with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-verify") as pool:
-            for query in queries:
-                for chunk in batched(self._files(query), _FILES_AT_A_TIME):
-                    outcomes = pool.map(self._reason, chunk)
-                    self._note([(f, why) for f, why in zip(chunk, outcomes, strict=True) if why is not None])
-                    seen += len(chunk)
-                    self._progress(RepairProgress("verifying", 0, seen))
+        # A listing may hold a file twice.
+        rows = (self._scratch.rows(f"SELECT DISTINCT * FROM ({query}) ORDER BY 1, 2") for query in queries)
+        for found in self._unreadable(_File(*row) for row in chain.from_iterable(rows)):
+            self._skip(found, _LEFT)
+            self._scratch.insert("unreadable", ((file.name, file.path) for file, _ in found))
         self._leave_out()
 
     def run_registered(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -125,13 +119,18 @@ class Verification:
             batches: The registered files, as ``Partitions.files`` yields them. Those that the repair changes or drops
                 are left out: they have been looked at, or have gone.
         """
-        seen = 0
         # Each registered file is looked up among those that differ.
         self._scratch.execute("CREATE INDEX IF NOT EXISTS differing_by_path ON differing_files (name, path)")
+        for found in self._unreadable(self._registered(batches)):
+            self._skip(found, _STAYS)
+
+    def _unreadable(self, files: Iterable[_File]) -> Iterator[list[tuple[_File, str]]]:
+        """Look into files in parallel; yield those that cannot be read, with the reasons, chunk by chunk."""
+        seen = 0
         with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-verify") as pool:
-            for chunk in batched(self._registered(batches), _FILES_AT_A_TIME):
+            for chunk in batched(files, _FILES_AT_A_TIME):
                 outcomes = pool.map(self._reason, chunk)
-                self._note([(f, why) for f, why in zip(chunk, outcomes, strict=True) if why is not None], _STAYS)
+                yield [(file, why) for file, why in zip(chunk, outcomes, strict=True) if why is not None]
                 seen += len(chunk)
                 self._progress(RepairProgress("verifying", 0, seen))
 
@@ -146,10 +145,6 @@ class Verification:
                 if not self._scratch.count(handled, (name, path, name)):
                     yield _File(name, path, size, 1, location)
 
-    def _files(self, query: str) -> Iterator[_File]:
-        # A listing may hold a file twice.
-        return (_File(*row) for row in self._scratch.rows(f"SELECT DISTINCT * FROM ({query}) ORDER BY 1, 2"))
-
     def _reason(self, file: _File) -> str | None:
         if self._pattern is not None:
             place = below(self._pattern.root, file.path)
@@ -162,21 +157,15 @@ class Verification:
             reason = unfitting_header(self._storage, place, definition)
         return reason
 
-    def _note(self, found: Sequence[tuple[_File, str]], left: Mapping[int, str] = _LEFT) -> None:
+    def _skip(self, found: Iterable[tuple[_File, str]], left: Mapping[int, str]) -> None:
         whole = self._pattern is not None
-        skipped = (
+        self._scratch.insert("skipped", (
             (
-                f.path if whole or not f.name else f"{f.name}/{f.path}",
-                f.name,
-                1,
-                f.size,
+                f.path if whole or not f.name else f"{f.name}/{f.path}", f.name, 1, f.size,
                 f"{why.rstrip('.')}; {left[f.known]}",
             )
             for f, why in found
-        )
-        self._scratch.insert("skipped", skipped, columns=5, ignore=True)
-        if left is _LEFT:
-            self._scratch.insert("unreadable", ((f.name, f.path) for f, _ in found), columns=2, ignore=True)
+        ))  # fmt: skip
 
     def _leave_out(self) -> None:
         is_unreadable = "(name, path) IN (SELECT name, path FROM unreadable)"
@@ -188,7 +177,7 @@ class Verification:
         )
 
 
-_HEAD_BYTES = 16
+_MAGIC_BYTES = 16
 _COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """What a compressed text file of this suffix begins with; other codecs have no sign of their own."""
 
@@ -211,12 +200,12 @@ def unreadable_reason(
                 return None
             if file_format == "parquet":
                 metadata = read_footer(file)
-                column = None if metadata is None else unreadable_column(metadata, columns)
+                column = None if metadata is None else unreadable_parquet_column(metadata, columns)
                 return column and f"the file cannot be read as parquet: {column}"
             if file_format == "orc":
                 column = unreadable_orc_column(orc.ORCFile(file).schema, columns)
                 return column and f"the file cannot be read as orc: {column}"
-            return _no_text(location.name, file.read(_HEAD_BYTES), file_format)
+            return _no_text(location.name, file.read(_MAGIC_BYTES), file_format)
     except CatalogExtError as error:
         return f"the file cannot be looked at: {error.message[:_MAX_REASON]}"
     except (pa.ArrowException, OSError, ValueError) as error:

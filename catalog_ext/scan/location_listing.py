@@ -40,10 +40,7 @@ def report_elsewhere(scratch: Scratch) -> None:
         "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
     )
-    for listed in ("listed_files", "listed_partitions"):
-        scratch.execute(
-            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
-        )
+    scratch.leave_out("SELECT name FROM indexed_partitions WHERE location IS NOT NULL", "listed")
 
 
 def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames) -> None:
@@ -58,10 +55,10 @@ def list_locations(
     """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
     for name, outcome in _listed(storage, partitions, ignored):
         if isinstance(outcome, CatalogExtError):
-            scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
+            scratch.insert("failures", [(name, outcome.message)])
         elif outcome is not None:
-            scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
-            scratch.insert("listed_files", [(name, *file) for file in outcome], columns=5)
+            scratch.insert("listed_partitions", [(name,)])
+            scratch.insert("listed_files", [(name, *file) for file in outcome])
 
 
 def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.context import RepairProgress, TimeLeft
 from catalog_ext.metastore.index.database.texts import is_storable
@@ -22,10 +21,10 @@ from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.file_formats import is_log, log_warning, names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.location_listing import hidden, why_hidden
-from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
+from catalog_ext.scan.sides import Everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
+    from catalog_ext.scan.sides import FileRow
 
 _BUFFER_ROWS = 5000
 OF_PARTITIONS = ("partition", "location", "files", "bytes")
@@ -46,8 +46,6 @@ MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
 
 _ABOVE = "the file lies above the partition directories"
-
-_Skipped: TypeAlias = tuple[str, str, int, int, str]
 
 
 def printable(path: str) -> str:
@@ -67,10 +65,10 @@ class StoreObserver:
         layout: Layout,
         scratch: Scratch,
         progress: Progress,
-        listed: Listed | None = None,
+        listed: Everything | None = None,
     ) -> None:
         self._storage = storage
-        self._listed = listed or AllListed(scratch)
+        self._listed = listed or Everything(scratch, "listed")
         self._table = table
         self._layout = layout
         self._scratch = scratch
@@ -78,12 +76,11 @@ class StoreObserver:
         self._judge = layout.judge
         self._ignores = layout.ignored.file
         self._has_directories = storage.store_has_directories(table.definition.location)
-        self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
-        self._partitions: list[str] = []
-        self._shown_by_files: list[str] = []
+        self._partitions: list[tuple[str]] = []
+        self._shown_by_files: list[tuple[str]] = []
         self._files: list[FileRow] = []
         self._last_directory: str | None = None
-        self._last_judged: tuple[str, Place] | None = None
+        self._last_judged = ("", layout.judge("").place)
         self._seen_partitions = 0
         self._seen_files = 0
         self._time_left = TimeLeft()
@@ -108,10 +105,9 @@ class StoreObserver:
         if self._expected is None and depth > 1:
             self._parts = self._count_parts(root)
         listing = list_tree(self._storage, root, descend=self._descend, depth_hint=depth, selective=selective)
-        files, partitions = self._files, self._partitions
         take_file, take_directory = self._take_file, self._take_directory
         try:
-            for event in listing:
+            for number, event in enumerate(listing, 1):
                 if isinstance(event, ListedFile):
                     take_file(event)
                 elif isinstance(event, ListedDirectory):
@@ -120,15 +116,15 @@ class StoreObserver:
                     self._take_other(event)
                 else:
                     self._take_failure(event)
-                if len(files) + len(partitions) >= _BUFFER_ROWS:
+                if number % _BUFFER_ROWS == 0:
                     self._flush()
         finally:
             listing.close()
         if not self._layout.keys and self._has_directories:
-            self._partitions.append("")
+            self._partitions.append(("",))
         warnings = ((log, log_warning(self._storage, root, log)) for log in sorted(self._logs))
         rows = ((log, "", 0, 0, warning) for log, warning in warnings if warning is not None)
-        self._scratch.insert("warned", rows, columns=5)
+        self._scratch.insert("warned", rows)
         self._flush()
         self._look_for_hidden()
 
@@ -143,10 +139,9 @@ class StoreObserver:
             path = _path(event)
             reason = why_hidden(self._storage, f"{root}/{path}")
             if reason is not None:
-                self._scratch.insert("failures", [(path, reason)], columns=2, ignore=True)
+                self._scratch.insert("failures", [(path, reason)])
             else:
                 self._skip(path, _ABOVE, files=1, size=event.size)
-        self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
         if self._seen_files == 0 and self._table.totals.files > 0:
             error = hidden(self._storage, root)
             if error is not None:
@@ -170,6 +165,9 @@ class StoreObserver:
         return self._time_left.after(self._seen_partitions, self._expected)
 
     def _descend(self, directory: str) -> bool:
+        if self._layout.is_plain(directory) is not None:
+            self._last_judged = (directory, Place.PARTITION)
+            return True
         if not is_storable(directory):
             self._skip(printable(directory), NOT_TEXT)
             return False
@@ -190,8 +188,7 @@ class StoreObserver:
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
-        last = self._last_judged
-        place = last[1] if last is not None and last[0] == directory else self._judge(directory).place
+        place = self._place_of(directory)
         if not name:
             if place in (Place.PARTITION, Place.ABOVE):
                 self._skip(_path(event), MARKER, files=1, size=event.size)
@@ -199,7 +196,7 @@ class StoreObserver:
             self._files.append((directory, name, event.size, event.modified_ms, event.etag))
             if directory != self._last_directory:
                 # Where no directories are listed, their files show them.
-                (self._shown_by_files if self._has_directories else self._partitions).append(directory)
+                (self._shown_by_files if self._has_directories else self._partitions).append((directory,))
                 self._last_directory = directory
         elif place is Place.ABOVE:
             self._take_file_above(event)
@@ -211,7 +208,7 @@ class StoreObserver:
         if names_other_format(event.name, self._table.definition.format):
             # A README or a script beside the data: strict repairs go on.
             row = (_path(event), "", 1, event.size, f"{_ABOVE}, and its name is that of another format")
-            self._scratch.insert("warned", [row], columns=5)
+            self._scratch.insert("warned", [row])
         else:
             self._skip(_path(event), _ABOVE, files=1, size=event.size)
 
@@ -221,28 +218,25 @@ class StoreObserver:
 
     def _take_directory(self, directory: str) -> None:
         place = self._place_of(directory)
-        # Its files follow.
-        self._last_judged = (directory, place)
         if place is Place.PARTITION:
-            self._partitions.append(directory)
+            self._partitions.append((directory,))
             self._last_directory = directory
         elif "/" not in directory and place is Place.ABOVE:
             self._seen_parts += 1
 
     def _place_of(self, directory: str) -> Place:
-        # Mostly the directory that the listing has just asked about.
+        # Mostly the directory that the listing has just asked about, or yielded before its files.
         last = self._last_judged
-        return last[1] if last is not None and last[0] == directory else self._judge(directory).place
+        if last[0] != directory:
+            last = self._last_judged = (directory, self._judge(directory).place)
+        return last[1]
 
     def _take_failure(self, failure: ListingFailure) -> None:
         row = (printable(failure.directory), failure.error.message)
-        self._scratch.insert("failures", [row], columns=2, ignore=True)
+        self._scratch.insert("failures", [row])
 
     def _skip(self, path: str, reason: str, *, files: int = 0, size: int = 0) -> None:
-        self._skipped.put((path, "", files, size, reason))
-        if self._skipped.qsize() >= _BUFFER_ROWS:
-            # A tree may hold more that does not conform than memory takes, and nothing else that leads here.
-            self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+        self._scratch.insert("skipped", [(path, "", files, size, reason)])
 
     def _flush(self) -> None:
         self._seen_files += len(self._files)
@@ -252,23 +246,15 @@ class StoreObserver:
         self._listed.files(self._files)
         for rows in (self._partitions, self._shown_by_files, self._files):
             rows.clear()
-        self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
         left_s = self._left_s()
         self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files, left_s=left_s))
-
-    def _drain_skipped(self) -> Iterator[_Skipped]:
-        while True:
-            try:
-                yield self._skipped.get_nowait()
-            except Empty:
-                return
 
 
 def _path(event: ListedFile | ListedOther) -> str:
     return f"{event.directory}/{event.name}" if event.directory else event.name
 
 
-def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
+def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Everything, *, files: bool) -> None:
     """Give what is registered at the pinned version (files only where wanted) to what compares it."""
     for batch in index.partitions.unordered(table, predicate, OF_PARTITIONS):
         indexed.partitions(rows_of(batch, OF_PARTITIONS))
@@ -289,14 +275,13 @@ def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
     moved = dict(scratch.rows("SELECT name, location FROM places"))
     located = {name: moved.get(name, at) for name, at in index.partitions.located(table).items() if name not in ended}
     taken = ((at[len(root) :], name) for name, at in located.items() if at.startswith(root))
-    scratch.insert("taken", taken, columns=2, ignore=True)
+    scratch.insert("taken", taken)
     new = (
-        "name IN (SELECT directory FROM taken) AND name NOT IN (SELECT name FROM indexed_partitions)"
-        " AND name IN (SELECT name FROM listed_partitions)"
+        "FROM taken WHERE directory NOT IN (SELECT name FROM indexed_partitions)"
+        " AND directory IN (SELECT name FROM listed_partitions)"
     )
     scratch.execute(
-        "INSERT OR IGNORE INTO skipped SELECT directory, directory, 0, 0, 'the directory is that of the partition '"
-        f" || partition FROM (SELECT directory, partition, directory AS name FROM taken) WHERE {new}"
+        "INSERT OR IGNORE INTO skipped"
+        f" SELECT directory, directory, 0, 0, 'the directory is that of the partition ' || partition {new}"
     )
-    for listed in ("listed_files", "listed_partitions"):
-        scratch.execute(f"DELETE FROM {listed} WHERE {new}")
+    scratch.leave_out(f"SELECT directory {new}", "listed")

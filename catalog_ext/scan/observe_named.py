@@ -51,9 +51,9 @@ def observe_named(
     located = _copy_registered(index, table, names, scratch)
     if places:
         moved = {n: at for n, at in places.items() if table.directory(n, at) != table.directory(n, located.get(n))}
-        scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()), columns=2, ignore=True)
+        scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()))
         located |= moved
-    scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
+    scratch.insert("ended", ((name,) for name in gone))
     looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
     list_locations(storage, looked_for, scratch, IgnoredNames.of(table.definition.properties))
     _leave_out_lost(scratch, lost)
@@ -61,7 +61,7 @@ def observe_named(
         _leave_out_missing(storage, scratch, {name: table.directory(name, located[name]) for name in places or ()})
     if places and storage.store_has_directories(table.definition.location):
         _doubt_vanished(storage, table, located, scratch)
-    scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
+    scratch.insert("listed_partitions", ((name,) for name in places or ()))
     scratch.execute("DELETE FROM listed_partitions WHERE name IN (SELECT name FROM protected)")
 
 
@@ -73,16 +73,16 @@ def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: 
         for batch in index.partitions.named(table, some):
             rows = rows_of(batch, OF_PARTITIONS)
             located.update(row[:2] for row in rows)
-            scratch.insert("indexed_partitions", rows, columns=4)
+            scratch.insert("indexed_partitions", rows)
             ids.extend(batch.column("partition_id").to_pylist())
         for batch in index.files.known(table, None, ids) if ids else ():
-            scratch.insert("indexed_files", rows_of(batch, OF_FILES), columns=5)
+            scratch.insert("indexed_files", rows_of(batch, OF_FILES))
     return located
 
 
 def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
     """Take partitions that neither the metastore has nor the store out of the comparison, and say so."""
-    scratch.insert("lost", ((name,) for name in lost), columns=1, ignore=True)
+    scratch.insert("lost", ((name,) for name in lost))
     nowhere = (
         "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
         " AND name NOT IN (SELECT directory FROM failures)"
@@ -92,7 +92,7 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
         f" WHERE {nowhere} AND files > 0"
     )
     scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
-    _leave_out_protected(scratch)
+    scratch.leave_out("SELECT name FROM protected", "indexed")
 
 
 def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
@@ -101,14 +101,9 @@ def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[
     there = {name for (name,) in scratch.rows(known)}
     missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}
     rows = ((name, name, 0, 0, f"nothing lies at {at}, where the metastore has it") for name, at in missing.items())
-    scratch.insert("skipped", rows, columns=5, ignore=True)
-    scratch.insert("protected", ((name,) for name in missing), columns=1, ignore=True)
-    _leave_out_protected(scratch)
-
-
-def _leave_out_protected(scratch: Scratch) -> None:
-    for side in ("indexed_files", "indexed_partitions"):
-        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+    scratch.insert("skipped", rows)
+    scratch.insert("protected", ((name,) for name in missing))
+    scratch.leave_out("SELECT name FROM protected", "indexed")
 
 
 def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
@@ -125,4 +120,4 @@ def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | 
     here = [name for (name,) in vanished if table.directory(name, located[name]).startswith(f"{root}/")]
     if here and storage.stat(root) is None:
         why = f"the table's location {root} is not there; look whether the store is mounted and whole"
-        scratch.insert("failures", ((name, why) for name in here), columns=2, ignore=True)
+        scratch.insert("failures", ((name, why) for name in here))

@@ -80,7 +80,7 @@ class PatternObserver:
         ]
         skipped += self._odd
         skipped += [(str(self._pattern.alternatives[number]), "", 0, 0, MISSING) for number in self._missing]
-        self._scratch.insert("skipped", skipped, columns=5, ignore=True)
+        self._scratch.insert("skipped", skipped)
 
     def keep_unseen(self, *, missing_too: bool) -> None:
         """Keep registered files as they are where nothing could be listed: take them as listed.
@@ -100,8 +100,8 @@ class PatternObserver:
         rows = self._scratch.rows("SELECT name, path, size, modified_ms, etag FROM indexed_files")
         for chunk in batched((row for row in rows if is_unseen(row[1])), _BUFFER_ROWS):
             names = dict.fromkeys((row[0],) for row in chunk)
-            self._scratch.insert("listed_partitions", names, columns=1, ignore=True)
-            self._scratch.insert("listed_files", chunk, columns=5)
+            self._scratch.insert("listed_partitions", names)
+            self._scratch.insert("listed_files", chunk)
 
     def _take(self, file: FoundFile) -> None:
         path = self._pattern.relative(file.location)
@@ -121,7 +121,7 @@ class PatternObserver:
 
     def _skip(self, path: str, reason: str, file: FoundFile) -> None:
         self._seen += 1
-        self._scratch.insert("skipped", [(path, "", 1, file.size, reason)], columns=5, ignore=True)
+        self._scratch.insert("skipped", [(path, "", 1, file.size, reason)])
 
     def _fail(self, place: Location, error: CatalogExtError) -> None:
         with self._lock:
@@ -134,8 +134,8 @@ class PatternObserver:
 
     def _flush(self) -> None:
         self._seen += len(self._files)
-        self._scratch.insert("listed_partitions", ((name,) for name in self._partitions), columns=1, ignore=True)
-        self._scratch.insert("listed_files", self._files, columns=5)
+        self._scratch.insert("listed_partitions", ((name,) for name in self._partitions))
+        self._scratch.insert("listed_files", self._files)
         self._partitions.clear()
         self._files.clear()
         count = self._scratch.count("SELECT count(*) FROM listed_partitions")

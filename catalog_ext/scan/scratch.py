@@ -39,6 +39,7 @@ CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms I
 CREATE TABLE taken (directory TEXT PRIMARY KEY, partition TEXT) WITHOUT ROWID;
 CREATE TABLE places (name TEXT PRIMARY KEY, location TEXT) WITHOUT ROWID;
 CREATE TABLE ended (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE expired (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE leaving (listed_rowid INTEGER);
 CREATE TABLE replaced (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER, etag INTEGER) WITHOUT ROWID;
 CREATE TABLE in_flight_files (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
@@ -95,6 +96,7 @@ class Scratch:
         # SQLite's own temporary database: on disk beyond its cache, and unlinked as soon as it is open.
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._lock = threading.Lock()
+        self._inserts: dict[str, str] = {}
         for pragma in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_CACHE_KIB}", "locking_mode=EXCLUSIVE"):
             self._db.execute(f"PRAGMA {pragma}")
         with _COPYING:
@@ -110,12 +112,26 @@ class Scratch:
         self._db.close()
 
     @_translated
-    def insert(self, table: str, rows: Iterable[tuple[Any, ...]], *, columns: int, ignore: bool = False) -> None:
-        """Add rows to one of the scratch tables; with ``ignore`` those that are there already are left out."""
-        marks = ",".join("?" * columns)
-        verb = "INSERT OR IGNORE" if ignore else "INSERT"
+    def insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows to a table, without those whose key it has already; ``seq`` numbers the entries of the report."""
         with self._lock:
-            self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
+            statement = self._inserts.get(table)
+            if statement is None:
+                names = [row[1] for row in self._db.execute(f"PRAGMA table_info({table})") if row[1] != "seq"]
+                values = f"({','.join(names)}) VALUES ({','.join('?' * len(names))})"
+                statement = self._inserts[table] = f"INSERT OR IGNORE INTO {table} {values}"
+            self._db.executemany(statement, rows)
+
+    def leave_out(self, names: str, *sides: str) -> None:
+        """Take partitions out of the comparison.
+
+        Args:
+            names: A query of their names.
+            sides: ``listed``, ``indexed``; by default both.
+        """
+        for side in sides or ("listed", "indexed"):
+            for rows in ("files", "partitions"):
+                self.execute(f"DELETE FROM {side}_{rows} WHERE name IN ({names})")
 
     @_translated
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
@@ -154,4 +170,4 @@ class Scratch:
 
     def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
         """Append entries to the report: action, partition, path, files, bytes and reason."""
-        self.insert("entries (action, partition, path, files, bytes, reason)", entries, columns=6)
+        self.insert("entries", entries)

@@ -217,7 +217,7 @@ class HiveImport:
         for chunk in batched(partitions, _BATCH):
             # In the place of the number of files, which is not needed here.
             rows = [(name, location, numbers.setdefault(own, len(numbers)), 0) for name, location, own in chunk]
-            scratch.insert("indexed_partitions", rows, columns=4, ignore=True)
+            scratch.insert("indexed_partitions", rows)
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         scratch.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
         located = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL")

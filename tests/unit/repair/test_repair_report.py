@@ -255,7 +255,7 @@ def test_the_scratch_file_has_no_name_and_goes_with_the_report(tmp_path: Path, m
     before = open_scratch_files()
     whole = report()
     scratch = whole._scratch
-    scratch.insert("listed_files", ((f"ds={i}", "x" * 1000, 1, 1, None) for i in range(60_000)), columns=5)
+    scratch.insert("listed_files", ((f"ds={i}", "x" * 1000, 1, 1, None) for i in range(60_000)))
     assert len(open_scratch_files() - before) == 1, "beyond its cache it is on disk"
     assert list(tmp_path.iterdir()) == []
     del whole, scratch

@@ -243,8 +243,8 @@ def test_many_files_are_looked_into_side_by_side_and_few_are_held(catalog: Catal
     """10,000 files: never more than one chunk of them is in memory, and no more threads than a listing has."""
     storage, table, scratch = Storage(listing_threads=4), catalog.load_table("s.t"), Scratch()
     files = 10_000
-    scratch.insert("listed_partitions", (("k=1",) for _ in range(1)), columns=1)
-    scratch.insert("listed_files", (("k=1", f"{i:05d}-{'x' * 300}", 1, 1, None) for i in range(files)), columns=5)
+    scratch.insert("listed_partitions", (("k=1",) for _ in range(1)))
+    scratch.insert("listed_files", (("k=1", f"{i:05d}-{'x' * 300}", 1, 1, None) for i in range(files)))
     looking, most, looks, held = set[int](), 0, 0, 0
     lock = threading.Lock()
 

@@ -31,7 +31,7 @@ def table(types: tuple[str, ...], **properties: str) -> TableDefinition:
 
 def slow(definition: TableDefinition) -> Layout:
     layout = Layout(definition)
-    layout._is_plain = None
+    layout.is_plain = lambda _: None
     return layout
 
 

@@ -18,7 +18,7 @@ from catalog_ext.repair.difference import StoreDifference
 from catalog_ext.repair.mass_drop import found_nothing
 from catalog_ext.scan import sides as sides_module
 from catalog_ext.scan.scratch import Scratch
-from catalog_ext.scan.sides import AllIndexed, AllListed, Indexed, Listed, Sides
+from catalog_ext.scan.sides import Everything, Sides
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def rows(draw: st.DrawFn) -> Rows:
     )
 
 
-def fill(listed: Listed, indexed: Indexed, of: Rows) -> None:
+def fill(listed: Everything, indexed: Everything, of: Rows) -> None:
     for names in of.listed:
-        listed.partitions(names)
-    listed.shown_by_files(of.shown)
+        listed.partitions([(name,) for name in names])
+    listed.shown_by_files([(name,) for name in of.shown])
     for files in of.files:
         listed.files(files)
     counts = {name: [row for row in of.registered if row[0] == name] for name in of.indexed}
@@ -104,7 +104,7 @@ def compared(of: Rows, *, has_directories: bool, with_files: bool) -> Iterator[S
     everything, some = Scratch(), Scratch()
     if not with_files:
         of = of._replace(registered=[])
-    fill(AllListed(everything), AllIndexed(everything), of)
+    fill(Everything(everything, "listed"), Everything(everything, "indexed"), of)
     sides = Sides(some, with_files=with_files, timeless=not has_directories)
     fill(sides.listed, sides.indexed, of)
     sides.compare()
@@ -202,7 +202,7 @@ def test_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     sides = Sides(scratch, with_files=True, timeless=False)
     monkeypatch.setattr(sides_module.marshal, "dumps", full)
     with pytest.raises(StorageError, match="TMPDIR") as caught:
-        sides.listed.partitions(["k=a"])
+        sides.listed.partitions([("k=a",)])
     assert "No space left" in caught.value.message
     sides.close()
     scratch.close()

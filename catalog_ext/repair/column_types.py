@@ -1,0 +1,316 @@
+"""Compares the columns of a Parquet or ORC file with those of its table, as Spark's readers do.
+
+Structs are compared by the names of their fields, arrays and maps by place.
+
+Parquet: the rules of Spark's vectorized reader, as far as Spark 4.0 to 4.3 agree: ``ParquetVectorUpdaterFactory`` for
+leaves, and ``ParquetReadSupport`` for how they nest. With ``spark.sql.parquet.enableVectorizedReader`` = ``false``
+Spark converts other pairs of types, which this module ignores.
+
+ORC: Spark gives the table's types to ORC's own reader, which converts most pairs (``SchemaEvolution``), and refuses
+timestamps of the other kind before that (``OrcUtils``). Not judged: ``CHAR`` and ``VARCHAR`` of a file as BINARY,
+because Arrow shows them as strings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog_ext.metastore.model.types import DataType, Field, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyarrow import parquet as pq
+
+    from catalog_ext.metastore.model.tables import Column
+
+_LEAF = "leaf"
+_NESTED = frozenset({"struct", "array", "map"})
+
+
+@dataclass(frozen=True, slots=True)
+class _FileType:
+    """A type in a file.
+
+    Attributes:
+        kind: ``struct``, ``array``, ``map`` or ``leaf``.
+        fields: Names and types of a struct's fields, of an array's element, of a map's key and value.
+        leaf: The column in the schema of a Parquet file, the field in Arrow's schema of an ORC file.
+    """
+
+    kind: str
+    fields: tuple[tuple[str, _FileType], ...] = ()
+    leaf: Any = None
+
+
+def _struct(fields: Iterable[pa.Field], leaf_of: Callable[[pa.Field], object]) -> _FileType:
+    return _FileType("struct", tuple((field.name, _node(field, leaf_of)) for field in fields))
+
+
+def _node(field: pa.Field, leaf_of: Callable[[pa.Field], object]) -> _FileType:
+    shape = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if pa.types.is_struct(shape):
+        return _struct(shape, leaf_of)
+    if pa.types.is_map(shape):
+        fields = (("key", _node(shape.key_field, leaf_of)), ("value", _node(shape.item_field, leaf_of)))
+        return _FileType("map", fields)
+    if pa.types.is_list(shape) or pa.types.is_large_list(shape) or pa.types.is_fixed_size_list(shape):
+        return _FileType("array", (("element", _node(shape.value_field, leaf_of)),))
+    return _FileType(_LEAF, leaf=leaf_of(field))
+
+
+def _table_type(columns: Sequence[Column]) -> DataType:
+    return DataType("struct", fields=tuple(Field(column.name, parse_type(column.type)) for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The rules of a reader.
+
+    Attributes:
+        obstacle: Returns why the reader does not read a leaf as a type without children, in words.
+        has_rows: Whether the reader comes to leaves at all.
+        names_once: Whether it refuses a struct that has a wanted field twice, in two cases.
+    """
+
+    obstacle: Callable[[Any, DataType], str | None]
+    has_rows: bool = True
+    names_once: bool = True
+
+    def mismatch(self, found: _FileType, wanted: DataType, path: str = "") -> str | None:
+        """Return the first part that the reader cannot read, with the reason; None if it can read all.
+
+        Args:
+            found: The type in the file.
+            wanted: The table's.
+            path: Of the part in the file, for the reason; empty for the root.
+        """
+        if found.kind == _LEAF and wanted.name not in _NESTED:
+            reason = self.obstacle(found.leaf, wanted) if self.has_rows else None
+            return reason and f"its column {path!r} {reason}"
+        if found.kind == _LEAF and not self.has_rows:
+            # Spark looks for the parts of the file's type only where the wanted parts have parts.
+            has_parts = wanted.name == "struct" or any(child.name in _NESTED for child in wanted.children)
+            return _other_kind(found, wanted, path) if has_parts else None
+        if found.kind != wanted.name:
+            return _other_kind(found, wanted, path)
+        if found.kind == "struct":
+            reasons = (self._field(found, field, path) for field in wanted.fields)
+        else:
+            parts = zip(found.fields, wanted.children, strict=True)
+            reasons = (self.mismatch(child, part, _below(path, name)) for (name, child), part in parts)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _field(self, found: _FileType, wanted: Field, path: str) -> str | None:
+        matching = [(_below(path, name), child) for name, child in found.fields if name.lower() == wanted.name.lower()]
+        if self.names_once and len(matching) > 1:
+            names = ", ".join(repr(name) for name, _ in matching)
+            return f"it has the columns {names}, between which Spark cannot choose"
+        # Where a reader takes one of several, it is the last.
+        return self.mismatch(matching[-1][1], wanted.type, matching[-1][0]) if matching else None
+
+
+def _other_kind(found: _FileType, wanted: DataType, path: str) -> str:
+    shown = (
+        "a single value" if found.kind == _LEAF else f"{'an' if found.kind == 'array' else 'a'} {found.kind.upper()}"
+    )
+    return f"its column {path!r} is {_not_read(shown, wanted)}"
+
+
+def _not_read(shown: str, wanted: DataType) -> str:
+    return f"{shown}, which Spark does not read as the table's {str(wanted).upper()}"
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _reader_name(wanted: DataType) -> str:
+    """Return the name of a type, which is one for all intervals of days and smaller units, and one for all others."""
+    if not wanted.name.startswith("interval"):
+        return wanted.name
+    return "interval month" if wanted.name.endswith(("year", "month")) else "interval day"
+
+
+_READABLE = {
+    "BOOLEAN": {"boolean"},
+    "INT32": {"tinyint", "smallint", "int", "bigint", "double", "date", "interval month"},
+    "INT64": {"bigint", "interval day"},
+    "INT96": {"timestamp", "timestamp_ntz"},
+    "FLOAT": {"float", "double"},
+    "DOUBLE": {"double"},
+    "BYTE_ARRAY": {"string", "char", "varchar", "binary"},
+    "FIXED_LEN_BYTE_ARRAY": {"binary"},
+}
+"""By Parquet's physical type the names of the types as which Spark reads a column of it, whatever its logical type."""
+
+_COMPARED = {name for names in _READABLE.values() for name in names} | {"decimal", "time"}
+_TOO_SMALL_FOR_UNSIGNED = {
+    32: {"tinyint", "smallint", "int", "date", "interval month"},
+    64: {"bigint", "interval day"},
+}
+"""By the bits of unsigned integers the types as which Spark does not read them."""
+
+_DIGITS = {"INT32": 10, "INT64": 20}
+"""Digits before the point that a decimal needs for Spark to read whole numbers as it."""
+
+_UNSIGNED_64 = (20, 0)
+"""The decimal as which Spark reads unsigned integers of 64 bits."""
+
+_TIMESTAMPS = {"timestamp", "timestamp_ntz"}
+_NANOSECONDS = (
+    "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or, if all "
+    "files of the table hold nanoseconds, give the column the type BIGINT (it would show microseconds as they are, too)"
+)
+
+
+def unreadable_parquet_column(metadata: pq.FileMetaData, columns: Sequence[Column]) -> str | None:
+    """Return the first column that Spark cannot read as the table's, with the reason; None if it can read all.
+
+    Args:
+        metadata: Of the file.
+        columns: The table's.
+    """
+    schema = metadata.schema
+    leaves = [schema.column(number) for number in range(len(schema))]
+    try:
+        # Arrow knows how the columns nest, in old and new encodings.
+        shape = schema.to_arrow_schema()
+    except pa.ArrowNotImplementedError:
+        # A column of a type that Arrow does not have: those that do not nest are compared all the same.
+        flat = (leaf for leaf in leaves if leaf.path == leaf.name and not leaf.max_repetition_level)
+        found = _FileType("struct", tuple((leaf.name, _FileType(_LEAF, leaf=leaf)) for leaf in flat))
+    else:
+        rest = iter(leaves)
+        found = _struct(shape, lambda _: next(rest))
+    # Spark compares the types of leaves when it reads a row group, and how they nest when it opens the file.
+    return _Reader(_parquet_obstacle, has_rows=metadata.num_rows > 0).mismatch(found, _table_type(columns))
+
+
+def _parquet_obstacle(leaf: pq.ColumnSchema, wanted: DataType) -> str | None:
+    name, physical = _reader_name(wanted), leaf.physical_type
+    if name not in _COMPARED:
+        return None
+    logical: dict[str, Any] = json.loads(leaf.logical_type.to_json())
+    kind = logical.get("Type", "None")
+    if _is_readable(physical, logical, wanted):
+        return None
+    if physical == "INT64" and name in _TIMESTAMPS and kind == "Timestamp":
+        return _NANOSECONDS.format(str(wanted).upper()) if logical.get("timeUnit") == "nanoseconds" else None
+    digits = f"({logical['precision']},{logical['scale']})" if kind == "Decimal" else ""
+    return f"is {_not_read(physical if kind == 'None' else f'{physical} ({kind}{digits})', wanted)}"
+
+
+def _is_readable(physical: str, logical: dict[str, Any], wanted: DataType) -> bool:
+    name, kind = _reader_name(wanted), logical.get("Type")
+    if name == "decimal":
+        precision, scale = wanted.parameters
+        return _is_decimal(physical, logical, int(precision), int(scale))
+    if name == "time":
+        return physical == "INT64" and kind == "Time"
+    if name == "timestamp_ntz" and physical == "INT32":
+        return kind == "Date"
+    too_small = _TOO_SMALL_FOR_UNSIGNED.get(logical["bitWidth"], set()) if logical.get("isSigned") is False else set()
+    return name in _READABLE.get(physical, _COMPARED) - too_small
+
+
+def _is_decimal(physical: str, logical: dict[str, Any], precision: int, scale: int) -> bool:
+    """Whether Spark reads a column as a decimal: one that has room for each digit before the point and behind it."""
+    match logical:
+        case {"Type": "Decimal", "precision": int(digits), "scale": int(behind)}:
+            return scale >= behind and precision - scale >= digits - behind
+        case {"Type": "None"} | {"Type": "Int", "isSigned": True}:
+            return physical in _DIGITS and precision - scale >= _DIGITS[physical]
+        case {"Type": "Int", "bitWidth": 64}:
+            return (precision, scale) == _UNSIGNED_64
+    return False
+
+
+_SPARK_TYPE = b"spark.sql.catalyst.type"
+_NAMELESS = "_col"
+_POSITION = re.compile(r"_col\d+")
+_NUMBERS = {
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "timestamp_ntz", "time",
+    "interval day", "interval month",
+}  # fmt: skip
+"""Types that ORC's reader is asked for as numbers: local times are numbers in ORC files of Spark."""
+
+_REFUSED = (
+    (pa.types.is_timestamp, {"binary"}),
+    (pa.types.is_date, _NUMBERS | {"binary"}),
+    (pa.types.is_binary, _NUMBERS | {"date", "timestamp"}),
+    (pa.types.is_string, frozenset[str]()),
+    (lambda _: True, {"binary", "date"}),
+)
+"""By kind of a column the names of the types as which ORC's reader does not give it (``ConvertTreeReaderFactory``)."""
+
+
+def unreadable_orc_column(schema: pa.Schema, columns: Sequence[Column]) -> str | None:
+    """Return the first column that Spark cannot read as the table's, with the reason; None if it can read all.
+
+    Args:
+        schema: Of the file, as Arrow reads it.
+        columns: The table's.
+    """
+    union = next((field.name for field in schema if _has_union(field.type)), None)
+    if union is not None:
+        return f"its column {union!r} has the type UNION, and Spark reads no column of such a file"
+    table = _table_type(columns)
+    found = _struct(schema, lambda field: field)
+    reason = _other_timestamp(found, table, "")
+    if reason is not None or not columns:
+        return reason
+    names = [field.name for field in schema]
+    if all(name.startswith(_NAMELESS) for name in names):
+        return _by_position(found, table)
+    seen: dict[str, str] = {}
+    wanted = {field.name.lower() for field in table.fields}
+    for name in names:
+        if name.lower() in seen and name.lower() in wanted:
+            return f"it has the columns {seen[name.lower()]!r}, {name!r}, between which Spark cannot choose"
+        seen[name.lower()] = name
+    return _ORC.mismatch(found, table)
+
+
+def _by_position(found: _FileType, table: DataType) -> str | None:
+    """Old Hive files have no names of columns: the table's columns are theirs in their order."""
+    if len(found.fields) > len(table.fields):
+        return f"it has {len(found.fields)} columns without names (_col0 and so on), and the table {len(table.fields)}"
+    if not all(_POSITION.fullmatch(name) for name, _ in found.fields):
+        # ORC's reader looks for names then, and finds none of the table's: all values are NULL.
+        return None
+    placed = zip(found.fields, table.fields, strict=False)
+    return next((why for (name, node), field in placed if (why := _ORC.mismatch(node, field.type, name))), None)
+
+
+def _has_union(shape: pa.DataType) -> bool:
+    inner = (shape.field(number) for number in range(shape.num_fields))
+    return pa.types.is_union(shape) or any(_has_union(field.type) for field in inner)
+
+
+def _orc_obstacle(leaf: pa.Field, wanted: DataType) -> str | None:
+    refused = next(names for is_kind, names in _REFUSED if is_kind(leaf.type))
+    return f"is {_not_read(str(leaf.type).upper(), wanted)}" if _reader_name(wanted) in refused else None
+
+
+def _other_timestamp(found: _FileType, wanted: DataType, path: str) -> str | None:
+    """The first TIMESTAMP where the table has a TIMESTAMP_NTZ, or the other way round. Spark compares by place."""
+    if found.kind == _LEAF:
+        said = (found.leaf.metadata or {}).get(_SPARK_TYPE, b"").decode()
+        kind = said or ("timestamp" if pa.types.is_timestamp(found.leaf.type) else "")
+        if {kind, wanted.name} == _TIMESTAMPS:
+            return f"its column {path!r} is {kind.upper()} where the table has a {wanted.name.upper()} in its place"
+        return None
+    if found.kind != wanted.name:
+        return None
+    types = [field.type for field in wanted.fields] or wanted.children
+    parts = zip(found.fields, types, strict=False)
+    return next((r for (name, c), part in parts if (r := _other_timestamp(c, part, _below(path, name)))), None)
+
+
+_ORC = _Reader(_orc_obstacle, names_once=False)
