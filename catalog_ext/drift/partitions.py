@@ -173,16 +173,21 @@ class _Pair:
 
     @property
     def moved(self) -> bool:
-        both = self.wanted, self.found
-        return both[0] is not None and both[1] is not None and not same_location(both[1].location, both[0].location)
+        """Whether the metastore has it at another location."""
+        if self.wanted is None or self.found is None:
+            return False
+        return not same_location(self.found.location, self.wanted.location)
 
     @property
     def contradicts(self) -> bool:
-        both = self.wanted, self.found
-        return both[0] is not None and both[1] is not None and statistics_contradict(both[1], both[0].parameters)
+        """Whether the statistics of both sides cannot be of the same files."""
+        if self.wanted is None or self.found is None:
+            return False
+        return statistics_contradict(self.found, self.wanted.parameters)
 
     @property
     def differs(self) -> bool:
+        """Whether the metastore has it otherwise than the index."""
         missing = self.wanted is None or self.found is None
         return missing or self.moved or self.contradicts or self.readings is not None
 

@@ -285,6 +285,22 @@ def test_what_the_outbox_has_to_deliver_is_pending(catalog: Catalog, metastore: 
     assert found(catalog) == []
 
 
+def test_pending_descriptor_names_the_outbox_as_its_reason(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    metastore.down = True
+    write(tmp_path / "t", "ds=1/b.csv")
+    catalog.repair_partitions("s.t")
+    metastore.down = False
+    table = metastore.get_table("s", "t")
+    (one,) = metastore.partitions_by_names("s", "t", ["ds=1"])
+    other = replace(table.storage, serde_parameters={"field.delim": ";"})
+    metastore.alter_partitions("s", "t", [replace(one, storage=other, columns=table.columns)])
+    (descriptor,) = [d for d in found(catalog) if d.kind is DriftKind.PARTITION_DESCRIPTOR]
+    assert descriptor.pending
+    assert "the outbox has it to deliver" in descriptor.evidence
+
+
 def test_a_table_whose_creation_and_one_whose_end_is_pending(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
