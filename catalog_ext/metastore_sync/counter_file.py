@@ -68,14 +68,14 @@ class Counter:
         counter: The greatest counter.
         tables: The greatest number that a table had.
         written_at_ms: When that was written, in milliseconds since 1970, by the writer's clock.
-        mark: The random text that the index got with this counter; empty from an older release.
+        mark: The random text that the index got with this counter; empty until the counter was raised once.
     """
 
     incarnation: int
     counter: int
     tables: int
     written_at_ms: int
-    mark: str = ""
+    mark: str
 
     @classmethod
     def of(cls, recorded: Mapping[str, str], newest_table: int) -> Counter:
@@ -102,9 +102,7 @@ class Counter:
         Two copies of one index, each in use, can raise it to the same number, but never with the same mark.
         """
         own = position_of(recorded)
-        return self.position > own or (
-            self.position == own and self.mark != "" and self.mark != recorded.get(COUNTER_MARK, self.mark)
-        )
+        return self.position > own or (self.position == own and self.mark != recorded.get(COUNTER_MARK, ""))
 
     def to_json(self) -> bytes:
         """Return the content of the file."""
@@ -168,7 +166,7 @@ class CounterFile:
             incarnation, counter, tables, written_at_ms = (int(fields[name]) for name in names)
             if min(incarnation, counter, tables, written_at_ms) < 0:
                 raise ValueError("a number is negative")
-            return Counter(incarnation, counter, tables, written_at_ms, str(fields.get("mark", "")))
+            return Counter(incarnation, counter, tables, written_at_ms, str(fields["mark"]))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise self._unknown(place, f"cannot be read: {error}") from error
 

@@ -55,7 +55,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
 
     It belongs to what it was opened with first (to no metastore, where that was chosen for a new index), but
     for a warehouse that is only a default of the current folder; another one is taken on by ``adopt`` alone.
-    One of an older release has no record: it takes what opens it, too.
+    One without a record, as ``Index`` alone leaves it, takes what opens it, too.
 
     Raises:
         InvalidConfigurationError: Another metastore or warehouse was given than the index's own.

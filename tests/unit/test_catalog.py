@@ -215,10 +215,8 @@ def test_a_table_that_hive_cannot_hold_stays_in_the_index_alone(tmp_path: Path) 
         ("PARTITION-COLUMNS", "", "virtual"),
     ],
 )
-def test_a_table_can_be_loaded_whatever_an_earlier_release_took_for_its_partition_mode(
-    key: str, text: str, mode: str
-) -> None:
-    """Releases that found properties by their very keys alone have kept any text under a key that differs in case."""
+def test_partition_mode_of_an_imported_table_may_be_any_text(key: str, text: str, mode: str) -> None:
+    """The properties of an imported table are Hive's."""
     made = replace(definition("t"), properties={key: text})
     assert str(made.partition_mode) == mode
 
