@@ -26,7 +26,7 @@ def main() -> int:
     """Build a release; return 0 when dist/ has one that an index would take."""
     # The newest first: it is the one that most sessions take out of the archive, and then the quickest.
     minors = sorted(SUPPORTED_SPARK, key=lambda minor: [int(number) for number in minor.split(".")], reverse=True)
-    begin, project = _steps(len(minors) + STEPS + 2), Project.read()
+    begin, project = numbered_steps(len(minors) + STEPS + 2), Project.read()
     try:
         wheel, sources, *artifacts = build_release(minors, PROJECT / "dist", begin)
         begin("Release notes")
@@ -50,7 +50,7 @@ def main() -> int:
     return checked
 
 
-def _steps(count: int) -> Callable[[str], None]:
+def numbered_steps(count: int) -> Callable[[str], None]:
     """Return a function that announces the next of so many steps."""
     numbers = itertools.count(1)
     return lambda what: _say(f"[{next(numbers)}/{count}] {what}")

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 import catalog_ext
 from catalog_ext.spark.storage import s3a_packages
-from release.__main__ import closing_lines
+from release.__main__ import closing_lines, numbered_steps
 from release.notes import NoReleaseNotesError, section, write_notes
 from release.project import PROJECT, PYPROJECT, Project
 from tests.servers.composition import COMPOSE, Composition, instructions, variables_of_compose
@@ -310,6 +310,13 @@ def test_a_build_ends_with_the_command_that_installs_it() -> None:
     (first, last) = closing_lines(wheel, has_home=False)
     assert first.startswith("For an upload only: [project.urls]")
     assert last.endswith(f"pip install {wheel}")
+
+
+def test_build_numbers_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    begin = numbered_steps(2)
+    begin("Wheel")
+    begin("Release notes")
+    assert capsys.readouterr().out == "[1/2] Wheel\n[2/2] Release notes\n"
 
 
 def test_release_notes_are_the_section_of_the_version(tmp_path: Path) -> None:
