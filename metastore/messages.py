@@ -1,7 +1,7 @@
 """What the outbox carries: one class for each operation on the Hive Metastore (``docs/spec/metastore.md``).
 
 The index writes messages, in the transaction of the change that they publish; ``hive/outbox`` reads them and carries
-them out. Their JSON outlives a release: what a release before this one has enqueued is read as well.
+them out. Their JSON outlives a release: fields of a newer one are ignored, and an unknown operation is refused.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class AlterTable:
         removed: Names of the properties that go.
         rebuild: Whether the columns or the location changed.
         retype: Whether the types of partition columns changed.
-        previous_location: Where the table lay before, with ``rebuild``; None in messages of earlier releases.
+        previous_location: Where the table lay before, with ``rebuild``; None without.
         kept: The descriptors of its partitions (``PartitionDescriptor``) that stay where columns change.
         settings: Settings of the table's SerDe that are set.
     """
@@ -101,7 +101,7 @@ class PublishedPartition:
     Attributes:
         name: The directory name.
         location: Absolute URI; None: below the table's location; empty: that of a view.
-        parameters: Statistics; empty in messages of release 0.1.0, which carry none.
+        parameters: Statistics; a view's partition has none.
         descriptor: How it is read, as ``PartitionDescriptor`` writes it, empty where that is as its table; None where
             nothing is said of it: what is there stays, what comes is as its table.
         moved: Whether the change has put the partition at this location. If it has not, and the metastore has it
@@ -123,8 +123,7 @@ class SyncPartitions:
         added: Partitions that the index has added.
         altered: Partitions that the index has changed.
         dropped: Names of those to drop.
-        location: The table's; it distinguishes the table from another one of the same name. Empty for a view; None in
-            messages of earlier releases.
+        location: The table's; it distinguishes the table from another one of the same name. Empty for a view.
     """
 
     operation: ClassVar[str] = "sync_partitions"
@@ -132,7 +131,7 @@ class SyncPartitions:
     added: tuple[PublishedPartition, ...] = ()
     altered: tuple[PublishedPartition, ...] = ()
     dropped: tuple[str, ...] = ()
-    location: str | None = None
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class AlterTableStatistics:
     operation: ClassVar[str] = "alter_table_statistics"
     table: TableIdentifier
     parameters: Mapping[str, str]
-    location: str | None = None
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +264,11 @@ def payload_of(message: Message) -> JsonObject:
                 "add": [_write_partition(partition, descriptors) for partition in message.added],
                 "alter": [_write_partition(partition, descriptors) for partition in message.altered],
                 "drop": list(message.dropped),
-                **_write_location(message.location),
+                "location": message.location,
                 **({"descriptors": descriptors.found} if descriptors.found else {}),
             }
         case AlterTableStatistics(parameters=parameters):
-            return {"parameters": dict(parameters), **_write_location(message.location)}
+            return {"parameters": dict(parameters), "location": message.location}
         case PutView(definition, query):
             return {**_definition(definition), "view": _write_query(query)}
         case DropView(view):
@@ -309,14 +308,14 @@ def _read(delivery: Delivery) -> Message:
             previous = TableIdentifier(payload["from"]["namespace"], payload["from"]["name"])
             return RenameTable(definition_from_dict(payload), previous)
         case DropTable.operation:
-            return DropTable(definition_from_dict(payload), bool(payload.get("purge")))
+            return DropTable(definition_from_dict(payload), payload["purge"])
         case SyncPartitions.operation:
             descriptors = payload.get("descriptors", ())
             added = tuple(_read_partition(item, descriptors) for item in payload["add"])
-            altered = tuple(_read_partition(item, descriptors) for item in payload.get("alter", ()))
-            return SyncPartitions(named, added, altered, tuple(payload["drop"]), payload.get("location"))
+            altered = tuple(_read_partition(item, descriptors) for item in payload["alter"])
+            return SyncPartitions(named, added, altered, tuple(payload["drop"]), payload["location"])
         case AlterTableStatistics.operation:
-            return AlterTableStatistics(named, dict(payload["parameters"]), payload.get("location"))
+            return AlterTableStatistics(named, dict(payload["parameters"]), payload["location"])
         case PutView.operation:
             return PutView(definition_from_dict(payload), _read_query(payload["view"]))
         case DropView.operation:
@@ -326,21 +325,15 @@ def _read(delivery: Delivery) -> Message:
 
 
 def _read_namespace(payload: JsonObject) -> Namespace:
-    return Namespace(
-        payload["name"], payload.get("location"), payload.get("comment"), dict(payload.get("properties") or {})
-    )
+    return Namespace(payload["name"], payload["location"], payload["comment"], dict(payload["properties"]))
 
 
 def _read_alteration(payload: JsonObject) -> AlterTable:
     return AlterTable(
-        definition_from_dict(payload), tuple(payload.get("removed", ())), rebuild=bool(payload.get("rebuild")),
-        retype=bool(payload.get("retype")), previous_location=payload.get("previous_location"),
-        kept=tuple(payload.get("kept", ())), settings=dict(payload.get("settings") or {}),
+        definition_from_dict(payload), tuple(payload["removed"]), rebuild=payload["rebuild"],
+        retype=payload.get("retype", False), previous_location=payload.get("previous_location"),
+        kept=tuple(payload.get("kept", ())), settings=dict(payload.get("settings", {})),
     )  # fmt: skip
-
-
-def _write_location(location: str | None) -> JsonObject:
-    return {} if location is None else {"location": location}
 
 
 class _Numbers:
@@ -369,12 +362,8 @@ def _write_partition(partition: PublishedPartition, descriptors: _Numbers) -> Js
 
 
 def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> PublishedPartition:
-    descriptor = item.get("descriptor")
-    # Messages of earlier days have the descriptor itself.
-    own = descriptors[descriptor] if isinstance(descriptor, int) else descriptor
-    return PublishedPartition(
-        item["name"], item.get("location"), dict(item.get("parameters") or {}), own, bool(item.get("moved"))
-    )
+    own = descriptors[item["descriptor"]] if "descriptor" in item else None
+    return PublishedPartition(item["name"], item["location"], dict(item["parameters"]), own)
 
 
 def _definition(definition: TableDefinition) -> JsonObject:

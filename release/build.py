@@ -25,6 +25,8 @@ from release.pyspark_jars import pinned_version, pyspark_jars
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+STEPS: Final = 4
+"""How many steps ``build_release`` announces besides one for each minor version of Spark."""
 _PRESET: Final = 7  # a dictionary that holds two jars, so that a class is found in the jar before
 
 
@@ -39,10 +41,8 @@ def build_release(minors: Sequence[str], out: Path, say: Callable[[str], None]) 
         subprocess.CalledProcessError: The wheel cannot be built.
     """
     jars = {}
-    for number, minor in enumerate(minors, 1):
-        say(
-            f"[{number}/{len(minors)}] Connector for Spark {minor}: fetch its jars and compile, unless the cache has it"
-        )
+    for minor in minors:
+        say(f"Connector for Spark {minor}: fetch its jars and compile, unless the cache has it")
         jars[minor] = connector(minor)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="catalog-ext-release-") as folder:

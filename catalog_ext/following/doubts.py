@@ -175,7 +175,7 @@ class TableDoubt:
         return cls(
             database, table, body["definition"], body["created"], body["dropped"], body["whole"], partitions,
             None if parameters is None else set(parameters), None if renamed is None else (renamed[0], renamed[1]),
-            body["columns"], body.get("storage", False), set(body.get("moved_from", ())),
+            body["columns"], body["storage"], set(body["moved_from"]),
         )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Counter:
         counter: The greatest counter.
         tables: The greatest number that a table had.
         written_at_ms: When that was written, in milliseconds since 1970, by the writer's clock.
-        mark: The random text that the index got with this counter.
+        mark: The random text that the index got with this counter; empty until the counter was raised once.
     """
 
     incarnation: int

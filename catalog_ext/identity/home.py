@@ -235,7 +235,7 @@ def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
     there = folder_id(folder)
     if there is not None and known in (None, there):
         return settings
-    # The id is recorded with the first delivery; until then the folder alone says where the metastore is.
+    # An index has no id of its metastore until the first connection to it.
     is_elsewhere = host != socket.gethostname() and (known is not None or not folder.exists())
     if is_elsewhere or (there is None and _was_moved(settings, known)):
         raise InvalidConfigurationError(

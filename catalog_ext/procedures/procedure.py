@@ -31,7 +31,7 @@ class Parameter:
     """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means no default.
 
     Attributes:
-        takes_boolean: Whether a string may be given as a Boolean, which it was in an earlier release.
+        takes_boolean: Whether a string may also be given as a Boolean, as in ``verify => true``.
     """
 
     name: str

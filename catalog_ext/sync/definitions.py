@@ -74,11 +74,8 @@ def changed_since(theirs: HiveTable, written: str) -> Changed:
     """Return what has changed of the metastore's table since ``written_definition``."""
     now, then = json.loads(written_definition(theirs)), json.loads(written)
     new, old = now["parameters"], then["parameters"]
-    # An earlier release has written how a table is bucketed among its parameters: that it goes there says nothing.
-    names = frozenset(n for n in {*new, *old} if new.get(n) != old.get(n) and n != BUCKETED_BY_PROPERTY)
-    # What an earlier release has written says nothing of it.
-    storage = then.get("storage", now["storage"]) != now["storage"]
-    return Changed(now["columns"] != then["columns"], names, storage)
+    names = frozenset(n for n in {*new, *old} if new.get(n) != old.get(n))
+    return Changed(now["columns"] != then["columns"], names, now["storage"] != then["storage"])
 
 
 def all_of(theirs: HiveTable) -> Changed:

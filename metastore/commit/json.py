@@ -1,7 +1,7 @@
 """Staged files, outcomes and plans as JSON values, specified in ``docs/spec/service.md`` and ``docs/spec/index.md``.
 
-A plan is one flat object, whatever its kind. Every field is written, with empty values for fields of other kinds, so
-that a process of another release on the same index can read it.
+A plan is one flat object, whatever its kind. Every field is written, those of other kinds empty. A reader ignores
+fields that it does not know: a newer release may have written them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS, LockMode, LockSettings
+from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     Append,
@@ -111,8 +111,9 @@ def outcome_from_dict(value: JsonObject) -> WriteOutcome:
 
 
 _OF_OTHER_KINDS: JsonObject = {
-    "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {},
-    "removes": {}, "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
+    "predicate": None, "keep_emptied": False, "adds_others": False, "keep": None, "definition": None, "takes_in": {},
+    "removes": {}, "announces": (), "waiting": (), "due": (), "brought": "", "replaced_version": None, "command": {},
+    "moves": False,
 }  # fmt: skip
 
 
@@ -129,11 +130,10 @@ def plan_to_dict(plan: WritePlan) -> JsonObject:
         "locations": plan.locations,
         "lease_ms": plan.lease_ms,
         "created_location": plan.created_location,
-        # Where it is so, only: most plans are as they always were.
-        **({"aside": True} if plan.hides_uploads else {}),
-        **({"asks_locations": True} if plan.asks_locations else {}),
-        **({"beside_located": True} if plan.beside_located else {}),
-        **({} if plan.hive_locks == WITHOUT_LOCKS else {"hive_locks": asdict(plan.hive_locks)}),
+        "aside": plan.hides_uploads,
+        "asks_locations": plan.asks_locations,
+        "beside_located": plan.beside_located,
+        "hive_locks": asdict(plan.hive_locks),
         "partition_commit": plan.partition_commit,
         **_change_to_dict(plan.change),
         **({"moves": True} if plan.moves_user_files else {}),
@@ -146,8 +146,7 @@ def _change_to_dict(change: Asked | Checked) -> JsonObject:
             return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
         case Overwrite():
             predicate = None if change.predicate is None else predicate_to_json(change.predicate)
-            others = {"adds_others": True} if change.adds_others else {}
-            return {"predicate": predicate, "keep_emptied": change.keep_emptied, **others}
+            return {"predicate": predicate, "keep_emptied": change.keep_emptied, "adds_others": change.adds_others}
         case Create() | Replace() | CreateOrReplace():
             return {"definition": definition_to_dict(change.definition)}
         case Append() | OverwritePartitions():
@@ -174,8 +173,8 @@ def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
         "announces": write.published,
         "takes_in": _files_to_dict(write.found),
         "removes": _removals_to_dict(write.unknown),
-        **({"brought": write.digest} if write.digest else {}),
-        **({} if write.replaced_version is None else {"replaced_version": write.replaced_version}),
+        "brought": write.digest,
+        "replaced_version": write.replaced_version,
     }
 
 
@@ -232,13 +231,11 @@ def _file_to_list(file: DataFile) -> list[Any]:
 
 
 def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
-    """Return the plan that ``plan_to_dict`` of this release or of an earlier one wrote, after a passage through JSON.
+    """Return the plan that ``plan_to_dict`` wrote, after a passage through JSON.
 
     ``checked``: the transaction may have passed ``check``; a command shows by itself whether it has.
     """
-    # An index keeps plans from before a field was there, too.
-    value = {**_OF_OTHER_KINDS, **value}
-    asked, locks = _asked(value), value.get("hive_locks")
+    asked, locks = _asked(value), value["hive_locks"]
     return WritePlan(
         change=_checked(value, asked) if checked else asked,
         location=value["location"],
@@ -249,11 +246,11 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         locations=value["locations"],
         lease_ms=value["lease_ms"],
         created_location=value["created_location"],
-        hides_uploads=value.get("aside", False),
-        asks_locations=value.get("asks_locations", False),
-        beside_located=value.get("beside_located", False),
+        hides_uploads=value["aside"],
+        asks_locations=value["asks_locations"],
+        beside_located=value["beside_located"],
         partition_commit=value["partition_commit"],
-        hive_locks=LockSettings(LockMode(locks["mode"]), locks["wait_s"]) if locks else WITHOUT_LOCKS,
+        hive_locks=LockSettings(LockMode(locks["mode"]), locks["wait_s"]),
         # What else moves files is a command.
         moves_user_files=value["moves"] and not value["command"],
     )
@@ -267,7 +264,7 @@ def _asked(value: JsonObject) -> Asked:
         kind,
         predicate=None if value["predicate"] is None else predicate_from_json(value["predicate"]),
         keep_emptied=value["keep_emptied"],
-        adds_others=value.get("adds_others", False),
+        adds_others=value["adds_others"],
         definition=None if value["definition"] is None else definition_from_dict(value["definition"]),
     )
 
@@ -301,8 +298,8 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
             return CheckedWrite(
                 asked, static_partition=value["keep"], waiting=tuple(value["waiting"]), due=tuple(value["due"]),
                 published=tuple(value["announces"]), found=_files_from_dict(value["takes_in"]),
-                unknown=_removals_from_dict(value["removes"]), digest=value.get("brought", ""),
-                replaced_version=value.get("replaced_version"),
+                unknown=_removals_from_dict(value["removes"]), digest=value["brought"],
+                replaced_version=value["replaced_version"],
             )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def stated_mode(properties: Mapping[str, str]) -> PartitionMode | None:
     text = property_value(properties, PARTITION_MODE_PROPERTY)
     if text is None:
         return None
-    # An earlier release has checked the very key alone, and taken any text under one that differs in case.
+    # Properties of an imported table are Hive's: any text may stand under this key.
     return PartitionMode.DECLARED if text.strip().lower() == PartitionMode.DECLARED else PartitionMode.VIRTUAL
 
 

@@ -59,7 +59,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def close_to_others(folder: Path) -> None:
-    """Take every right on a folder of this user away from other users: earlier releases made it by the umask.
+    """Take every right on a folder of this user away from other users; one that the user made has the umask's mode.
 
     Its group keeps its rights where it may write: a team may share an index on purpose, and a reader of SQLite's files
     needs the right to write, too. A folder of another user stays as it is.

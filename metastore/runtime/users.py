@@ -53,7 +53,6 @@ def signed(owner: str) -> str:
     return f"{current_user().replace('/', '_')}/{owner}"
 
 
-def user_of(owner: str) -> str | None:
-    """Return the user that an owner's name begins with; None where an older release gave it."""
-    user, slash, _ = owner.partition("/")
-    return user if slash else None
+def user_of(owner: str) -> str:
+    """Return the user that an owner's name, as ``signed`` makes it, begins with."""
+    return owner.partition("/")[0]

@@ -215,8 +215,8 @@ def test_a_table_that_hive_cannot_hold_stays_in_the_index_alone(tmp_path: Path) 
         ("PARTITION-COLUMNS", "", "virtual"),
     ],
 )
-def test_table_with_an_unknown_partition_mode_of_an_old_release_loads(key: str, text: str, mode: str) -> None:
-    """Releases that found properties by their very keys alone have kept any text under a key that differs in case."""
+def test_partition_mode_of_an_imported_table_may_be_any_text(key: str, text: str, mode: str) -> None:
+    """The properties of an imported table are Hive's."""
     made = replace(definition("t"), properties={key: text})
     assert str(made.partition_mode) == mode
 

@@ -16,8 +16,9 @@ from packaging.utils import canonicalize_name
 
 import catalog_ext
 from catalog_ext.spark.storage import s3a_packages
-from release.__main__ import closing_lines
-from release.project import PROJECT, PYPROJECT
+from release.__main__ import closing_lines, numbered_steps
+from release.notes import NoReleaseNotesError, section, write_notes
+from release.project import PROJECT, PYPROJECT, Project
 from tests.servers.composition import COMPOSE, Composition, instructions, variables_of_compose
 from tests.servers.containers import MARIADB_IMAGE, POSTGRES_IMAGE
 from tests.sparks import since
@@ -309,3 +310,22 @@ def test_a_build_ends_with_the_command_that_installs_it() -> None:
     (first, last) = closing_lines(wheel, has_home=False)
     assert first.startswith("For an upload only: [project.urls]")
     assert last.endswith(f"pip install {wheel}")
+
+
+def test_build_numbers_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    begin = numbered_steps(2)
+    begin("Wheel")
+    begin("Release notes")
+    assert capsys.readouterr().out == "[1/2] Wheel\n[2/2] Release notes\n"
+
+
+def test_release_notes_are_the_section_of_the_version(tmp_path: Path) -> None:
+    changelog = "# Changelog\n\n## 0.1.10\n\nlater\n\n## 0.1.1 (2026-01-02)\n\n- [a](docs/a.md)\n\n## 0.1.0\n"
+    assert section(changelog, "0.1.1") == "- [a](docs/a.md)"
+    for version in ("0.1.0", "0.2.0"):
+        with pytest.raises(NoReleaseNotesError, match=f"no section '## {version}'"):
+            section(changelog, version)
+    project = Project.read()
+    notes = write_notes(project, tmp_path).read_text(encoding="utf-8")
+    assert notes.startswith(f"catalog-ext {catalog_ext.__version__}\n\n")
+    assert f"[sql]({project.url}/blob/v{project.version}/docs/sql.md)" in notes

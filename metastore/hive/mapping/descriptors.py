@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.metastore.errors import MetastoreRefusedError, UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.conversion import as_read, to_hive, to_hive_partition
 from catalog_ext.metastore.hive.mapping.formats import FormatFinding, hive_format, unreadable_setting
-from catalog_ext.metastore.hive.mapping.hive_text import HEADER_PARAMETER, SERDE, is_hive_text
+from catalog_ext.metastore.hive.mapping.hive_text import HEADER_PARAMETER, is_hive_text
 from catalog_ext.metastore.hive.mapping.hive_types import spark_type
 from catalog_ext.metastore.hive.mapping.model import HiveStorage
 from catalog_ext.metastore.hive.mapping.spark_schema import PROVIDER
@@ -240,8 +240,7 @@ def _options_of(definition: TableDefinition, found: FormatFinding) -> dict[str, 
     if is_hive_text("csv", options):
         # Other options, such as a codec, concern writes only.
         return {name: text for name, text in options.items() if name in found.options}
-    # A release before this one imported the table without its SerDe: its partitions are read as it is.
-    return options | {name: text for name, text in found.options.items() if name == SERDE}
+    return options
 
 
 def _own_columns(table: HiveTable, definition: TableDefinition) -> tuple[Column, ...]:

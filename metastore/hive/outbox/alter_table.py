@@ -40,7 +40,7 @@ from catalog_ext.metastore.hive.mapping.statistics_parameters import without_spa
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, Column, TableType
+from catalog_ext.metastore.model.tables import Column, TableType
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -68,10 +68,8 @@ def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
     """
     identifier = message.definition.identifier
     found = metastore.get_table(identifier.namespace, identifier.name)
-    # A release before this one did not say where a table with another location or other columns lay before.
-    if message.previous_location is not None or not message.rebuild:
-        ours = message.definition.location
-        check_location(found, [ours, message.previous_location or ours])
+    ours = message.definition.location
+    check_location(found, [ours, message.previous_location or ours])
     wanted = altered(found, message)
     if message.kept:
         _replace_columns_but(metastore, found, wanted, message)
@@ -90,10 +88,8 @@ def altered(found: HiveTable, message: AlterTable) -> HiveTable:
     if message.settings:
         settings = {**wanted.storage.serde_parameters, **message.settings}
         wanted = replace(wanted, storage=replace(wanted.storage, serde_parameters=settings))
-    # An earlier release has written how a table is bucketed among its parameters.
-    gone = {*message.removed, BUCKETED_BY_PROPERTY}
-    parameters = {k: v for k, v in wanted.parameters.items() if k not in gone}
-    # Spark's statistics in the index may be older than those of the metastore's readers.
+    parameters = {k: v for k, v in wanted.parameters.items() if k not in message.removed}
+    # Spark's statistics in the index may be older than what the metastore's readers find.
     parameters |= without_sparks_statistics(user_parameters(definition.properties))
     return replace(wanted, parameters=parameters)
 

@@ -159,8 +159,7 @@ def _drop_table(metastore: HiveMetastore, definition: TableDefinition) -> None:
 
 def _own_table(metastore: HiveMetastore, message: SyncPartitions | AlterTableStatistics) -> HiveTable:
     found = metastore.get_table(message.table.namespace, message.table.name)
-    if message.location is not None:
-        check_location(found, [message.location])
+    check_location(found, [message.location])
     return found
 
 

@@ -284,7 +284,7 @@ def _removed(connection: sa.Connection, other: Transaction, found: Files) -> dic
             file = found.get(directory, {}).get(name)
             if file is None:
                 continue
-            # Older releases recorded the time of the commit for an object that a write has uploaded.
+            # Without an ETag the index may have the time of the commit in place of the uploaded object's own.
             modified_ms = None if directory.startswith("s3a:") and removal.etag is None else file.modified_ms
             if removal.is_still(file.size, modified_ms, file.etag):
                 taken.setdefault(directory, removal.path)

@@ -147,8 +147,7 @@ def test_parquet_columns_without_statistics_are_unknown(lake: Lake) -> None:
     assert statistics == {"y": {"min": "a", "max": "a", "nulls": 5}}
 
 
-def test_analyze_measures_files_whose_statistics_were_forgotten(lake: Lake) -> None:
-    """The index forgets those that an older release may have recorded wrongly; the rows stay known."""
+def test_analyze_measures_files_without_statistics(lake: Lake) -> None:
     lake.sql("CREATE TABLE lake.w.forgotten (x INT, p INT) USING orc PARTITIONED BY (p)")
     lake.sql("INSERT INTO lake.w.forgotten SELECT id, 1 FROM range(0, 10, 1, 1)")
     (before,) = lake.statistics("forgotten")

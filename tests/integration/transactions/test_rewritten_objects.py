@@ -84,7 +84,7 @@ def test_repair_sees_rewritten_file_of_same_size(lake: Lake) -> None:
 
 
 def test_repair_notes_unknown_etags_and_compares_them_later(lake: Lake) -> None:
-    """An index of an earlier release has no ETags: it reports nothing, and sees what changes from now on."""
+    """Repair records an unknown ETag and reports nothing; the next repair compares it."""
     lake.stand.write({"k=1": "11\n", "k=2": "22\n"})
     with sa.create_engine(lake.url).begin() as connection:
         connection.execute(sa.update(files).values(etag_hash=None))

@@ -66,7 +66,7 @@ def test_the_nearest_place_wins() -> None:
         ({}, {"Partition-Columns": "declared"}, "declared"),
         ({"partition-columns": "virtual"}, {}, "virtual"),
         ({"partition-columns": "declared"}, {"partition-columns": "virtual"}, "declared"),
-        ({"Partition-Columns": "of an earlier release"}, {}, "virtual"),
+        ({"Partition-Columns": "of an imported table"}, {}, "virtual"),
     ],
 )
 def test_in_the_session_catalog_a_tables_own_mode_goes_before_the_conf(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from catalog_ext.metastore.messages import Message
+    from catalog_ext.metastore.model.json import JsonObject
 
 
 FROM_TRIPS = {"from": {"namespace": "sales", "name": "trips"}}
@@ -42,6 +42,14 @@ class Clock:
         return self.now
 
 
+_FIELDS: dict[str, JsonObject] = {
+    "alter_table": {"removed": [], "rebuild": False},
+    "alter_table_statistics": {"location": "file:///data/trips"},
+    "drop_table": {"purge": False},
+    "sync_partitions": {"add": [], "alter": [], "drop": [], "location": "file:///data/trips"},
+}
+
+
 @dataclass
 class FakeOutbox:
     """The outbox of an index, in memory."""
@@ -53,6 +61,10 @@ class FakeOutbox:
     claims: dict[int, str] = field(default_factory=dict)
 
     def put(self, operation: str, subject: str, **payload: object) -> int:
+        """Add a message; fields that each message of the operation has may be left out."""
+        return self.put_as_is(operation, subject, {**_FIELDS.get(operation, {}), **payload})
+
+    def put_as_is(self, operation: str, subject: str, payload: JsonObject) -> int:
         namespace, _, table = subject.partition(".")
         self.last_id += 1
         self.rows[self.last_id] = Delivery(self.last_id, operation, namespace, table or None, payload)
@@ -154,7 +166,7 @@ def create(outbox: FakeOutbox, table: TableDefinition) -> int:
 
 
 def sync(outbox: FakeOutbox, table: str, add: list[str], drop: list[str] | None = None) -> int:
-    return outbox.put("sync_partitions", table, add=[{"name": n, "location": None} for n in add], drop=drop or [])
+    return outbox.put("sync_partitions", table, add=[state(n) for n in add], drop=drop or [])
 
 
 def state(name: str, location: str | None = None, **parameters: str) -> dict[str, Any]:
@@ -174,9 +186,7 @@ def test_the_life_of_a_table(outbox: FakeOutbox, metastore: FakeMetastore, deliv
     outbox.put("create_namespace", "sales", name="sales", location=None, comment="c", properties={"a": "b"})
     create(outbox, definition())
     sync(outbox, "sales.trips", ["ds=a%2Fb/n=1", "DS=x/N=01"])
-    outbox.put(
-        "sync_partitions", "sales.trips", add=[{"name": "ds=y/n=2", "location": "s3a://b/y"}], drop=["ds=a%2fb/n=1"]
-    )
+    outbox.put("sync_partitions", "sales.trips", add=[state("ds=y/n=2", "s3a://b/y")], drop=["ds=a%2fb/n=1"])
     assert deliverer.deliver(timeout_s=60) == done(4)
     assert metastore.get_database("sales").parameters == {"a": "b"}
     assert metastore.get_table("sales", "trips") == to_hive(definition())
@@ -289,7 +299,8 @@ def test_the_columns_of_a_table_of_hives_stay_hives(
     theirs = {k: v for k, v in table.parameters.items() if not k.startswith("spark.sql.")}
     metastore.create_table(replace(table, parameters=theirs))
     new = replace(definition(), columns=(*definition().columns, Column("more", "int")), location="file:///new")
-    outbox.put("alter_table", "sales.trips", **document(new), removed=[], rebuild=True)
+    before = definition().location
+    outbox.put("alter_table", "sales.trips", **document(new), removed=[], rebuild=True, previous_location=before)
     assert deliverer.deliver(timeout_s=60).delivered == 1
     found = metastore.get_table("sales", "trips")
     assert found.columns[-1].name == "more"
@@ -457,7 +468,7 @@ def test_a_metastore_that_cannot_be_set_up_is_reported(outbox: FakeOutbox) -> No
 def test_a_message_that_cannot_be_read_stays_and_says_so(
     outbox: FakeOutbox, deliverer: Deliverer, operation: str
 ) -> None:
-    number = outbox.put(operation, "sales.trips", nonsense=1)
+    number = outbox.put_as_is(operation, "sales.trips", {"nonsense": 1})
     if operation == "sync_partitions":
         outbox.rows[number] = replace(outbox.rows[number], payload={"add": [7]})
     report = deliverer.deliver(timeout_s=60)
@@ -655,7 +666,7 @@ def test_a_table_is_replaced(outbox: FakeOutbox, metastore: FakeMetastore, deliv
         sync(outbox, "sales.trips", ["ds=old/n=1"])
         outbox.put("drop_table", "sales.trips", **document(old), purge=False)
         create(outbox, new)
-        outbox.put("sync_partitions", "sales.trips", add=[state("ds=new/n=1")], alter=[], drop=[])
+        outbox.put("sync_partitions", "sales.trips", add=[state("ds=new/n=1")], location=new.location)
         assert deliverer.deliver(timeout_s=60) == done(5)
         assert metastore.get_table("sales", "trips") == to_hive(new)
         assert partitions(metastore) == {"new/1": f"{new.location}/ds=new/n=1"}

@@ -71,9 +71,9 @@ def test_a_setting_that_its_table_does_not_have_is_a_problem_by_itself(
     found = reading(of, own)
     assert found.descriptor is None
     assert str(*setting) in (found.problem or "")
-    # A table that an earlier release has imported with it is followed as before.
-    older = replace(of, storage=own)
-    assert Descriptors(older, from_hive(of)).reading(HivePartition(("1",), "file:///t/k=1", {}, own)) == Reading()
+    # A table in the metastore that got the setting after its import: its partitions are read as it is.
+    altered = replace(of, storage=own)
+    assert Descriptors(altered, from_hive(of)).reading(HivePartition(("1",), "file:///t/k=1", {}, own)) == Reading()
 
 
 def test_fewer_columns() -> None:

@@ -247,7 +247,7 @@ def test_a_default_of_a_folder_is_nobodys_warehouse(tmp_path: Path) -> None:
         assert catalog.settings.warehouse == f"file://{tmp_path}/wh"
 
 
-def test_an_index_of_an_older_release_takes_what_it_is_opened_with(
+def test_index_without_a_record_takes_what_it_is_opened_with(
     tmp_path: Path, servers: dict[str, FakeMetastore], caplog: pytest.LogCaptureFixture
 ) -> None:
     index = str(tmp_path / "i.db")

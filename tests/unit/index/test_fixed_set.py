@@ -166,7 +166,7 @@ def test_what_cannot_stay_beside_the_new_files_is_a_conflict(
     assert files_by_partition(index, table) == before
 
 
-@pytest.mark.parametrize("bound", [True, False], ids=["checked", "of an earlier release"])
+@pytest.mark.parametrize("bound", [True, False], ids=["checked", "without a version"])
 def test_a_table_that_is_replaced_leaves_later_files_where_they_are(index: Index, table: Table, bound: bool) -> None:
     asked = creation(table.definition, WriteKind.REPLACE)
     change = asked.plan.change

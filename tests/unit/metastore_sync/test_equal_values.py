@@ -137,7 +137,7 @@ def test_a_repair_beside_a_write_of_the_same_value_adds_a_second_one(
 def test_publish_sends_what_the_metastore_never_got(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, known: bool
 ) -> None:
-    """As older releases have left it: nothing of the value is the metastore's, by the index."""
+    """The index says of the value that the metastore has no partition of it."""
     made(catalog, tmp_path / "t", "DS=3/a.csv", "ds=4/a.csv")
     with catalog.index._database.engine.begin() as connection:
         connection.execute(partitions.update().where(partitions.c.name == "DS=3").values(in_metastore=0))

@@ -55,7 +55,7 @@ def test_overwrite_leaves_the_index_in_the_tables_folder(catalog: Catalog, lake:
 
 
 def test_registered_index_is_not_deleted_with_the_tables_files(catalog: Catalog, lake: Path) -> None:
-    """Earlier releases have registered it."""
+    """A row of the index names the file of the index itself."""
     table = catalog.register_table("s.t", location=str(lake), format="csv", schema="x INT")
     status = (lake / "lake.db").stat()
     file = DataFile("lake.db", status.st_size, status.st_mtime_ns // 1_000_000)

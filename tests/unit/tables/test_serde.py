@@ -105,7 +105,7 @@ def test_settings_that_only_hive_has_are_kept(catalog: Catalog, tmp_path: Path) 
     assert options(catalog) == {**TEXT, "escape.delim": "\\", "timestamp.formats": "millis"}
 
 
-def test_text_of_an_earlier_release_is_read_by_the_serde_that_is_named(catalog: Catalog, tmp_path: Path) -> None:
+def test_text_registered_without_a_serde_is_read_by_the_named_one(catalog: Catalog, tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     before = {name: value for name, value in TEXT.items() if name != "serde"}
     catalog.register_table(

@@ -19,8 +19,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 object FileCounts extends Logging {
   /**
    * The files that ANALYZE has to look at, in the partitions that the clauses name; in all partitions where there is no
-   * clause. Footers hold statistics of columns besides the count, so that a file of which only the rows are known (the
-   * index distrusts statistics of older releases) is measured again.
+   * clause. Footers hold statistics of columns besides the count, so that a file of which only the rows are known is
+   * measured again.
    */
   def uncounted(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]]): ChosenFiles = {
     val metadata = table.metadata

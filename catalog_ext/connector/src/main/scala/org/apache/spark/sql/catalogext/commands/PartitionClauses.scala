@@ -40,7 +40,7 @@ object PartitionClauses {
   /** The same of a statement that changes partitions: what its session says of Hive's locks holds for it, too. */
   def changing(catalog: String): JsonNode = {
     val given = CatalogOptions.ofSession(catalog, SQLConf.get).filter { case (key, _) => LockSettings(key) }
-    // Left out if empty: a service of an earlier release does not know the field.
+    // Most sessions say nothing of Hive's locks.
     val fields = session
     if (given.nonEmpty) fields.set[JsonNode]("settings", map(given))
     fields
