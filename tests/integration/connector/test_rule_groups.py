@@ -1,4 +1,4 @@
-"""The order in which the connector's rules are injected: each group says in its comment why it stands where it stands."""
+"""The order in which the connector's rules are injected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES, INSERTS, AD_HOC_PATHS, SESSION_CATALOG, PARTITIONS, HIDDEN_COLUMNS, VIEWS
 
 
 class Groups:
-    """The groups of rules, which no test needs a service for: in the catalog ``lake`` every name is one of the index."""
+    """The groups of rules. No statement here asks the service: each name in the catalog ``lake`` is one of the index."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
