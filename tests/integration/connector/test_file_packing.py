@@ -60,7 +60,7 @@ class Scala:
 
     def ours(self, tree: Tree, most_bytes: int, most: int | None) -> list[list[str]]:
         """The files of each task."""
-        return [self._shown(share.files()) for share in self.shares(tree, most_bytes, most)]
+        return [self.shown(share.files()) for share in self.shares(tree, most_bytes, most)]
 
     def shares(self, tree: Tree, most_bytes: int = 1000, most: int | None = None) -> list[Any]:
         """What the driver plans for each task."""
@@ -89,14 +89,14 @@ class Scala:
                 parts += [split.apply(i) for i in range(split.size())]
             found += sorted(parts, key=lambda part: -part.length())
         shares = self._spark.datasources.FilePartition.getFilePartitions(self._session, self._seq(found), most_bytes)
-        return [self._shown(shares.apply(i)) for i in range(shares.size())]
+        return [self.shown(shares.apply(i)) for i in range(shares.size())]
 
     def largest_part(self, size: int) -> int:
         """What parts a file of this size is read in that can be."""
         packing = self._ours.scan.FilePacking.of(self._session, self._ours.scan.ScanChoice(1, 1, size, 0))
         return int(packing.maxSplitBytes())
 
-    def _shown(self, share: Any) -> list[str]:
+    def shown(self, share: Any) -> list[str]:
         return [f"{f} of {f.fileSize()} at {f.modificationTime()}" for f in share.files()]
 
     def _values(self, name: str) -> Any:
@@ -157,14 +157,17 @@ def test_driver_holds_no_object_a_file(spark: SparkSession) -> None:
     assert spark._jvm.org.apache.spark.util.SizeEstimator.estimate(held.batches()) < 90 * 5000  # type: ignore[union-attr]
 
 
-def test_task_gets_sparks_own_class_of_its_files(spark: SparkSession) -> None:
-    """What the driver holds stays there."""
-    share = Scala(spark).shares(Tree({"k=1/d=2025-01-01": {"a.csv": 10, "b.csv": 1}}))[0]
-    sent = spark._jvm.org.apache.spark.util.Utils.deserialize(spark._jvm.org.apache.spark.util.Utils.serialize(share))  # type: ignore[union-attr]
-    assert sent.getClass().getSimpleName() == "FilePartition"
-    assert [file.filePath().urlEncoded() for file in sent.files()] == [
-        f"{LOCATION}/k=1/d=2025-01-01/{name}" for name in ("a.csv", "b.csv")
-    ]
+def test_task_gets_its_own_files_as_sparks_class(spark: SparkSession) -> None:
+    """However many files the driver holds."""
+    others = {f"k={number}/d=2025-01-02": {"part-0.csv": 1000} for number in range(2000)}
+    scala, utils = Scala(spark), spark._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]
+    share = scala.shares(Tree({"k=é %/d=2025-01-01": {"a.csv": 10, "b.csv": 2500}} | others))[1]
+    sent = utils.serialize(share)
+    assert len(sent) < 10_000
+    files = utils.deserialize(sent)
+    assert files.getClass().getSimpleName() == "FilePartition"
+    assert scala.shown(files) == scala.shown(share.files())
+    assert len(scala.shown(files)) == 1
 
 
 def test_files_that_cost_nothing_to_open_are_spread(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ import org.apache.arrow.vector.VarCharVector
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 /** Texts, one behind the other in one array. */
-private[scan] class TextColumn {
+private[scan] class TextColumn extends Serializable {
   private var bytes = new Array[Byte](256)
   private var ends = new Array[Int](16)
   var length = 0
@@ -53,7 +53,7 @@ private[scan] class TextColumn {
  * Files of whole partitions in columns, partition by partition. The driver holds millions of files in such batches: an
  * object for each file would fill it.
  */
-private[catalogext] class FileBatch {
+private[catalogext] class FileBatch extends Serializable {
   private[scan] val names = new TextColumn
   /** Of the partitions' directories; empty for one that lies at the table's location. */
   private[scan] val locations = new TextColumn
@@ -114,6 +114,24 @@ private[catalogext] class FileBatch {
     partition(if (found < 0) -found - 2 else found)
   }
 
+  /** The bytes and the rows of some files; the rows are negative where those of one are unknown. */
+  private[scan] def totals(from: Int, until: Int): (Long, Long) = {
+    var (bytes, rows, file) = (0L, 0L, from)
+    while (file < until) {
+      bytes += sizes(file)
+      rows = if (rows < 0 || counts(file) < 0) -1 else rows + counts(file)
+      file += 1
+    }
+    (bytes, rows)
+  }
+
+  /** Whether no file of a partition is larger than the one before it. */
+  private[scan] def isOrdered(partition: Int): Boolean = {
+    var file = firstOf(partition) + 1
+    while (file < firstOf(partition + 1) && sizes(file) <= sizes(file - 1)) file += 1
+    file >= firstOf(partition + 1)
+  }
+
   /** Leaves only those files of the last partition for which `keep` holds. */
   private[scan] def retain(keep: Int => Boolean): Unit = {
     val first = firsts(partitions - 1)
@@ -149,10 +167,9 @@ private[catalogext] class DirectoryFiles(val batch: FileBatch, val number: Int) 
   /** Negative where it is unknown. */
   def rowCount(file: Int): Long = batch.rowCount(first + file)
 
-  def bytes: Long = (0 until count).iterator.map(size).sum
+  def bytes: Long = batch.totals(first, first + count)._1
   /** Of all files; nothing where one is unknown. */
-  def rows: Option[Long] =
-    Option.when((0 until count).forall(rowCount(_) >= 0))((0 until count).iterator.map(rowCount).sum)
+  def rows: Option[Long] = Some(batch.totals(first, first + count)._2).filter(_ >= 0)
 
   def status(file: Int, directory: String): FileStatus =
     FilePaths.status(directory, path(file), size(file), modifiedMs(file))

@@ -17,8 +17,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /**
- * The files that one task reads, as ranges of the driver's batches; Spark's own class of them is made when the task is
- * sent, and is all that the task gets.
+ * The files that one task reads, as ranges of the driver's batches. With the task a batch of these files alone is sent, of
+ * which Spark's own class of files is made where it arrives.
  *
  * @param hosts those that have most of the bytes
  */
@@ -30,7 +30,11 @@ private[catalogext] class FileShare(
 
   def files: FilePartition = FilePartition(index, ranges.iterator.flatMap(maker.files).toArray)
 
-  private def writeReplace(): AnyRef = files
+  private def writeReplace(): AnyRef = new SentShare(index, PartRange.joined(ranges), maker)
+}
+
+private class SentShare(index: Int, range: PartRange, maker: FileMaker) extends Serializable {
+  private def readResolve(): AnyRef = FilePartition(index, maker.files(range).toArray)
 }
 
 /** The same of one partition, by the values of the keys that a scan reads: Spark joins and groups by them without a shuffle. */
@@ -42,7 +46,7 @@ case class KeyedFilePartition(files: InputPartition, override val partitionKey: 
 private[scan] case class ReadPart(file: Int, start: Long, length: Long)
 
 /** The parts of a batch's files; `split` is null where these are the whole files, in their order. */
-private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = null) {
+private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = null) extends Serializable {
   def count: Int = if (split == null) batch.files else split.length
   def apply(i: Int): ReadPart = if (split == null) ReadPart(i, 0, batch.size(i)) else split(i)
   def file(i: Int): Int = if (split == null) i else split(i).file
@@ -50,7 +54,30 @@ private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = nul
 }
 
 /** Parts of one batch that follow each other. */
-private[scan] case class PartRange(parts: FileParts, from: Int, until: Int)
+private[scan] case class PartRange(parts: FileParts, from: Int, until: Int) {
+  def all: Iterator[ReadPart] = (from until until).iterator.map(parts(_))
+}
+
+private[scan] object PartRange {
+  /** The parts of several ranges as one of a batch of their files alone. */
+  def joined(ranges: Seq[PartRange]): PartRange = {
+    val batch = new FileBatch
+    val parts = ArrayBuffer.empty[ReadPart]
+    for (range <- ranges; of = range.parts.batch) {
+      var partition = -1
+      range.all.foreach { part =>
+        if (partition < 0 || part.file >= of.firstOf(partition + 1)) {
+          partition = of.partitionOf(part.file).number
+          batch.begin(of.names(partition), of.partition(partition).location)
+        }
+        batch.add(of.paths(part.file), of.size(part.file), of.modifiedMs(part.file), of.rowCount(part.file))
+        parts += part.copy(file = batch.files - 1)
+      }
+    }
+    batch.trim()
+    PartRange(new FileParts(batch, parts.toArray), 0, parts.length)
+  }
+}
 
 /**
  * Spreads files over tasks by the rules and settings of Spark's own `FileScan` and `FilePartition`, which take an object
@@ -117,12 +144,11 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
       isSplitable(new Path(FilePaths.join(partition.directory(table), batch.paths(file))))
     }
     def ofPartition(number: Int) = batch.firstOf(number) until batch.firstOf(number + 1)
-    def isOrdered(number: Int) = ofPartition(number).drop(1).forall(file => size(file) <= size(file - 1))
     def split(file: Int): Seq[ReadPart] =
       if (maySplit(file)) (0L until size(file) by maxSplitBytes).map { start =>
         ReadPart(file, start, math.min(size(file) - start, maxSplitBytes))
       } else Seq(ReadPart(file, 0, size(file)))
-    val areWhole = (0 until batch.partitions).forall(isOrdered) && !(0 until batch.files).exists(maySplit)
+    val areWhole = (0 until batch.partitions).forall(batch.isOrdered) && !(0 until batch.files).exists(maySplit)
     // Stable, as Spark's own sort.
     def all = (0 until batch.partitions).flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
     new FileParts(batch, if (areWhole) null else all.toArray)
@@ -196,7 +222,7 @@ case class FileMaker(
     val values = new PartitionValues(keys, zone, lengths)
     var end = 0
     var make: ReadPart => PartitionedFile = null
-    (range.from until range.until).iterator.map(range.parts(_)).map { part =>
+    range.all.map { part =>
       if (make == null || part.file >= end) {
         val partition = range.parts.batch.partitionOf(part.file)
         end = range.parts.batch.firstOf(partition.number + 1)
