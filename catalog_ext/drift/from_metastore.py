@@ -85,17 +85,8 @@ class PlannedMend:
 
     def take(self, difference: Difference) -> Mended | None:
         """Plan what the difference asks for; return that it is left alone where nothing does."""
-        action, why = self._action(difference)
-        if action is not None:
-            self._scratch.insert("plan", [(action, difference.subject)])
-            return None
-        if why is None:
-            return None
-        return left_alone(difference.table, difference.subject, why)
-
-    def _action(self, difference: Difference) -> tuple[str | None, str | None]:
-        """Return what to do with a partition, or why nothing is done; neither where it is for others."""
-        kind = difference.kind
+        kind, name = difference.kind, difference.subject
+        why = None
         if difference.pending or kind is DriftKind.NOT_COMPARED:
             why = difference.evidence
         elif kind is DriftKind.COLUMN:
@@ -121,7 +112,7 @@ class PlannedMend:
         """Plan an action; the first one of a partition includes what the others would do, but for its descriptor."""
         if action == DESCRIBE:
             self._scratch.delete("plan", [name])
-        self._scratch.insert("plan", [(name, action)], columns=2, ignore=True)
+        self._scratch.insert("plan", [(name, action)])
 
     def count(self, action: str) -> int:
         """Count the partitions that an action is for."""

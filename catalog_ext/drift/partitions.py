@@ -140,7 +140,7 @@ class _MetastoreNames:
         self._scratch = scratch
         scratch.execute("CREATE TABLE named (key TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID")
         names = client.partition_names(table.database, table.name)
-        scratch.insert("named", ((key_of(name), name) for name in names), columns=2, ignore=True)
+        scratch.insert("named", ((key_of(name), name) for name in names))
 
     def take(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that are named, and forget them."""
@@ -361,93 +361,3 @@ def _readings(descriptors: Descriptors, found: HivePartition | None, said: JsonO
     if reading.problem is not None:
         return here, f"not read: {reading.problem}"
     return (here, reading.difference or _AS_ITS_TABLE) if reading.differs_from(known) else None
-
-
-def descriptor_difference(
-    table: str, name: str, partition: HivePartition, readings: _Readings, *, pending: bool = False
-) -> Difference:
-    """Return that the metastore has another descriptor of a partition than the index."""
-    changed_at = changed_in_metastore(partition.parameters)
-    verdict = NewerSide(None, str(changed_at or ""))
-    return Difference(table, DriftKind.PARTITION_DESCRIPTOR, name, None, *readings, *verdict, pending=pending)
-
-
-class _Partition:
-    """One partition of the index that differs, or whose table has it otherwise in the metastore."""
-
-    def __init__(
-        self, table: str, both: ComparedPartition, partition: Partition | None, finding: StoreFinding | None,
-        changed_at: ChangeTime | None, *, pending: bool, hidden: bool,
-    ) -> None:  # fmt: skip
-        self._table = table
-        self._both = both
-        self._finding = finding
-        self._changed_at = changed_at
-        self._pending = pending
-        self._index = index_words(partition) if partition else statistics_words(both.wanted.parameters)
-        self._store = NOT_KNOWN if hidden else store_words(finding, self._index)
-
-    def differences(self, why_pending: str, readings: _Readings | None) -> Iterator[Difference]:
-        """Yield in what it differs.
-
-        Args:
-            why_pending: What is said where a delivery is pending.
-            readings: How the two sides read it, where they do not read it alike.
-        """
-        name, found, finding = self._both.name, self._both.found, self._finding
-        if found is None:
-            verdict = NewerSide(None, why_pending if self._pending else _missing_evidence(self._changed_at))
-            yield self._make(DriftKind.PARTITION, self._store, MISSING, verdict, pending=self._pending)
-            return
-        at_metastore = changed_in_metastore(found.parameters)
-        said = NewerSide(None, why_pending) if self._pending else later(self._changed_at, at_metastore)
-        has = statistics_words(found.parameters)
-        if self._both.moved:
-            yield Difference(
-                self._table, DriftKind.PARTITION_LOCATION, name, None, self._both.wanted.location, found.location,
-                *said, pending=self._pending,
-            )  # fmt: skip
-        if statistics_contradict(found, self._both.wanted.parameters):
-            yield self._make(DriftKind.STATISTICS, self._store, has, said, pending=self._pending)
-        if readings is not None:
-            yield descriptor_difference(self._table, name, found, readings, pending=self._pending)
-        if finding is not None and finding.action == DROP:
-            yield self._make(
-                DriftKind.PARTITION, self._store, has, NewerSide(None, _missing_evidence(self._changed_at))
-            )
-        elif finding is not None:
-            newest = later(self._changed_at, changed_in_store(finding.newest_ms))
-            yield self._make(DriftKind.FILES, self._store, has, newest)
-
-    def _make(
-        self, kind: DriftKind, store: str, metastore: str, verdict: NewerSide, *, pending: bool = False
-    ) -> Difference:
-        return Difference(self._table, kind, self._both.name, store, self._index, metastore, *verdict, pending=pending)
-
-
-class MetastoreNames:
-    """The names of a table's partitions in the metastore, kept in the scratch file until the index's are compared.
-
-    Raises:
-        CatalogExtError: The metastore does not answer.
-    """
-
-    def __init__(self, client: HiveMetastore, table: HiveTable, scratch: Scratch) -> None:
-        self._scratch = scratch
-        scratch.execute("CREATE TABLE named (key TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID")
-        names = client.partition_names(table.database, table.name)
-        scratch.insert("named", ((key_of(name), name) for name in names))
-
-    def take(self, keys: Sequence[str]) -> set[str]:
-        """Return those of the keys that are named, and forget them."""
-        taken: set[str] = set()
-        for some in batched(keys, _IN_QUERY):
-            marks = ",".join("?" * len(some))
-            rows = self._scratch.rows(f"SELECT key FROM named WHERE key IN ({marks})", tuple(some))
-            taken.update(key for (key,) in rows)
-            self._scratch.execute(f"DELETE FROM named WHERE key IN ({marks})", tuple(some))
-        return taken
-
-    def rest(self) -> Iterator[str]:
-        """Yield the names that were not taken."""
-        return (name for (name,) in self._scratch.rows("SELECT name FROM named ORDER BY key"))

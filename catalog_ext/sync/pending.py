@@ -84,8 +84,9 @@ class PendingMessages:
         """Note partitions; of several messages about one the first decides, since the others wait for it."""
         if self._names is None:
             self._names = Scratch()
-            self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._names.insert("pending", ((key_of(name),) for name in names))
+            self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY, name TEXT, unmoved INTEGER) WITHOUT ROWID")
+        rows = ((key_of(name), name, int(unmoved)) for name in names)
+        self._names.insert("pending", rows)
 
     @property
     def any(self) -> bool:

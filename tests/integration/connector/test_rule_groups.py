@@ -19,7 +19,7 @@ NAMES, INSERTS, AD_HOC_PATHS, SESSION_CATALOG, PARTITIONS, HIDDEN_COLUMNS, VIEWS
 
 
 class Groups:
-    """The groups of rules. No statement here asks the service: each name in the catalog ``lake`` is one of the index."""
+    """The groups of rules; no statement here asks the service: each name in the catalog ``lake`` is in the index."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from catalog_ext.metastore.messages import Message
     from catalog_ext.metastore.model.json import JsonObject
 
 
