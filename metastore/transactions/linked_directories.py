@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -9,25 +10,31 @@ from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.storage.locations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.storage.locations import Location
 
+logger = logging.getLogger(__name__)
 
-def refuse_linked(index: Index, table: str, root: Location, directories: Mapping[str, Location]) -> None:
+
+def refuse_linked(
+    index: Index, table: str, root: Location, directories: Mapping[str, Location], *, by_case: bool = True
+) -> None:  # fmt: skip
     """Return if no partition's directory is another one's.
 
     A link may lead into a table that shares files with the whole table anyhow. Names may differ by more than case. The
-    index is asked only where there are links. Given are the partitions whose files come or go, by name.
+    index is asked only where there are links. Given are the partitions whose files come or go, by name. Without
+    ``by_case`` only links count.
 
     Raises:
         TableLayoutError: One does; nothing was changed.
     """
     if root.scheme != "file":
         return
-    refuse_other_case(table, root, directories)
+    if by_case:
+        refuse_other_case(table, root, directories)
     linked = _linked(root, directories)
     if not linked or not _others(index, table, os.path.commonpath(linked.values())):
         return
@@ -70,6 +77,44 @@ def refuse_other_case(table: str, root: Location, directories: Mapping[str, Loca
                 "table to a file system that distinguishes case.",
                 {"table": table, "partition": name[:200], "location": path, "other": other[:200]},
             )
+
+
+def sharing_by_case(root: Location, directories: Mapping[str, Location], staying: Iterable[str]) -> set[str]:
+    """Return those of some partitions whose default directories are also those of partitions that stay.
+
+    Only a file system without case has any: there ``k=a`` and ``k=A`` lie in one directory.
+
+    Args:
+        root: The table's directory.
+        directories: The partitions that go, by name.
+        staying: The names of the table's partitions in default directories; those that go are left out.
+    """
+    if root.scheme != "file" or not _ignores_case(root.path):
+        return set()
+    twins = {name.lower() for name in staying if name not in directories}
+    return {name for name, place in directories.items() if place == root.join(name) and name.lower() in twins}
+
+
+def refuse_mixed_drop(table: str, directories: Mapping[str, Location], shared: Collection[str]) -> None:
+    """Return if all partitions that go share their directories with partitions that stay: then the files stay, too.
+
+    Raises:
+        TableLayoutError: The statement drops others, whose files it would delete; nothing was changed.
+    """
+    first = min(shared)
+    other = next((name for name in sorted(directories) if name not in shared), None)
+    if other is not None:
+        raise TableLayoutError(
+            f"The directory {shown(str(directories[first]))} of partition {shown(first)} of table {table} is also that "
+            "of a partition that stays, as the file system does not distinguish case. Nothing was changed. Drop "
+            f"{shown(first)} by a statement of its own, which keeps the files; {shown(other)} goes with its files.",
+            {"table": table, "partition": first[:200], "other": other[:200]},
+        )
+    logger.warning(
+        "The files of partition %s of table %s stay: another partition has its directory, as the file system does not "
+        "distinguish case",
+        shown(first), table,
+    )  # fmt: skip
 
 
 def _ignores_case(path: str) -> bool:
