@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -9,27 +10,32 @@ from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.storage.locations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.storage.locations import Location
 
+logger = logging.getLogger(__name__)
 
-def refuse_linked(index: Index, table: str, root: Location, directories: Mapping[str, Location]) -> None:
+def refuse_linked(
+    index: Index, table: str, root: Location, directories: Mapping[str, Location], *, by_case: bool = True
+) -> None:  # fmt: skip
     """Check that no partition's directory is a link to another partition's directory.
 
     A link to a table that shares the whole table's files is allowed. Names may differ by more than case. The index is
     asked only if there are links.
 
     ``directories``: the directories of the partitions whose files the write adds or removes, by partition name.
+    ``by_case``: False checks only links, not directories that differ in case.
 
     Raises:
         TableLayoutError: Two partitions share a directory; nothing was changed.
     """
     if root.scheme != "file":
         return
-    refuse_other_case(table, root, directories)
+    if by_case:
+        refuse_other_case(table, root, directories)
     linked = _linked(root, directories)
     if not linked or not _others(index, table, os.path.commonpath(linked.values())):
         return
@@ -72,6 +78,44 @@ def refuse_other_case(table: str, root: Location, directories: Mapping[str, Loca
                 "table to a file system that distinguishes case.",
                 {"table": table, "partition": name[:200], "location": path, "other": other[:200]},
             )
+
+
+def sharing_by_case(root: Location, directories: Mapping[str, Location], staying: Iterable[str]) -> set[str]:
+    """Return the dropped partitions whose default directory is also the directory of a partition that stays.
+
+    This happens only on a file system that ignores case: there ``k=a`` and ``k=A`` lie in one directory.
+
+    Args:
+        root: The table's directory.
+        directories: The directories of the dropped partitions, by name.
+        staying: The names of the table's partitions in default directories.
+    """
+    if root.scheme != "file" or not _ignores_case(root.path):
+        return set()
+    twins = {name.lower() for name in staying if name not in directories}
+    return {name for name, place in directories.items() if place == root.join(name) and name.lower() in twins}
+
+
+def refuse_mixed_drop(table: str, directories: Mapping[str, Location], shared: Collection[str]) -> None:
+    """Check that all dropped partitions share their directories with partitions that stay: then the files stay.
+
+    Raises:
+        TableLayoutError: The statement also drops partitions whose files it would delete; nothing was changed.
+    """
+    first = min(shared)
+    other = next((name for name in sorted(directories) if name not in shared), None)
+    if other is not None:
+        raise TableLayoutError(
+            f"The directory {shown(str(directories[first]))} of partition {shown(first)} of table {table} is also that "
+            "of a partition that stays, as the file system does not distinguish case. Nothing was changed. Drop "
+            f"{shown(first)} by a statement of its own, which keeps the files; {shown(other)} goes with its files.",
+            {"table": table, "partition": first[:200], "other": other[:200]},
+        )
+    logger.warning(
+        "The files of partition %s of table %s stay: another partition has its directory, as the file system does not "
+        "distinguish case",
+        shown(first), table,
+    )  # fmt: skip
 
 
 def _ignores_case(path: str) -> bool:

@@ -14,6 +14,7 @@ from catalog_ext.metastore.commit.plan import (
     CheckedDrop,
     CheckedExchange,
     CheckedRelocate,
+    DataDeletion,
     DropPartitions,
     ExchangePartitions,
     MovingPartition,
@@ -25,16 +26,21 @@ from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
-from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.predicates.tree import TRUE, bind
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.transactions.linked_directories import refuse_linked, refuse_other_case
+from catalog_ext.metastore.transactions.linked_directories import (
+    refuse_linked,
+    refuse_mixed_drop,
+    refuse_other_case,
+    sharing_by_case,
+)
 from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.new_files import NewFiles, pending_deletions, removal_of
 from catalog_ext.metastore.transactions.staging_locations import relocation_base
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, NewPartition, WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -140,7 +146,11 @@ class CommandCheck:
             for partition in covered_partitions(self._index, self._transaction.plan, table)
             if rules.deletes(asked, table, directory := table.directory_of(partition))
         }
-        self._refuse_linked(table, directories)
+        root = Location.parse(table.definition.location)
+        if directories and (shared := sharing_by_case(root, directories, self._in_default_directories())):
+            refuse_mixed_drop(str(table.identifier), directories, shared)
+            return CheckedDrop(replace(asked, deletes=DataDeletion.NONE))
+        refuse_linked(self._index, str(table.identifier), root, directories, by_case=False)
         found = self._new_files.contents(directories, table)
         if not any(found.values()):
             return CheckedDrop(asked)
@@ -148,6 +158,12 @@ class CommandCheck:
         known = self._new_files.known(table, bind(asked.predicate, table.definition.keys, str(table.identifier)))
         unknown = self._unknown(table, found, known)
         return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
+
+    def _in_default_directories(self) -> Iterator[str]:
+        """Yield the names of the table's partitions that have no location of their own."""
+        for batch in self._index.partitions.all(self._table, TRUE):
+            columns = (batch.column(name).to_pylist() for name in ("partition", "location"))
+            yield from (name for name, own in zip(*columns, strict=True) if own is None)
 
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]

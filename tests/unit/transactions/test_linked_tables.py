@@ -14,6 +14,8 @@ from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
 from tests.repair_cases import local_catalog
 from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
@@ -200,3 +202,31 @@ def test_case_counts_where_the_file_system_distinguishes_it(tmp_path: Path, fold
         stand.write({"k=a": "1\n", "k=A": "2\n"})
         stand.write({"k=A": "3\n"}, DYNAMIC)
         assert stand.rows() == stand.listed() == {"k=a": "1\n", "k=A": "3\n"}
+
+
+@pytest.mark.parametrize(("dropped", "stays"), [("a", "A"), ("A", "a")])
+def test_either_of_two_partitions_in_one_directory_can_be_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped: str, stays: str
+) -> None:
+    """A link stands for a disk without case to which a managed table with both was copied: the last takes the files."""
+    monkeypatch.setattr("catalog_ext.metastore.transactions.linked_directories._ignores_case", lambda _: True)
+    with local_catalog(tmp_path) as catalog:
+        stand = Stand(catalog.index)
+        stand.create(definition(tmp_path / "t", {"k": "string"}))
+        stand.write({"k=a": "1\n", "k=b": "2\n"})
+        (tmp_path / "t" / "k=A").symlink_to("k=a")
+        (file,) = (path for path in (tmp_path / "t" / "k=a").iterdir() if path.name[0] not in "._")
+        added = AddPartition("k=A", (DataFile(file.name, 2, int(file.stat().st_mtime * 1000)),))
+        catalog.index.commits.apply_changes(stand.table().table_id, [added], operation="import", deliver=False)
+
+        def drop(operator: Operator, value: str) -> None:
+            asked = DropPartitions(Comparison(operator, "k", value), DataDeletion.INSIDE)
+            stand.engine.command(stand.table(), asked, "DROP PARTITION")
+
+        with pytest.raises(TableLayoutError, match=r"by a statement of its own"):
+            drop(Operator.NE, stays)
+        drop(Operator.EQ, dropped)
+        assert stand.rows() == {f"k={stays}": "1\n", "k=b": "2\n"}
+        drop(Operator.EQ, stays)
+        assert stand.rows() == {"k=b": "2\n"}
+        assert not file.exists()
