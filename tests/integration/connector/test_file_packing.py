@@ -164,7 +164,7 @@ def test_task_gets_its_own_files_as_sparks_class(spark: SparkSession) -> None:
     share = scala.shares(Tree({"k=é %/d=2025-01-01": {"a.csv": 10, "b.csv": 2500}} | others))[1]
     sent = utils.serialize(share)
     assert len(sent) < 10_000
-    files = utils.deserialize(sent)
+    files = utils.deserialize(sent, share.getClass().getClassLoader())
     assert files.getClass().getSimpleName() == "FilePartition"
     assert scala.shown(files) == scala.shown(share.files())
     assert len(scala.shown(files)) == 1
