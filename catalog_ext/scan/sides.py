@@ -180,7 +180,7 @@ class Sides:
             for table, rows in self.indexed.kept():
                 if table == "indexed_partitions":
                     names = [(row[0],) for row in rows if not differs[hash(row[0]) & _MASK]]
-                    scratch.insert("partitions_in_step", names)
+                    scratch.insert("partitions_in_sync", names)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+
 def refuse_linked(
     index: Index, table: str, root: Location, directories: Mapping[str, Location], *, by_case: bool = True
 ) -> None:  # fmt: skip
