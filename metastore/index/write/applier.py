@@ -162,6 +162,8 @@ class Applier:
             self.gone.add(partition.bytes, partition.rows)
             if partition.in_metastore:
                 self.published.dropped.append(partition.name)
+            else:
+                self.published.ended_apart.append(partition.name)
 
     def rows_beside(self, given: Sequence[Partition]) -> int:
         """Return the number of rows of the table's living partitions and files, except the given partitions."""

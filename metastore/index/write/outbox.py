@@ -55,13 +55,16 @@ class PartitionChanges:
         added: Partitions that the index did not have before.
         altered: Partitions with other files, statistics, descriptors or places.
         dropped: Names.
-        moved: Names of altered partitions that the commit has put at another location.
+        moved: Names of partitions that the commit has put at another location.
+        ended_apart: Names of ended partitions that the metastore was never sent, and may have all the same: a partition
+            of equal values that is added takes their place.
     """
 
     added: list[Partition] = field(default_factory=list)
     altered: list[Partition] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
+    ended_apart: list[str] = field(default_factory=list)
 
 
 def enqueue(connection: sa.Connection, message: Message, table_id: int | None = None, at_ms: int | None = None) -> None:
@@ -115,16 +118,15 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
     count = max(drops, first + coming if coming else 0)
     for i in range(count):
         chosen = slice(max(i - first, 0) * size, max(i - first + 1, 0) * size)
-        message = SyncPartitions(
-            table.identifier,
-            tuple(published(connection, table, changes.added[chosen], at_ms)),
+        added, altered = (
             tuple(
                 replace(partition, moved=partition.name in changes.moved)
-                for partition in published(connection, table, changes.altered[chosen], at_ms)
-            ),
-            tuple(changes.dropped[i * size : (i + 1) * size]),
-            table.definition.location,
+                for partition in published(connection, table, some[chosen], at_ms)
+            )
+            for some in (changes.added, changes.altered)
         )
+        dropped = tuple(changes.dropped[i * size : (i + 1) * size])
+        message = SyncPartitions(table.identifier, added, altered, dropped, table.definition.location)
         enqueue(connection, message, table.table_id)
     return count
 

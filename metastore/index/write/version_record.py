@@ -56,6 +56,7 @@ def record(
     """Write the table's counters and the history of a version; return the number of messages for the metastore."""
     _write_counters(applier)
     _publish_successors(applier)
+    _move_replaced(applier)
     counts = {
         **{name: getattr(applier, name) for name in COUNTS},
         "rows": applier.come.rows,
@@ -101,6 +102,14 @@ def _publish_successors(applier: Applier) -> None:
     applier.published.altered.extend(found.values())
     applier.published.moved.update(successor.name for successor in found.values())
     dropped[:] = [name for name in dropped if partition_values(name) not in found]
+
+
+def _move_replaced(applier: Applier) -> None:
+    """Note which added partitions take the place of ended ones of equal values that the metastore was never sent."""
+    if not applier.published.ended_apart or not applier.table.definition.keys:
+        return
+    ended = {partition_values(name) for name in applier.published.ended_apart}
+    applier.published.moved.update(p.name for p in applier.published.added if partition_values(p.name) in ended)
 
 
 def _log_kept_back(applier: Applier) -> None:
