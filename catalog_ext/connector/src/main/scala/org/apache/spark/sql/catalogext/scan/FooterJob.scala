@@ -46,8 +46,8 @@ private[catalogext] case class CountedPart(range: PartRange, footers: Footers) {
 }
 
 /**
- * Reads the footers of files: of a few on the driver, of more in tasks. The driver holds the batches of the files, and of
- * row counts nine bytes a file.
+ * Reads the footers of files: of a few on the driver, of more in tasks. The driver holds the batches of the files, and
+ * thirteen bytes a file of row counts.
  *
  * @param readers of `FooterReaderFactory`, which explain what is wrong with a file
  */
@@ -110,7 +110,7 @@ private[catalogext] object FooterJob {
     val reader = readers.createReader(files)
     try {
       val (rows, areIndexed, statistics) = Iterator.continually(reader).takeWhile(_.next()).map(_.get())
-        .map(found => (found.getLong(0), found.getBoolean(1), found.getString(2))).toArray.unzip3
+        .map(found => (found.getLong(0), found.getBoolean(1), if (found.isNullAt(2)) null else found.getString(2))).toArray.unzip3
       Footers(rows, areIndexed, statistics)
     } finally reader.close()
   }
