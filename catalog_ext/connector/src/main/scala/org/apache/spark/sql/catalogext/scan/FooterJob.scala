@@ -110,12 +110,13 @@ private[catalogext] object FooterJob {
     val reader = readers.createReader(share)
     try {
       val (rows, areIndexed, statistics) = Iterator.continually(reader).takeWhile(_.next()).map(_.get())
-        .map(found => (found.getLong(0), found.getBoolean(1), if (found.isNullAt(2)) null else found.getString(2))).toArray.unzip3
+        .map(found => (found.getLong(0), found.getBoolean(1), if (found.isNullAt(2)) null else found.getString(2)))
+        .toArray.unzip3
       Footers(rows, areIndexed, statistics)
     } finally reader.close()
   }
 
-  /** A task for each share. Those of `parallelize` may be sent by another serializer than Java's, which sends whole batches. */
+  /** A task for each share. What `parallelize` sends may go by another serializer than Java's, and with whole batches. */
   private class FooterRdd(context: SparkContext, @transient shares: Seq[FileShare], readers: PartitionReaderFactory)
     extends RDD[Footers](context, Nil) {
 
