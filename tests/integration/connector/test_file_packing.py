@@ -59,18 +59,22 @@ class Scala:
         return builder.result(0)
 
     def ours(self, tree: Tree, most_bytes: int, most: int | None) -> list[list[str]]:
-        """The files of each task."""
-        return [self.shown(share.files()) for share in self.shares(tree, most_bytes, most)]
+        """The files of each task, as the task makes them."""
+        return [self.files(share) for share in self.shares(tree, most_bytes, most)]
 
     def shares(self, tree: Tree, most_bytes: int = 1000, most: int | None = None) -> list[Any]:
         """What the driver plans for each task."""
         packing = self._ours.scan.FilePacking(most_bytes, 7, self._option(most))
         splitable = self._seq([self._path(p) for p in self._paths(tree) if p.endswith(".csv")]).toSet()
+        nowhere = getattr(getattr(self._ours.scan, "FileBlocks$Nowhere$"), "MODULE$")
+        return list(packing.pack(self.chosen(tree), splitable, LOCATION, nowhere, self._option(None)))
+
+    def files(self, share: Any) -> list[str]:
+        """What a task makes of its share."""
         keys = self._jvm.org.apache.spark.sql.types.StructType.fromDDL("k STRING, d DATE")
         none = self._jvm.org.apache.spark.sql.types.StructType()
         maker = self._ours.scan.FileMaker(LOCATION, keys, "UTC", self._map(), none, self._seq([1, 0]))
-        nowhere = getattr(getattr(self._ours.scan, "FileBlocks$Nowhere$"), "MODULE$")
-        return list(packing.pack(self.chosen(tree), splitable, maker, nowhere, self._option(None)))
+        return self._shown(maker.files(share))
 
     def sparks(self, tree: Tree, most_bytes: int) -> list[list[str]]:
         """The same by Spark's own code; a directory's parts are sorted as FileScan does."""
@@ -89,14 +93,14 @@ class Scala:
                 parts += [split.apply(i) for i in range(split.size())]
             found += sorted(parts, key=lambda part: -part.length())
         shares = self._spark.datasources.FilePartition.getFilePartitions(self._session, self._seq(found), most_bytes)
-        return [self.shown(shares.apply(i)) for i in range(shares.size())]
+        return [self._shown(shares.apply(i)) for i in range(shares.size())]
 
     def largest_part(self, size: int) -> int:
         """What parts a file of this size is read in that can be."""
         packing = self._ours.scan.FilePacking.of(self._session, self._ours.scan.ScanChoice(1, 1, size, 0))
         return int(packing.maxSplitBytes())
 
-    def shown(self, share: Any) -> list[str]:
+    def _shown(self, share: Any) -> list[str]:
         return [f"{f} of {f.fileSize()} at {f.modificationTime()}" for f in share.files()]
 
     def _values(self, name: str) -> Any:
@@ -157,17 +161,16 @@ def test_driver_holds_no_object_a_file(spark: SparkSession) -> None:
     assert spark._jvm.org.apache.spark.util.SizeEstimator.estimate(held.batches()) < 90 * 5000  # type: ignore[union-attr]
 
 
-def test_task_gets_its_own_files_as_sparks_class(spark: SparkSession) -> None:
-    """However many files the driver holds."""
+def test_task_gets_no_files_but_its_own(spark: SparkSession) -> None:
+    """However many the driver holds."""
     others = {f"k={number}/d=2025-01-02": {"part-0.csv": 1000} for number in range(2000)}
     scala, utils = Scala(spark), spark._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]
     share = scala.shares(Tree({"k=é %/d=2025-01-01": {"a.csv": 10, "b.csv": 2500}} | others))[1]
     sent = utils.serialize(share)
-    assert len(sent) < 10_000
-    files = utils.deserialize(sent, share.getClass().getClassLoader())
-    assert files.getClass().getSimpleName() == "FilePartition"
-    assert scala.shown(files) == scala.shown(share.files())
-    assert len(scala.shown(files)) == 1
+    assert len(sent) < 3000
+    files = scala.files(utils.deserialize(sent, share.getClass().getClassLoader()))
+    assert files == scala.files(share)
+    assert len(files) == 1
 
 
 def test_files_that_cost_nothing_to_open_are_spread(spark: SparkSession) -> None:

@@ -221,20 +221,21 @@ class CatalogExtScan(
     if (readerFactory.supportColumnarReads(null)) ColumnarSupportMode.SUPPORTED else ColumnarSupportMode.UNSUPPORTED
 
   lazy val readerFactory: PartitionReaderFactory = {
-    val own = registered(inner, index.table.format)
+    val own = registered(inner, index, index.table.format)
     if (described.isEmpty) own
     else new DescribedReaderFactory(own, described.map { part =>
       val metadata = fileMetadata.map(BoundReference(part.inner.readSchema().length, _, nullable = false))
-      registered(part.inner, part.descriptor.format) -> (part.rows ++ metadata)
+      registered(part.inner, part.index, part.descriptor.format) -> (part.rows ++ metadata)
     }.toArray)
   }
 
-  private def registered(scan: FileScan, format: String): PartitionReaderFactory = {
+  private def registered(scan: FileScan, of: PlannedFileIndex, format: String): PartitionReaderFactory = {
     val readers = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val files = FileReaders.of(readers, index.isRegistered, index.keys.fieldNames.toSeq)
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
-    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, format, version)
+    new RegisteredFileReaderFactory(
+      withMetadata, of.fileMaker(scan.readPartitionSchema), index.catalogName, index.table.qualifiedName, format, version)
   }
 
   private def totals: (Long, Option[Long]) = (index +: described.map(_.index)).map(_.totals).reduce { (one, other) =>
@@ -305,14 +306,12 @@ class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) ex
     val others = scan.described.map(part => part -> part.index.files(runtime))
     scan.choice = Some(others.map(_._2.choice).foldLeft(files.choice)(_ + _))
     val began = System.nanoTime()
-    try shares(scan.inner, scan.index, files, scan.grouped) ++ others.zipWithIndex.flatMap { case ((part, found), number) =>
-      shares(part.inner, part.index, found, Nil).map(DescribedFilePartition(number, _))
-    }
+    try scan.index.partitions(files, FileReaders.isSplitable(scan.inner), scan.grouped) ++
+      others.zipWithIndex.flatMap { case ((part, found), number) =>
+        part.index.partitions(found, FileReaders.isSplitable(part.inner), Nil).map(DescribedFilePartition(number, _))
+      }
     finally scan.packingNanos = System.nanoTime() - began
   }
-
-  private def shares(reader: FileScan, index: PlannedFileIndex, files: ChosenFiles, grouped: Seq[String]) =
-    index.partitions(files, FileReaders.isSplitable(reader), reader.readPartitionSchema, grouped)
 
   override def planInputPartitions(): Array[InputPartition] = partitions
   override def createReaderFactory(): PartitionReaderFactory = scan.readerFactory

@@ -17,28 +17,22 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /**
- * The files that one task reads, as ranges of the driver's batches. With the task a batch of these files alone is sent, of
- * which Spark's own class of files is made where it arrives.
+ * The files that one task reads, as ranges of the driver's batches. With the task goes a batch of these files alone.
  *
  * @param hosts those that have most of the bytes
  */
-private[catalogext] class FileShare(
-    override val index: Int, ranges: Seq[PartRange], hosts: Array[String], maker: FileMaker)
+private[catalogext] class FileShare(override val index: Int, val ranges: Seq[PartRange], hosts: Array[String])
   extends InputPartition with Partition {
 
   override def preferredLocations(): Array[String] = hosts
 
-  def files: FilePartition = FilePartition(index, ranges.iterator.flatMap(maker.files).toArray)
-
-  private def writeReplace(): AnyRef = new SentShare(index, PartRange.joined(ranges), maker)
-}
-
-private class SentShare(index: Int, range: PartRange, maker: FileMaker) extends Serializable {
-  private def readResolve(): AnyRef = FilePartition(index, maker.files(range).toArray)
+  private def writeReplace(): AnyRef = new FileShare(index, Seq(PartRange.joined(ranges)), Array.empty)
 }
 
 /** The same of one partition, by the values of the keys that a scan reads: Spark joins and groups by them without a shuffle. */
-case class KeyedFilePartition(files: InputPartition, override val partitionKey: InternalRow) extends HasPartitionKey {
+private[catalogext] case class KeyedFilePartition(files: FileShare, override val partitionKey: InternalRow)
+  extends HasPartitionKey {
+
   override def preferredLocations(): Array[String] = files.preferredLocations()
 }
 
@@ -93,17 +87,17 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
   private[catalogext] def pack(
       files: ChosenFiles,
       isSplitable: Path => Boolean,
-      maker: FileMaker,
+      tableLocation: String,
       blocks: FileBlocks,
       key: Option[DirectoryFiles => InternalRow] = None): Array[InputPartition] = {
-    val batches = files.batches.map(parts(_, isSplitable, maker.tableLocation))
+    val batches = files.batches.map(parts(_, isSplitable, tableLocation))
     val limit = if (key.isDefined) maxSplitBytes else mostPartitions.fold(maxSplitBytes)(most => limitFor(batches, most))
     val found = ArrayBuffer.empty[InputPartition]
     val ranges = ArrayBuffer.empty[PartRange]
     val hosts = blocks.ofPartition()
     var current: Option[InternalRow] = None
     def close(): Unit = if (ranges.nonEmpty) {
-      val share = new FileShare(found.size, ranges.toSeq, hosts.take(), maker)
+      val share = new FileShare(found.size, ranges.toSeq, hosts.take())
       found += current.fold[InputPartition](share)(KeyedFilePartition(share, _))
       ranges.clear()
     }
@@ -208,7 +202,7 @@ object FilePacking {
  * @param fileColumns the columns behind the keys that say which file a row comes from
  * @param read the places, among keys and file columns, of those that the scan reads
  */
-case class FileMaker(
+private[catalogext] case class FileMaker(
     tableLocation: String,
     keys: StructType,
     zone: String,
@@ -218,7 +212,9 @@ case class FileMaker(
 
   private val readsFileColumns = read.exists(_ >= keys.length)
 
-  private[scan] def files(range: PartRange): Iterator[PartitionedFile] = {
+  def files(share: FileShare): FilePartition = FilePartition(share.index, share.ranges.iterator.flatMap(files).toArray)
+
+  private def files(range: PartRange): Iterator[PartitionedFile] = {
     val values = new PartitionValues(keys, zone, lengths)
     var end = 0
     var make: ReadPart => PartitionedFile = null

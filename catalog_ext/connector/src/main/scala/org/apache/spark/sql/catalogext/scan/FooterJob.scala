@@ -46,24 +46,24 @@ private[catalogext] case class CountedPart(range: PartRange, footers: Footers) {
 }
 
 /**
- * Reads the footers of files: of a few on the driver, of more in tasks. The driver holds the batches of the files, and of
- * row counts nine bytes a file.
+ * Reads the footers of files: of a few on the driver, of more in tasks. The driver holds the batches of the files, and
+ * thirteen bytes a file of row counts.
  *
  * @param readers of `FooterReaderFactory`, which explain what is wrong with a file
  */
-private[catalogext] class FooterJob private (context: SparkContext, maker: FileMaker, readers: PartitionReaderFactory) {
+private[catalogext] class FooterJob private (context: SparkContext, readers: PartitionReaderFactory) {
   import FooterJob._
 
   /** All of them. `use` gets those of each task as soon as it ends, on a thread of Spark's scheduler: it must not wait. */
   def read(files: ChosenFiles)(use: CountedPart => Unit): Seq[CountedPart] = {
     val parts = ranges(files)
-    val shares = parts.zipWithIndex.map { case (part, i) => new FileShare(i, Seq(part), Array.empty, maker) }
+    val shares = parts.zipWithIndex.map { case (part, i) => new FileShare(i, Seq(part), Array.empty) }
     val found = new Array[CountedPart](parts.length)
     val take = (part: Int, footers: Footers) => {
       found(part) = CountedPart(parts(part), footers)
       use(found(part))
     }
-    if (files.choice.files <= MostOfDriver) shares.foreach(share => take(share.index, footers(readers, share.files)))
+    if (files.choice.files <= MostOfDriver) shares.foreach(share => take(share.index, footers(readers, share)))
     else context.runJob(new FooterRdd(context, shares, readers), (found: Iterator[Footers]) => found.next(), take)
     found.toSeq
   }
@@ -94,9 +94,9 @@ private[catalogext] object FooterJob {
     val conf = new SerializableConfiguration(spark.sessionState.newHadoopConfWithOptions(options))
     val readers = new FooterReaderFactory(table.format, conf, columns)
     val none = StructType(Nil)
-    new FooterJob(spark.sparkContext, FileMaker(table.location, none, "UTC", Map.empty, none, Nil),
-      new RegisteredFileReaderFactory(
-        readers, catalogName, table.qualifiedName, table.format, Some(table.version)))
+    new FooterJob(spark.sparkContext, new RegisteredFileReaderFactory(
+      readers, FileMaker(table.location, none, "UTC", Map.empty, none, Nil), catalogName, table.qualifiedName, table.format,
+      Some(table.version)))
   }
 
   /** A task takes longer to start than a few footers take to be read. */
@@ -106,22 +106,23 @@ private[catalogext] object FooterJob {
   // A task that fails is read again, and its counts are recorded by one request.
   private val MostOfTask = 1000L
 
-  private def footers(readers: PartitionReaderFactory, files: FilePartition): Footers = {
-    val reader = readers.createReader(files)
+  private def footers(readers: PartitionReaderFactory, share: InputPartition): Footers = {
+    val reader = readers.createReader(share)
     try {
       val (rows, areIndexed, statistics) = Iterator.continually(reader).takeWhile(_.next()).map(_.get())
-        .map(found => (found.getLong(0), found.getBoolean(1), found.getString(2))).toArray.unzip3
+        .map(found => (found.getLong(0), found.getBoolean(1), if (found.isNullAt(2)) null else found.getString(2)))
+        .toArray.unzip3
       Footers(rows, areIndexed, statistics)
     } finally reader.close()
   }
 
-  /** A task for each share. Those of `parallelize` would be sent by a serializer that does not ask a share for its files. */
+  /** A task for each share. What `parallelize` sends may go by another serializer than Java's, and with whole batches. */
   private class FooterRdd(context: SparkContext, @transient shares: Seq[FileShare], readers: PartitionReaderFactory)
     extends RDD[Footers](context, Nil) {
 
     override protected def getPartitions: Array[Partition] = shares.toArray
     override def compute(share: Partition, task: TaskContext): Iterator[Footers] =
-      Iterator(footers(readers, share.asInstanceOf[FilePartition]))
+      Iterator(footers(readers, share.asInstanceOf[FileShare]))
   }
 }
 

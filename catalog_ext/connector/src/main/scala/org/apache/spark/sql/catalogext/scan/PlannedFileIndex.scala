@@ -126,14 +126,12 @@ class PlannedFileIndex(
   /**
    * The tasks' shares of files, spread as Spark spreads those of a scan of its own.
    *
-   * @param read the partition columns that the scan reads
    * @param grouped the keys, if any, by whose values the files of a task are alike
    */
-  def partitions(
-      files: ChosenFiles, isSplitable: Path => Boolean, read: StructType, grouped: Seq[String]): Array[InputPartition] = {
+  def partitions(files: ChosenFiles, isSplitable: Path => Boolean, grouped: Seq[String]): Array[InputPartition] = {
     val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
     FilePacking.of(spark, files.choice)
-      .pack(files, isSplitable, fileMaker(read), blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
+      .pack(files, isSplitable, table.location, blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
   }
 
   private def keyOf(grouped: Seq[String]): DirectoryFiles => InternalRow = {
@@ -144,7 +142,8 @@ class PlannedFileIndex(
     }
   }
 
-  private def fileMaker(read: StructType): FileMaker =
+  /** Makes Spark's files in tasks, with the values of the partition columns that a scan reads. */
+  def fileMaker(read: StructType): FileMaker =
     FileMaker(table.location, typedKeys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
 
   /** What this index has spent so far. */

@@ -19,11 +19,13 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * Has Spark's reader read a task's files. Says which file is gone or cannot be read, of which partition, and how to bring
  * the index in sync with the store.
  *
+ * @param maker makes the files that `inner` reads
  * @param format of the files: the table's, or that of their partitions' descriptor
  * @param version that of the registered table which is read; None of what was listed for the query alone
  */
-class RegisteredFileReaderFactory(
+private[catalogext] class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
+    maker: FileMaker,
     catalogName: String,
     table: String,
     format: String,
@@ -39,10 +41,10 @@ class RegisteredFileReaderFactory(
     reading(partition)(inner.createColumnarReader)
 
   private def reading[T](partition: InputPartition)(read: FilePartition => PartitionReader[T]): PartitionReader[T] = {
-    val files = (partition match {
+    val files = maker.files(partition match {
       case keyed: KeyedFilePartition => keyed.files
-      case files => files
-    }).asInstanceOf[FilePartition]
+      case share: FileShare => share
+    })
     explaining(read(files), files)
   }
 

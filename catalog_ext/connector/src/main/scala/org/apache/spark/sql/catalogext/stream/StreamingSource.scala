@@ -95,8 +95,7 @@ class CatalogExtMicroBatchStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val to = end.asInstanceOf[StreamingOffset]
     val read = files.from(start.asInstanceOf[StreamingOffset], to.lastVersion).takeWhile(to.isAfter)
-    scan.index.partitions(
-      chosen(read), FileReaders.isSplitable(scan.inner), scan.inner.readPartitionSchema, grouped = Nil)
+    scan.index.partitions(chosen(read), FileReaders.isSplitable(scan.inner), grouped = Nil)
   }
 
   private def chosen(read: Vector[StreamedFile]): ChosenFiles = {
