@@ -49,18 +49,18 @@ class DefinitionComparison:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the metastore's table lies at another location: then it may be another table."""
+        """Whether the metastore's table has another location: then it may be another table."""
         return not same_location(self._found.location, self._definition.location)
 
     @property
     def has_other_keys(self) -> bool:
-        """Whether the names of its partition columns are others, so that no partition is like one of the index."""
+        """Whether the names of its partition columns differ, so that no partition can be compared."""
         return [c.name for c in self._found.partition_columns] != [
             c.name.lower() for c in self._definition.partition_columns
         ]
 
     def differences(self) -> Iterator[Difference]:
-        """Yield in what the definitions differ."""
+        """Yield the differences of the definitions."""
         if self.is_elsewhere:
             place = self._found.location or "no location"
             yield self._made(DriftKind.LOCATION, "", self._definition.location, place)
@@ -72,7 +72,7 @@ class DefinitionComparison:
         yield from self._values(DriftKind.PARAMETER, own_parameters(self._definition), theirs)
 
     def columns(self) -> Iterator[Difference]:
-        """Yield in what the data columns differ."""
+        """Yield the differences of the data columns."""
         yield from self._columns(DriftKind.COLUMN, to_hive(self._definition).columns, self._their_columns())
 
     def parameters(self) -> dict[str, str]:
@@ -103,7 +103,7 @@ class DefinitionComparison:
             yield self._made(kind, ORDER, ", ".join(orders[0]), ", ".join(orders[1]))
 
     def _their_columns(self) -> tuple[Column, ...]:
-        """Return their columns; those that are ours, however the metastore spells the fields of structs, as ours."""
+        """Return the metastore's columns; those that equal ours but for the spelling of struct fields, as ours."""
         try:
             theirs = columns_of(self._found)
         except UnsupportedFormatError:

@@ -31,7 +31,7 @@ class Side(StrEnum):
 
 
 class DriftKind(StrEnum):
-    """In what the sides differ."""
+    """The kind of a difference."""
 
     TABLE = "table"
     LOCATION = "location"
@@ -62,15 +62,15 @@ class Difference:
 
     Attributes:
         table: ``namespace.table``.
-        kind: In what the sides differ.
+        kind: The kind of the difference.
         subject: The partition, column, parameter or option; ``''`` for the table as a whole.
-        store: What the store has, in words; ``missing`` where it lacks it, None where it has no say.
-        index: What the index has, likewise.
-        metastore: What the metastore has, likewise.
-        newer: The side that changed last; None where nothing says so.
-        evidence: By what that is known, or why something could not be compared.
-        pending: Whether it is what the outbox still has to deliver, and no drift.
-        failed: Whether its delivery has failed: it may need a person.
+        store: A text on the store's state; ``missing`` if it lacks the subject, None if it is not concerned.
+        index: A text on the index's state, likewise.
+        metastore: A text on the metastore's state, likewise.
+        newer: The side that changed last; None if unknown.
+        evidence: The evidence for that, or the reason why something could not be compared.
+        pending: Whether the outbox still has to deliver it, so that it is no drift.
+        failed: Whether its delivery has failed: it may need an operator.
         unavailable: Whether it could not be compared because a side does not answer; later it may.
     """
 
@@ -88,7 +88,7 @@ class Difference:
 
     @property
     def is_drift(self) -> bool:
-        """Whether the sides are known to differ until they are mended."""
+        """Whether the sides differ until they are mended."""
         return not self.pending and self.kind not in (DriftKind.NOT_COMPARED, DriftKind.NOT_TAKEN)
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def not_compared(
 
 
 def waiting(difference: Difference, pending: PendingMessages) -> Difference:
-    """Return a difference as one that ends with the delivery of the outbox's messages."""
+    """Return the difference, marked as one that ends with the delivery of the outbox's messages."""
     return replace(difference, newer=None, evidence=pending.why, pending=True, failed=pending.failed)
 
 
@@ -124,11 +124,11 @@ _METASTORE_TIMES = ("transient_lastDdlTime", "last_modified_time")
 
 
 class ChangeTime(NamedTuple):
-    """When a side changed something, and by what that is known.
+    """The time when a side changed something, and the evidence.
 
     Attributes:
-        at_s: Seconds since 1970: the metastore keeps no parts of them.
-        source: By what that is known besides the side; empty for nothing.
+        at_s: Seconds since 1970: the metastore keeps no fractions.
+        source: The evidence besides the side; empty for none.
     """
 
     side: Side
@@ -141,7 +141,7 @@ class ChangeTime(NamedTuple):
 
 
 class NewerSide(NamedTuple):
-    """Who changed last (None: nothing says so), and by what that is known."""
+    """The side that changed last (None: unknown), and the evidence."""
 
     newer: Side | None
     evidence: str
@@ -159,7 +159,7 @@ def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
 
 
 def later(*times: ChangeTime | None) -> NewerSide:
-    """Return which of the sides that have all of what differs changed it last."""
+    """Return the side that changed the subject last."""
     known = sorted((each for each in times if each is not None), key=lambda each: each.at_s, reverse=True)
     evidence = " · ".join(map(str, known))
     if len(known) < 2 or known[0].at_s == known[1].at_s:
@@ -168,11 +168,11 @@ def later(*times: ChangeTime | None) -> NewerSide:
 
 
 class IndexTimes:
-    """When the index committed the versions of a table.
+    """The commit times of a table's versions in the index.
 
     Args:
         index: The index.
-        table: The table, at the version with which the others are compared.
+        table: The table, at the version with which the other sides are compared.
     """
 
     def __init__(self, index: Index, table: Table) -> None:
@@ -188,7 +188,7 @@ class IndexTimes:
             self._times |= self._index.history.version_times(self._table.table_id, unknown | {self._table.version})
 
     def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, ChangeTime]:
-        """Return when each partition became what it is; those of forgotten versions are left out."""
+        """Return the time of each partition's last change; those of forgotten versions are left out."""
         self._read([p.begin_version for p in partitions])
         times = ((p.name, self._of_version(p.begin_version)) for p in partitions)
         return {name: each for name, each in times if each is not None}
@@ -223,7 +223,7 @@ def files_words(files: int, size: int, rows: int | None = None) -> str:
 
 
 def index_words(partition: Partition | None) -> str:
-    """Return what the index has of a partition."""
+    """Return a text on the index's state of a partition."""
     if partition is None:
         return MISSING
     words = files_words(partition.files, partition.bytes, partition.rows)
@@ -231,7 +231,7 @@ def index_words(partition: Partition | None) -> str:
 
 
 def statistics_words(parameters: Mapping[str, str]) -> str:
-    """Return what parameters say of the files: of the metastore, and of the index as it sends them there."""
+    """Return a text on the statistics in parameters, of the metastore or as the index publishes them."""
     numbers = [int(parameters[n]) if parameters.get(n, "").isdecimal() else None for n in (FILES, BYTES, ROWS)]
     nouns = zip(numbers, ("file", "byte", "row"), strict=True)
     words = [counted(number, noun) for number, noun in nouns if number is not None]

@@ -56,19 +56,20 @@ class Drift:
     def drift(
         self, table: str | None = None, *, exclude: Sequence[str] = (), progress: Progress | None = None
     ) -> Iterator[Difference]:
-        """Yield where store, index and metastore differ, as it is found; nothing is changed.
+        """Yield the differences between store, index and metastore as they are found; nothing is changed.
 
-        What could not be compared is among it, and so is what the outbox still has to deliver: see
+        They include subjects that could not be compared, and pending deliveries of the outbox: see
         ``Difference.is_drift``.
 
         Args:
-            table: One table or view, a database, or tables of one with ``*`` and ``?``; None for all that the index
-                has. Of a database and of all those are among them that the metastore alone has, in its namespaces.
-            exclude: Databases, or tables of one with ``*`` and ``?``, that are left out.
-            progress: Is called while a store is listed; None shows a bar in a notebook's cell.
+            table: One table or view, a database, or tables of one with ``*`` and ``?``; None for all tables of the
+                index.
+                For a database and for all, tables that only the metastore has, in the index's namespaces, are included.
+            exclude: Databases, or tables of one with ``*`` and ``?``, to leave out.
+            progress: Called while a store is listed; None shows a bar in a notebook's cell.
 
         Raises:
-            TableNotFoundError: The index has no such table, or neither side one that matches.
+            TableNotFoundError: The index has no such table, or no side has one that matches.
             InvalidInputError: A pattern is not valid.
             IndexDatabaseError: The index cannot be read.
         """
@@ -169,7 +170,7 @@ class Drift:
             yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT, evidence=how)
 
     def _leaving(self) -> set[str]:
-        """Return the names whose end is pending."""
+        """Return the names of tables with a pending drop."""
         leaving: set[str] = set()
         after = 0
         while found := self._context.index.outbox.pending(_AT_ONCE, after=after):
@@ -179,7 +180,7 @@ class Drift:
 
 
 def view_differences(index: Index, view: View, client: HiveMetastore | None) -> Generator[Difference, None, bool]:
-    """Yield in what a view differs; return whether the metastore can still be asked.
+    """Yield the differences of a view; return whether the metastore can still be asked.
 
     Raises:
         IndexDatabaseError: The index cannot be read.

@@ -1,4 +1,4 @@
-"""Mends a table where the metastore is right: the index follows what Hive engines have changed."""
+"""Mends a table by the metastore: the index takes over the changes of Hive engines."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ LEFT_ALONE = "left alone"
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """One thing that mending did, or in a preview would do.
+    """One change of a mend, or in a preview a change that it would make.
 
     Attributes:
         table: ``namespace.table``.
         action: ``add``, ``drop``, ``move``, ``change``, ``alter``, ``publish``, or ``left alone``.
         subject: The partition, column or parameter; ``''`` for the table as a whole.
-        why: Why, in words.
-        done: Whether it is done, or in a preview would be; False for what was left alone.
+        why: The reason, as a text.
+        done: Whether it is done, or in a preview would be; False for a subject that was left alone.
     """
 
     table: str
@@ -84,7 +84,7 @@ class PlannedMend:
         self._scratch.close()
 
     def take(self, difference: Difference) -> Mended | None:
-        """Plan what the difference asks for; return that it is left alone where nothing does."""
+        """Plan the action for a difference; return an entry if it is left alone."""
         kind, name = difference.kind, difference.subject
         why = None
         if difference.pending or kind is DriftKind.NOT_COMPARED:
@@ -109,7 +109,7 @@ class PlannedMend:
         return None if why is None else left_alone(difference.table, name, why)
 
     def _plan(self, action: str, name: str) -> None:
-        """Plan an action; the first one of a partition includes what the others would do, but for its descriptor."""
+        """Plan an action; a partition's first action includes the others, except for its descriptor."""
         if action == DESCRIBE:
             self._scratch.delete("plan", [name])
         self._scratch.insert("plan", [(name, action)])
@@ -138,13 +138,13 @@ class MendFromMetastore:
     """One mend of one table: compared as a whole, then changed.
 
     Args:
-        context: What the parts share.
-        repair: Compares with the store what the metastore knows other files of.
+        context: The catalog's context.
+        repair: Compares partitions with the store if the metastore knows other files.
         alterations: Sets properties.
         table: The table, just loaded.
-        wanted: Chooses the partitions that are mended; where it is limited, columns and properties are not.
-        drop: Whether what the metastore lacks goes.
-        allow_mass_drop: Whether however much goes.
+        wanted: Selects the partitions to mend; if it is limited, columns and properties are not mended.
+        drop: Whether partitions and properties that the metastore lacks are dropped.
+        allow_mass_drop: Whether any number is dropped.
     """
 
     def __init__(
@@ -162,11 +162,11 @@ class MendFromMetastore:
         self._base = table
 
     def run(self, *, dry_run: bool) -> Iterator[Mended]:
-        """Yield what is done, or in a preview would be.
+        """Yield the changes, or in a preview those that would be made.
 
         Raises:
-            MassDropError: More would go than may go at once; nothing was changed.
-            MetastoreUnavailableError: It does not answer; what was committed stays.
+            MassDropError: More would be dropped than allowed at once; nothing was changed.
+            MetastoreUnavailableError: It does not answer; committed changes stay.
         """
         client = self._context.metastore.client()
         plan = PlannedMend(drop=self._drop)
@@ -184,7 +184,7 @@ class MendFromMetastore:
             plan.close()
 
     def _is_wanted(self, difference: Difference) -> bool:
-        """Return whether a limited mend is about a difference; what was not compared at all stays in the answer."""
+        """Return whether a limited mend covers a difference; subjects that were not compared stay in the answer."""
         if not self._wanted.is_limited or (difference.kind is DriftKind.NOT_COMPARED and not difference.subject):
             return True
         return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
@@ -205,7 +205,7 @@ class MendFromMetastore:
     def _apply(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
         yield from self._alter_columns(plan.columns, dry_run=dry_run)
         yield from self._alter_properties(plan.parameters, dry_run=dry_run)
-        # A definition that was altered is no other version: what was compared holds.
+        # Altering the definition makes no new version, so the comparison is still valid.
         now = self._context.index.tables.load_by_id(self._table.table_id)
         self._base = replace(self._base, definition=now.definition)
         batch = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
@@ -234,7 +234,7 @@ class MendFromMetastore:
             yield Mended(self._name, "alter", name, "as the metastore has it")
 
     def _alter_columns(self, differences: Sequence[Difference], *, dry_run: bool) -> Iterator[Mended]:
-        """Take over columns; what differs afterwards is no success, whatever was altered."""
+        """Take over columns; remaining differences are reported as not done."""
         if not differences:
             return
         found, index = self._found(), self._context.index

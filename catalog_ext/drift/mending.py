@@ -1,4 +1,4 @@
-"""Brings the sides of a table together, by the one that is right."""
+"""Mends a table: makes two sides equal to the third, which is right."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ class DriftMending:
         self, table: str, *, source: str, where: Where = None, drop: bool = False, allow_mass_drop: bool = False,
         dry_run: bool = False,
     ) -> Iterator[Mended]:  # fmt: skip
-        """Bring the sides of a table together; yield what was done, as it is done.
+        """Make the sides of a table equal; yield each change as it is made.
 
         Args:
-            table: A table; views are mended by ``index`` alone.
+            table: A table; views are mended by ``index`` only.
             source: The side that is right: ``store`` (repair, then publish), ``index`` (publish) or ``metastore``: the
-                index follows what Hive engines have changed.
+                index takes over the changes of Hive engines.
             where: A condition, or a partition spec, that limits the mend to partitions: columns and properties stay.
                 The whole table is compared all the same.
             drop: With ``metastore``: drop partitions, and remove properties, that the metastore does not have.
-            allow_mass_drop: Drop however much has gone (``repair_partitions``).
-            dry_run: Preview: say what would be done and change nothing.
+            allow_mass_drop: Drop any number of missing partitions (``repair_partitions``).
+            dry_run: Preview: report what would be done and change nothing.
 
         Raises:
             TableNotFoundError: The table does not exist.
             InvalidInputError: The source is not a ``Side``, or cannot mend a view.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             InvalidConfigurationError: There is no metastore, and it is needed.
-            MassDropError: More would go than may go at once; nothing was changed.
-            StorageError, MetastoreUnavailableError: A side does not answer; what was committed stays.
+            MassDropError: More would be dropped than allowed at once; nothing was changed.
+            StorageError, MetastoreUnavailableError: A side does not answer; committed changes stay.
         """
         side, found = self._side_and_table(table, source)
         wanted = NameFilter(found, bound_where(found, where))
@@ -127,7 +127,7 @@ class DriftMending:
                 yield left_alone(entry.table, "", entry.error or entry.action)
                 continue
             words = f"{entry.action}: {counted(entry.published, 'partition')} sent, {entry.dropped:,} dropped there"
-            # In a preview nothing was sent, and what is pending may have been so before.
+            # A preview sends nothing, and older messages may be pending.
             delivered = dry_run or not entry.pending
             yield from (Mended(entry.table, DROP, name, _NOT_IN_INDEX, delivered) for name in entry.drops)
             yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)

@@ -53,13 +53,13 @@ _IN_PART = "the metastore names it, and does not give it when it is asked: it an
 
 
 class StoreFinding(NamedTuple):
-    """What the store has of a partition otherwise than the index.
+    """The store's difference to the index in one partition.
 
     Attributes:
         action: ``add`` (the index lacks it), ``drop`` (the store lacks it) or ``change`` (it has other files).
-        files: How many files that concerns.
+        files: The number of differing files.
         bytes: Their size.
-        newest_ms: When the newest of the partition's files was written; None where none is known.
+        newest_ms: The modification time of the partition's newest file; None if unknown.
     """
 
     partition: str
@@ -70,7 +70,7 @@ class StoreFinding(NamedTuple):
     newest_ms: int | None
 
     def words(self, index: str) -> str:
-        """Return what the store has; ``index`` is what the index has."""
+        """Return a text on the store's state; ``index`` is the text on the index's state."""
         if self.action == DROP:
             return MISSING
         words = files_words(self.files, self.bytes)
@@ -78,10 +78,10 @@ class StoreFinding(NamedTuple):
 
 
 class StoreSide:
-    """Looks up what a preview of repair has found.
+    """Looks up the findings of a repair preview.
 
     Args:
-        scratch: The preview's.
+        scratch: The preview's scratch database.
         listed: Whether the store could be listed at all.
     """
 
@@ -98,10 +98,10 @@ class StoreSide:
         scratch.execute("CREATE INDEX store_side_by_key ON store_side (key)")
 
     def take(self, names: Mapping[str, str]) -> dict[str, StoreFinding]:
-        """Return, by key, what was found of partitions, and forget it.
+        """Return, by key, the findings for partitions, and remove them from the rest.
 
         Args:
-            names: The partitions' names by key: of two that have equal values the very name is theirs.
+            names: The partitions' names by key: of two partitions with equal values, the one with this name is meant.
         """
         found: dict[str, StoreFinding] = {}
         query = f"SELECT {_COLUMNS} FROM store_side WHERE key IN ({{}})"
@@ -112,18 +112,18 @@ class StoreSide:
         return found
 
     def hidden(self, names: Sequence[str]) -> set[str]:
-        """Return those of the partitions that lie where the listing failed."""
+        """Return the partitions whose listing failed."""
         if not self._listed:
             return set(names)
         query = "SELECT name FROM protected WHERE name IN ({})"
         return {name for (name,) in self._scratch.rows_of(query, names)}
 
     def rest(self) -> Iterator[StoreFinding]:
-        """Yield what was not taken, by name."""
+        """Yield the remaining findings, by name."""
         return map(StoreFinding._make, self._scratch.rows(f"SELECT {_COLUMNS} FROM store_side ORDER BY partition"))
 
     def unseen(self, table: str) -> Iterator[Difference]:
-        """Yield what of the store could not be compared."""
+        """Yield the paths of the store that could not be compared."""
         for path, reason in self._scratch.rows("SELECT path, reason FROM entries WHERE action = 'skip' ORDER BY seq"):
             if reason in _UNSEEN or reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN):
                 yield not_compared(table, reason, path)
@@ -143,7 +143,7 @@ class _MetastoreNames:
         scratch.insert("named", ((key_of(name), name) for name in names))
 
     def take(self, keys: Sequence[str]) -> set[str]:
-        """Return those of the keys that are named, and forget them."""
+        """Return the keys that the metastore has, and remove them from the rest."""
         taken = {key for (key,) in self._scratch.rows_of("SELECT key FROM named WHERE key IN ({})", keys)}
         self._scratch.delete("named", taken)
         return taken
@@ -159,10 +159,10 @@ class _Pair:
 
     Attributes:
         name: Its name in the index, or else in the metastore.
-        wanted: As the index publishes it; None where the index does not have it.
-        found: As the metastore has it; None where it does not.
-        readings: How the index and the metastore read it, in words; None where both read it alike.
-        place: The location of one that the index does not have; None: below the table's.
+        wanted: The partition as the index publishes it; None if the index lacks it.
+        found: The metastore's partition; None if it lacks it.
+        readings: Texts on how the index and the metastore read it; None if both read it alike.
+        place: The location of a partition that the index lacks; None: below the table's.
     """
 
     name: str
@@ -180,14 +180,14 @@ class _Pair:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the statistics of both sides cannot be of the same files."""
+        """Whether the statistics of both sides cannot describe the same files."""
         if self.wanted is None or self.found is None:
             return False
         return statistics_contradict(self.found, self.wanted.parameters)
 
     @property
     def differs(self) -> bool:
-        """Whether the metastore has it otherwise than the index."""
+        """Whether the metastore's partition differs from the index's."""
         missing = self.wanted is None or self.found is None
         return missing or self.moved or self.contradicts or self.readings is not None
 
@@ -214,10 +214,10 @@ class PartitionComparison:
         self._times = times
 
     def with_metastore(self, client: HiveMetastore, found: HiveTable, scratch: Scratch) -> Iterator[Difference]:
-        """Yield in what the metastore's partitions differ from the index's.
+        """Yield the differences between the metastore's partitions and the index's.
 
         Raises:
-            CatalogExtError: The metastore does not answer; what was yielded before stands.
+            CatalogExtError: The metastore does not answer; differences yielded before are valid.
         """
         named = _MetastoreNames(client, found, scratch)
         descriptors = Descriptors(found, self._table.definition)
@@ -236,10 +236,10 @@ class PartitionComparison:
     def _unknown(
         self, client: HiveMetastore, table: HiveTable, names: Sequence[str], descriptors: Descriptors
     ) -> list[_Pair]:
-        """Return partitions that the metastore alone has; last those that it names and does not give."""
+        """Return partitions that only the metastore has; last those that it names but does not return."""
         answer = client.partitions_by_names(table.database, table.name, names)
         given = {from_hive_partition(table, partition): partition for partition in answer}
-        # What the index keeps from the metastore, the twin of other values, it has all the same.
+        # A partition that the index keeps from the metastore, because of equal values, is not missing in the index.
         kept = {key_of(name) for name in self._partitions([name for name, _ in given])}
         pairs: dict[str, _Pair] = {}
         for (name, place), partition in given.items():
@@ -252,10 +252,10 @@ class PartitionComparison:
         return [*(pair for _, pair in sorted(pairs.items())), *rest]
 
     def with_store_alone(self, *, metastore_compared: bool) -> Iterator[Difference]:
-        """Yield in what the store differs of partitions in which the metastore agrees with the index.
+        """Yield the store's differences in partitions for which the metastore agrees with the index.
 
         Args:
-            metastore_compared: Whether it does; otherwise it has no say.
+            metastore_compared: Whether it does; False if the metastore was not compared.
         """
         for some in batched(self._store.rest(), _AT_ONCE):
             partitions = self._partitions([f.partition for f in some])
@@ -270,7 +270,7 @@ class PartitionComparison:
         return {p.name: p for p in self._index.living_partitions.of_values(self._table, names)}
 
     def _differences(self, pairs: Sequence[_Pair], there: Collection[str]) -> Iterator[Difference]:
-        """Yield in what pairs differ; ``there`` are the keys that the metastore names."""
+        """Yield the differences of pairs; ``there`` are the keys of the metastore's partitions."""
         if not pairs:
             return
         names = [each.name for each in pairs]
@@ -304,7 +304,7 @@ class PartitionComparison:
     def _of_metastore(
         self, pair: _Pair, store: str | None, index: str, changed_at: ChangeTime | None
     ) -> Iterator[Difference]:
-        """Yield in what the metastore has a partition otherwise than the index."""
+        """Yield the differences between a partition in the metastore and in the index."""
         table, name, found, wanted = self._name, pair.name, pair.found, pair.wanted
         if found is None:
             why = _missing_evidence(changed_at)
@@ -330,7 +330,7 @@ class PartitionComparison:
         self, finding: StoreFinding, name: str, partition: Partition | None, words: tuple[str | None, str, str | None],
         changed_at: ChangeTime | None,
     ) -> Difference:  # fmt: skip
-        """Return in what the store differs from the index; ``words`` say what store, index and metastore have."""
+        """Return the difference between store and index; ``words`` are texts on store, index and metastore."""
         newest = changed_in_store(finding.newest_ms)
         is_known = finding.action == CHANGE or (finding.action == ADD and partition is not None)
         if finding.action == DROP:
@@ -352,7 +352,7 @@ def _missing_evidence(changed_at: ChangeTime | None) -> str:
 
 
 def _readings(descriptors: Descriptors, found: HivePartition | None, said: JsonObject | None) -> tuple[str, str] | None:
-    """Return how the index and the metastore read a partition, where they do not read it alike."""
+    """Return texts on how the index and the metastore read a partition; None if they read it alike."""
     if found is None:
         return None
     reading = descriptors.reading(found)

@@ -1,4 +1,4 @@
-"""Backups of an index, and what an index does after it was put back to an earlier time."""
+"""Backups of an index, and the procedure after it was restored to an earlier state."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ class Restoring:
         self._repair = repair
 
     def restored(self, *, dry_run: bool = False) -> tuple[RestoredEntry, ...]:
-        """End what an index that was put back has unfinished, begin a new incarnation, and repair its tables.
+        """End the unfinished work of a restored index, begin a new incarnation, and repair its tables.
 
         No file is touched. Every unfinished transaction, every DROP and every message for the metastore is given up:
-        what became of it, the store and the metastore know. ``drift`` compares the metastore afterwards.
+        their outcome is visible in the store and the metastore. Run ``drift`` afterwards to compare the metastore.
 
         Args:
             dry_run: Preview: report what would be done and change nothing.
@@ -107,7 +107,7 @@ class Restoring:
         return tuple(entries)
 
     def _state(self) -> RestoredEntry:
-        """Return whether the index is older than what it once wrote."""
+        """Return whether the index is older than an earlier state of it."""
         try:
             current, found = self._context.counter.state()
         except CounterUnknownError as error:
@@ -132,7 +132,7 @@ class Restoring:
             yield from self._without_table()
 
     def _without_table(self) -> Iterator[RestoredEntry]:
-        """Yield the directories of namespaces in which no table lies, such as that of a table of a later version."""
+        """Yield the directories in namespaces that belong to no table, such as that of a table of a later version."""
         index, warehouse = self._context.index, self._context.settings.warehouse
         named = [index.namespaces.load(name).location or f"{warehouse}/{name}.db" for name in index.namespaces.all()]
         known = {f"{place.rstrip('/')}/" for place in (*named, *(place for _, place in index.tables.locations()))}
@@ -224,7 +224,7 @@ class Restoring:
 
 
 def _changes(report: RepairReport) -> str:
-    """Return what a repair of a table changed, or in a preview would change, in one line."""
+    """Return a repair's changes of a table, or in a preview those it would make, in one line."""
     found = []
     for action, words in _CHANGES.items():
         counts = report.counts(action)

@@ -122,7 +122,7 @@ class TableDrift:
             now = self._index.tables.load_by_id(self._table.table_id)
             if now.definition == self._table.definition or not differences:
                 break
-            # It was altered since: as it is now, or there, it may be the same.
+            # It was altered since the comparison began: load both sides again, because they may be equal now.
             self._table = now
             found = client.get_table(now.identifier.namespace, now.identifier.name)
             compared = DefinitionComparison(now.definition, found)

@@ -1,6 +1,6 @@
-"""Compares a table with the metastore's, where no event says what changed: names, places and sizes of its partitions.
+"""Compares a table with the metastore's if no event says what changed: names, locations and sizes of its partitions.
 
-What differs is in doubt, no more. A partition that the metastore does not have was dropped only if an
+Differences are only suspects. A partition that the metastore lacks was dropped only if an
 earlier comparison has seen it there.
 """
 
@@ -53,17 +53,17 @@ _MOST_MISSING = 1000
 
 
 class LookedAt:
-    """Remembers which partitions were looked at though the metastore's statistics of them are others than ours.
+    """Remembers partitions that were checked although the metastore's statistics differ from ours.
 
-    Files may have been counted wrongly, or not at all since: such a partition is looked at once, not by every
-    comparison.
+    Their files may have been counted wrongly, or not since the last change: such a partition is checked once, not by
+    every comparison.
     """
 
     def __init__(self) -> None:
         self._states: dict[tuple[int, int], tuple[tuple[int, int], str, int]] = {}
 
     def copy(self) -> LookedAt:
-        """Return what is remembered, for a preview."""
+        """Return a copy, for a preview."""
         made = LookedAt()
         made._states = dict(self._states)
         return made
@@ -80,22 +80,22 @@ class LookedAt:
 
 
 class FollowedComparison:
-    """How a table is compared.
+    """The way in which a table is compared.
 
     Args:
-        context: What the parts share.
+        context: The catalog's context.
         client: The metastore.
-        sizes_decide: Whether partitions whose statistics are those of the index are left alone. They are where
-            comparisons are made again and again; after a gap in the log every partition without them is looked at.
-        drops: Whether what an earlier comparison has seen, and the metastore does not have any more, was dropped; it
-            was not where the metastore may have been taken back to an older state.
-        looked_at: What earlier comparisons have led to.
-        since_s: When the metastore was last known to be in sync, by the index's clock; None for never. What we have
-            sent it of a partition since may have come on top of another change, and hides it.
+        sizes_decide: Whether partitions with equal statistics are skipped: in periodic comparisons they are; after a
+            gap in the log every partition without statistics is checked.
+        drops: Whether a partition that an earlier comparison has seen, and the metastore lacks now, was dropped; it was
+            not if the metastore may have been restored to an older state.
+        looked_at: The results of earlier comparisons.
+        since_s: The time when the metastore was last known to be in sync, by the index's clock; None for never. A
+            delivery to it since then may have followed another change and hide it.
 
     Attributes:
-        miscounted: Partitions of which the metastore's statistics are others than the index's and stay so, by name,
-            with those that it has: the engine that changed their files did not count them.
+        miscounted: Partitions whose statistics in the metastore differ permanently from the index's, by name, with the
+            metastore's: the engine that changed their files did not count them.
     """
 
     def __init__(
@@ -119,16 +119,16 @@ class FollowedComparison:
         *,
         made_anew: bool = False,
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
-        """Return the partitions in doubt, by the metastore's names; and those of ours that it does not have.
+        """Return the suspect partitions, by the metastore's names; and our partitions that it lacks.
 
         Args:
             theirs: The metastore's table.
             ours: The index's.
-            outcome: Gets what stays though it is missing.
+            outcome: Gets the partitions that stay although they are missing.
             pending: The outbox messages of the table that are not delivered yet.
-            made_anew: Whether the table was dropped and made again: its partitions went with it.
+            made_anew: Whether the table was dropped and created again: its partitions were dropped with it.
 
-        The names are held in memory, which the metastore sends at once; all else is read some at a time.
+        The names are held in memory, because the metastore sends them at once; everything else is read in pages.
 
         Raises:
             MetastoreError: The metastore does not answer.
@@ -145,9 +145,9 @@ class FollowedComparison:
     def _in_doubt(
         self, theirs: HiveTable, ours: Table, names: Sequence[str], *, made_anew: bool
     ) -> tuple[dict[str, PartitionDoubt], set[str]]:
-        """Return the metastore's partitions that differ from the index's, and the locations of those.
+        """Return the metastore's partitions that differ from the index's, and their locations.
 
-        Of a table that was made anew all are in doubt: an engine may have written to their directories before, under
+        In a recreated table all are suspect: an engine may have written to their directories before, under
         another name of the table, and a delivery of ours has set our statistics since.
         """
         doubts: dict[str, PartitionDoubt] = {}
@@ -201,10 +201,10 @@ class FollowedComparison:
     def _is_to_look_at(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int]
     ) -> bool:
-        """Return whether a partition with other statistics is to be looked at; note it where they will not change.
+        """Return whether a partition with other statistics must be checked; remember it if its statistics are final.
 
-        They will not if they have outlasted a look, or are old: a Hive engine moves the files first and counts them
-        then.
+        They are final if they have outlasted a check, or are old: a Hive engine moves the files first and counts them
+        afterwards.
         """
         is_new = self._looked_at.is_new(table, mine, sizes, "")
         changed = parameters.get(DDL_TIME, "")
@@ -216,15 +216,16 @@ class FollowedComparison:
     def _is_changed(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int], when: _When
     ) -> bool:
-        """Return whether what is as large as before has changed since: a job that has run once more."""
+        """Return whether a partition of equal size has changed since, for example by a repeated job."""
         changed = parameters.get(DDL_TIME, "")
         if not changed.isdecimal():
             return False
         states, oldest = when
         published = states.get(partition_values(mine.name), set())
-        # Our own deliveries say when we have committed. A version that is not kept any more is older than all others.
+        # Our own deliveries carry our commit times. A version without a kept time is older than all others.
         latest = max((at for _, _, at in published), default=oldest)
-        # Hive counts what lies there, and we what we have: ours came last, and its change is not to be seen any more.
+        # Hive counts the files in the directory, and we count ours. If our delivery came last, it may hide Hive's
+        # change.
         hides = self._since_s is not None and published and latest >= self._since_s - _WAITED_S
         if not hides and ((*sizes, int(changed)) in published or int(changed) < latest - _CLOCKS_S):
             return False
@@ -242,10 +243,10 @@ class FollowedComparison:
         self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome,
         pending: PendingMessages, *, made_anew: bool,
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
-        """Return which partitions that the metastore does not have are in doubt: the dropped, after a gap all.
+        """Return the suspects among the partitions that the metastore lacks: dropped ones, or after a gap all.
 
-        Beside them our names of those of which no drop is known; None where these are too many.
-        ``places`` are where those lie that have come there.
+        The second value has our names of partitions without a known drop; None if there are too many.
+        ``places`` are the locations of partitions that were added there.
         """
         index = self._context.index
         missing: dict[str, str] = {}
@@ -284,7 +285,7 @@ class FollowedComparison:
         return {name: PartitionDoubt(dropped=name in dropped) for name in doubtful}, kept
 
     def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
-        """Return those of the partitions that an earlier comparison has seen in the metastore."""
+        """Return the partitions that an earlier comparison has seen in the metastore."""
         seen = self._context.index.followed.seen(ours.table_id)
         if seen is None or seen.missing is None or not names:
             return set()

@@ -1,4 +1,4 @@
-"""What of a table may have changed in the metastore: what its events say, put together."""
+"""The suspect parts of a table, collected from its events."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class PartitionDoubt:
 
 @dataclass(slots=True)
 class TableDoubt:
-    """What of a table is in doubt.
+    """The suspect parts of a table.
 
     Attributes:
-        database: The metastore's name of it.
-        table: The metastore's name of it.
-        definition: Whether the table itself is: that it is there, what it is.
+        database: The table's database in the metastore.
+        table: The table's name in the metastore.
+        definition: Whether the table itself is suspect: its existence and its definition.
         columns: Whether its columns were changed.
-        created: Whether an event says that it came.
-        dropped: Whether an event says that it went.
-        whole: Whether any partition is.
-        partitions: Those that are, by the metastore's names; ``''`` of a table without partition columns.
-        parameters: Parameters that were set or removed; None where no event says which, and what columns and
-            parameters were seen before decides.
-        renamed_to: The name that it got.
-        storage: Whether it was changed how its files are read.
-        moved_from: Where it lay before it got another location.
+        created: Whether an event reports its creation.
+        dropped: Whether an event reports its drop.
+        whole: Whether every partition is suspect.
+        partitions: The suspect partitions, by the metastore's names; ``''`` for a table without partition columns.
+        parameters: Parameters that were set or removed; None if no event lists them, so that the columns and
+            parameters of the last comparison decide.
+        renamed_to: Its new name.
+        storage: Whether its format, SerDe or SerDe settings were changed.
+        moved_from: Its previous locations.
     """
 
     database: str
@@ -73,13 +73,13 @@ class TableDoubt:
         return f"{self.database}.{self.table}"
 
     def note(self, event: HiveEvent) -> None:
-        """Take in what a further event says."""
+        """Add the information of another event."""
         self.definition = self.definition or event.definition
         if event.dropped:
             self.dropped, self.renamed_to = True, event.renamed_to
         elif event.kind == "CREATE_TABLE":
             self.created = True
-            # After the end of another one, of which nothing that is known is about this one.
+            # This creation follows a drop, so nothing known about the old table applies to the new one.
             if self.dropped:
                 self.whole, self.parameters = True, None
         self.columns = self.columns or event.columns
@@ -108,7 +108,7 @@ class TableDoubt:
         known.written = None if known.written is None or new.written is None else known.written | new.written
 
     def add(self, other: TableDoubt) -> None:
-        """Take in another doubt about the same table."""
+        """Add another doubt about this table."""
         self.definition = self.definition or other.definition
         self.created = self.created or other.created
         self.dropped = self.dropped or other.dropped
@@ -125,24 +125,24 @@ class TableDoubt:
         self._bound()
 
     def come_after(self, left: TableDoubt) -> None:
-        """Take in what was left of the table before the events that this one is of."""
+        """Add the doubt that was left from before the events of this one."""
         if left.dropped and self.created:
             # As when one batch has both (``note``).
             self.whole, self.parameters = True, None
         self.add(left)
 
     def take_over(self, before: TableDoubt, *, made_anew: bool) -> None:
-        """Take in what is in doubt of the table under the name that it had before, but for its end there.
+        """Add the doubt about the table under its previous name, without its end there.
 
         Args:
             before: The doubt about that name.
-            made_anew: Whether the table had been dropped under it, and made again.
+            made_anew: Whether the table had been dropped under that name, and created again.
         """
         self.add(replace(before, created=made_anew, dropped=made_anew, renamed_to=None))
 
     def _bound(self) -> None:
         if len(self.partitions) > MOST_PARTITIONS:
-            # Only what was dropped cannot be found by a comparison.
+            # A comparison finds everything except drops.
             self.whole = True
             self.partitions = {name: doubt for name, doubt in self.partitions.items() if doubt.dropped}
 
@@ -164,7 +164,7 @@ class TableDoubt:
 
     @classmethod
     def from_json(cls, name: str, text: str) -> TableDoubt:
-        """Return what ``to_json`` has written of the table of this name."""
+        """Parse the text that ``to_json`` wrote for the table of this name."""
         body: dict[str, Any] = json.loads(text)
         database, _, table = name.partition(".")
         partitions = {
@@ -180,7 +180,7 @@ class TableDoubt:
 
 
 def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
-    """Return what events put in doubt, by table, in the order of the tables' first events."""
+    """Return the doubts from events, by table, in the order of the tables' first events."""
     doubts: dict[str, TableDoubt] = {}
     for event in events:
         if event.says_nothing:
@@ -189,7 +189,7 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
         made_anew = doubt.dropped and doubt.created
         doubt.note(event)
         if event.dropped:
-            # What had come to this name by a rename has gone on with it.
+            # Events before the rename belong to the table's new name.
             for before in doubts.values():
                 if before is not doubt and before.renamed_to == (event.database, event.table):
                     before.renamed_to = event.renamed_to
@@ -204,11 +204,11 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
 def with_new_names(
     doubts: Mapping[str, TableDoubt], renames: Sequence[tuple[TableIdentifier, TableIdentifier]]
 ) -> dict[str, TableDoubt]:
-    """Add what events say of tables under the names that they have in the metastore, under their names in the index.
+    """Add the events of tables under their names in the metastore to their names in the index.
 
     Args:
-        doubts: What the events put in doubt.
-        renames: The renames by this index that the metastore has not made yet, in order.
+        doubts: The doubts from the events.
+        renames: The renames by this index that the metastore has not applied yet, in order.
     """
     found = dict(doubts)
     for doubt in copy.deepcopy(list(doubts.values())):
@@ -226,19 +226,19 @@ _SHOWN = 20
 
 @dataclass(slots=True)
 class TableOutcome:
-    """What a look has come to in one table.
+    """The outcome of following one table.
 
     Attributes:
-        table: ``namespace.table``, as the metastore has it.
-        action: ``followed``; ``imported``, ``removed``, ``renamed``; ``refused`` where it cannot be taken; ``left``
-            where it has to be looked at again.
-        looked_at: Partitions that were listed.
-        added: Partitions; so ``dropped`` and ``changed``.
+        table: ``namespace.table``, with the metastore's name.
+        action: ``followed``; ``imported``, ``removed``, ``renamed``; ``refused`` if it cannot be taken over; ``left``
+            if it must be checked again.
+        looked_at: The number of listed partitions.
+        added: The number of added partitions; likewise ``dropped`` and ``changed``.
         altered: Whether columns or properties were taken over.
         version: The table's version afterwards.
-        skipped: Partitions that stay as they are, and why; some of them.
-        error: Why it was refused or left.
-        left: What is still in doubt.
+        skipped: Some of the partitions that stay unchanged, with the reasons.
+        error: The reason why it was refused or left.
+        left: The remaining doubt.
     """
 
     table: str
@@ -260,22 +260,22 @@ class TableOutcome:
         return bool(moved) or self.action != "followed"
 
     def skip(self, what: str) -> None:
-        """Note that something stays as it is."""
+        """Record a subject that stays unchanged."""
         if what not in self.skipped and len(self.skipped) < _SHOWN:
             self.skipped.append(what)
 
 
 @dataclass(slots=True)
 class FollowOutcome:
-    """What one look at the metastore has come to.
+    """The outcome of one run of following.
 
     Attributes:
-        source: ``log``, or ``comparison`` where everything was compared; ``waiting`` where another follower is at work.
-        events: Events that were read.
-        event_id: The last one that is dealt with; None where there is no log.
-        newest_id: The newest there was.
-        gap: Why everything was compared, where events are missing.
-        tables: What was done, table by table.
+        source: ``log``, or ``comparison`` if everything was compared; ``waiting`` if another follower is active.
+        events: The number of events read.
+        event_id: The last processed event; None without a log.
+        newest_id: The newest event.
+        gap: The reason why everything was compared, if events are missing.
+        tables: The outcomes of the tables.
     """
 
     source: str
@@ -292,7 +292,7 @@ class FollowOutcome:
 
 
 def outcome_json(outcome: FollowOutcome) -> dict[str, Any]:
-    """Return what a look has come to, as JSON."""
+    """Return the outcome of a run as JSON."""
     tables = [
         {name: value for name, value in asdict(each).items() if name != "left"}
         for each in outcome.tables if each.says_something

@@ -1,6 +1,6 @@
-"""Follows the metastore: what Hive engines change there reaches the index, by the log of events or by comparisons.
+"""Follows the metastore: changes of Hive engines reach the index, by the log of events or by comparisons.
 
-One process at a time follows; another one waits and takes over. ``docs/design/7-following.md`` says what is promised.
+One process follows at a time; another one waits and takes over. ``docs/design/7-following.md`` lists the guarantees.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LEASE_MS = 30_000
 
 
 class Follower:
-    """Brings the index in sync with what others change in the metastore."""
+    """Brings the index in sync with changes that others make in the metastore."""
 
     def __init__(self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval) -> None:
         self._context = context
@@ -65,13 +65,13 @@ class Follower:
         self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None, *,
         at_once: bool = False, dry_run: bool = False,
     ) -> FollowOutcome:  # fmt: skip
-        """Look once at what others have changed, up to now, and return what that has come to.
+        """Process all changes up to now, once, and return the outcome.
 
         Args:
-            databases: Databases whose new tables are taken; None for the setting ``follow.databases``.
-            done: Is called after each batch with what that has come to.
+            databases: Databases whose new tables are imported; None for the setting ``follow.databases``.
+            done: Called after each batch with its outcome.
             at_once: Whether a metastore without a log is compared now, however recently it was.
-            dry_run: Preview: say what would be done, and change nothing; beside a follower that is at work, too.
+            dry_run: Preview: report what would be done, and change nothing; works beside an active follower.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
@@ -100,13 +100,13 @@ class Follower:
                 raise
 
     def check_databases(self, databases: Iterable[str]) -> None:
-        """Return if the metastore has the databases, or the index, from which it gets them.
+        """Check that the metastore has the databases, or the index, which publishes them.
 
-        A look that ends does not wait for one that is yet to be made. Who follows on and on is warned of it instead.
+        A single run does not wait for a database that may be created later. A permanent follower only warns of it.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
-            InvalidInputError: It has one of them not.
+            InvalidInputError: It lacks one of them.
             MetastoreUnavailableError: It does not answer.
         """
         self._require_metastore()
@@ -121,9 +121,9 @@ class Follower:
             )
 
     def kept(self) -> list[KeptDoubt]:
-        """Return the tables of the index that are not in sync: refused, or to be looked at again.
+        """Return the tables of the index that are not in sync: refused ones, and those to be checked again.
 
-        A table that was never imported, such as a Hive view, is not among them.
+        A table that was never imported, such as a Hive view, is left out.
         """
         return [
             each
@@ -219,12 +219,12 @@ def pause_s(interval_s: float, failures: int) -> float:
 
 
 class BackgroundFollowing:
-    """A look at the metastore at each call, unless it has just failed.
+    """Follows the metastore once at each call, unless the last run has just failed.
 
     Args:
-        follower: Looks.
+        follower: The follower.
         interval_s: Seconds between two calls.
-        databases: Those whose new tables are imported; None for the setting ``follow.databases``.
+        databases: The databases whose new tables are imported; None for the setting ``follow.databases``.
         clock: Returns the time, in seconds.
     """
 

@@ -34,13 +34,13 @@ _SETTLE_S = 0.5
 
 @dataclass(slots=True)
 class LogEvents:
-    """Events that follow one another.
+    """Consecutive events.
 
     Attributes:
-        events: In their order.
-        upto: The last event that the log is read to.
-        gap: Why events are missing among them; None where they are all there.
-        lost: Why this is another log than before, of which no event is given then; None where it is the same.
+        events: The events, in order.
+        upto: The last event that was read.
+        gap: The reason why events are missing; None if there are none missing.
+        lost: The reason why this is another log than before; then it has no events. None for the known log.
     """
 
     upto: int
@@ -66,7 +66,7 @@ class LogEvents:
 
 
 def mark_of(event: HiveEvent) -> str:
-    """Return by what an event is known again in its log: no log has two that agree in all of it."""
+    """Return the mark of an event, by which it is recognized in its log: no log has two events with equal marks."""
     return json.dumps([event.event_id, event.at_s, event.kind, event.database, event.table])
 
 
@@ -80,12 +80,12 @@ def marks_at(client: HiveMetastore, event_id: int) -> list[str]:
 
 
 def another_log(event_id: int, mark: str, found: Sequence[str]) -> str | None:
-    """Return why a log is another one than before, by what it has at a number; None where nothing says so.
+    """Return why a log is another one than before, by its event with a number; None if there is no sign of it.
 
     Args:
         event_id: The number.
-        mark: The mark of the event that the log has had there.
-        found: The marks of what it has there now: nothing where that has expired.
+        mark: The mark of the log's earlier event with this number.
+        found: The marks of its present events with this number; empty if they have expired.
     """
     if not found or mark in found:
         return None
@@ -114,7 +114,7 @@ def read_batch(
     partitions, asked = 0, first_call
     while len(batch.events) < most and partitions < _MOST_PARTITIONS and batch.upto < newest:
         began = time.monotonic()
-        # Of what is far behind a server may die: the next one is not asked for it in the same breath.
+        # A server may fail at reading events far back, so the next read does not ask it for them at once.
         once = newest - batch.upto > BATCH_EVENTS
         wanted = min(asked, most - len(batch.events))
         there, found = _next(client, batch.upto, wanted, sleep, itself=mark is not None, once=once)

@@ -1,4 +1,4 @@
-"""Gives tables that others have renamed their new names, also where these were the names of other tables of ours."""
+"""Applies renames in the metastore to tables of the index, also if the new names belonged to other tables of ours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TableNames:
         self._preview: dict[TableIdentifier, Table | None] = {}
 
     def relation(self, name: TableIdentifier) -> Table | View | None:
-        """Return the table or view of a name, in a preview the one that would have it."""
+        """Return the table or view with a name; in a preview, the one that would have it."""
         return self._preview[name] if name in self._preview else find_relation(self._index, name)
 
     def is_previewed(self, name: TableIdentifier) -> bool:
@@ -75,17 +75,15 @@ def lies_at(theirs: HiveTable | None, ours: Table) -> bool:
 class NewNames:
     """Applies renames before tables are compared: a name can be reused only after its old table was renamed.
 
-    ``t`` to ``old`` and ``new`` to ``t``, as jobs that write a table anew do it, is two renames, of which the second
-    needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own after
-    which the events of the batch, read again, lead to the same.
+    ``t`` to ``old`` and ``new`` to ``t``, a common pattern of jobs that rewrite a table, is two renames, and the second
+    needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own; if the
+    events of the batch are read again after it, the result is the same.
 
     Args:
-        context: What the parts share.
-        imports: Makes databases known.
-        removal: Removes dropped tables from the index.
+        index: The index.
+        names: The names of its tables, in a preview as they would be.
         client: The metastore.
-        doubts: What the events of a batch put in doubt.
-        preview: Gets what names would stand for, and nothing is changed; None where names are changed.
+        doubts: The doubts from the events of a batch.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class NewNames:
         """What has become of the tables that had these names: ``renamed`` or ``removed``."""
 
     def settle(self) -> None:
-        """Rename what several renames, or a rename and an end, are about; one alone needs no order.
+        """Apply several renames, or renames and drops, in a possible order; a single rename needs no order.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -134,7 +132,7 @@ class NewNames:
         return found
 
     def _step(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
-        """Return whether a table has got its name, or one has gone that had it."""
+        """Do one step: rename a table, or remove one that has the name; return whether there was a step."""
         for name, place in moves.items():
             holder = self._names.relation(place)
             if holder is None:

@@ -48,10 +48,10 @@ class PartitionFollowing:
         self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
         outcome: TableOutcome,
     ) -> dict[str, PartitionDoubt]:  # fmt: skip
-        """Look at partitions, and commit what differs; return those that have to be looked at again.
+        """Check partitions, and commit the differences; return those that must be checked again.
 
         Raises:
-            StorageError: A place cannot be listed.
+            StorageError: A location cannot be listed.
             MetastoreError: The metastore does not answer.
         """
         adoption = PartitionAdoption(self._context, self._repair, client, hive, dry_run=self._dry_run)
@@ -60,7 +60,8 @@ class PartitionFollowing:
             pending = {name: doubts[name] for name in chunk}
             reason: str | None = None
             for _ in range(_ATTEMPTS):
-                # What is read first is never newer than what is read later: the index, the outbox, the metastore.
+                # The index is read first, then the outbox, then the metastore: an earlier read is never newer than a
+                # later one.
                 now = self._context.index.tables.load_by_id(table.table_id)
                 # In a preview a table that was moved is not where it would be.
                 table = replace(now, definition=table.definition) if self._dry_run else now
@@ -72,9 +73,9 @@ class PartitionFollowing:
         return left
 
     def count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
-        """Send the metastore the sizes of partitions of which it has others that do not change any more.
+        """Send the metastore the sizes of partitions whose statistics there are wrong and final.
 
-        Who follows by comparisons alone would look at them again and again, and every ``drift`` would show them.
+        Otherwise periodic comparisons would check them again and again, and every ``drift`` would show them.
         """
         if not miscounted or self._dry_run:
             return
@@ -94,7 +95,7 @@ class PartitionFollowing:
     def _look(
         self, adoption: PartitionAdoption, table: Table, doubts: dict[str, PartitionDoubt], outcome: TableOutcome
     ) -> tuple[dict[str, PartitionDoubt], str | None]:
-        """Return what has to be looked at again, and why."""
+        """Return the partitions that must be checked again, and the reason."""
         foreign = self._without_ours(table, doubts)
         if not foreign:
             return {}, None
@@ -130,7 +131,7 @@ class PartitionFollowing:
 
 
 def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
-    """Count what a commit has changed; return what has to be looked at again, and why."""
+    """Count the changes of a commit; return the partitions that must be checked again, with the reasons."""
     outcome.version = report.version
     outcome.added += len({entry.partition for entry in report.added})
     outcome.dropped += len({entry.partition for entry in report.dropped})
@@ -145,7 +146,7 @@ def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
 
 
 def _named(doubts: dict[str, PartitionDoubt], names: Collection[str]) -> dict[str, PartitionDoubt]:
-    """Return those of some names of ours; all of them where one is not among them: who knows what it is about."""
+    """Return the doubts about some names of ours; all doubts if one of the names is not among them."""
     try:
         values = {partition_values(name) for name in names}
     except InvalidPartitionNameError:

@@ -45,7 +45,8 @@ class FollowRun:
     """Brings the index in sync with the metastore once.
 
     Attributes:
-        unread: After which event the log could not be read on, and how often in a row; None where it could be.
+        unread: The event after which the log could not be read, and the number of consecutive failures; None if it
+            could.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class FollowRun:
             IndexDatabaseError: The index does not answer.
         """
         client, state = self._context.metastore.client(), self._followed.load()
-        # Read before the log: a rename that is delivered later has its event after those of the old name.
+        # Read before the log: the event of a later delivered rename follows the events of the old name.
         self._renames = self._index.outbox.renames()
         newest = _newest(client)
         who = self._identity()
@@ -94,7 +95,7 @@ class FollowRun:
         return whole
 
     def _identity(self) -> str:
-        """Return who the metastore is: a cursor counts the events of one log."""
+        """Return the id of the metastore: a cursor counts the events of one log."""
         metastore = self._context.metastore
         known = metastore.embedded_id or self._index.properties.load().get(METASTORE_ID)
         if known is not None and metastore.embedded and self._index.properties.load().get(METASTORE_ID, known) != known:
@@ -135,7 +136,7 @@ class FollowRun:
             # More may have come since it was asked for the newest.
             newest = max(newest, batch.upto)
             if self._dry_run:
-                # Later events are about what earlier ones would have changed: one look says what all come to.
+                # Later events concern the results of earlier ones: one check of the final state covers all of them.
                 events += len(batch.events)
                 missing = batch.gap = missing or batch.gap
             if self._dry_run and batch.upto < newest:
@@ -150,9 +151,9 @@ class FollowRun:
         """Compare everything, and read the log from its newest event on: nothing is known of it, or it is another."""
         if lost is not None:
             logger.warning("Of the metastore %s. All that is followed is compared.", lost)
-            # Where its database was set back, what it does not have was never dropped.
+            # If its database was restored, partitions that it lacks were never dropped.
             self._forget_seen()
-        # What is older than the look is in it; what comes meanwhile is read afterwards.
+        # Events before the comparison are covered by it; later events are read afterwards.
         return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
 
     def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> LogEvents:
@@ -171,7 +172,7 @@ class FollowRun:
             raise
 
     def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
-        """Try again what is left; else show now and then that this process follows."""
+        """Retry the remaining doubts; otherwise renew the sign that this process follows from time to time."""
         looks_closely = state.error is not None or _is_old(state, SIGN_OF_LIFE_MS)
         if looks_closely:
             # A log that was lost may have as many events by now.
@@ -199,7 +200,7 @@ class FollowRun:
         self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, TableDoubt],
         events: int,
     ) -> FollowOutcome:  # fmt: skip
-        """Look at what events put in doubt, and in a preview what those ``before`` them do; ``events`` counts all."""
+        """Follow the suspects of events, in a preview with those of ``before``; ``events`` counts all events."""
         self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
@@ -209,7 +210,7 @@ class FollowRun:
                 events=events,
             )  # fmt: skip
         outcome = FollowOutcome(LOG, events, batch.upto, newest)
-        # Where events come with every look, there is never a look without any in which others would be tried again.
+        # If events come with every run, there is never an idle run in which other doubts would be retried.
         return self._settle(client, outcome, {**self._due(), **_add(before, batch)}, who)
 
     def _compare(
@@ -235,7 +236,7 @@ class FollowRun:
         return self._settle(client, outcome, doubts, who, comparison)
 
     def _marks_at(self, client: HiveMetastore, event_id: int) -> list[str]:
-        """Return by what an event that is not dealt with is known again; none where the log is not shown."""
+        """Return the marks of an unprocessed event; none if the log cannot be read."""
         try:
             return marks_at(client, event_id)
         except MetastoreReplacedError:
@@ -245,7 +246,7 @@ class FollowRun:
             return []
 
     def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[TableDoubt]:
-        """Yield a doubt about each table that is followed, and each that is to be taken."""
+        """Yield a doubt about each table that is followed or imported."""
         lost: list[TableDoubt] = []
         total = 0
         for database in self._index.namespaces.all():
@@ -265,12 +266,12 @@ class FollowRun:
         yield from self._new_tables(client)
 
     def _was_seen(self, doubt: TableDoubt) -> bool:
-        """Return whether the metastore had the table; what is pending of ours was committed to one that is there."""
+        """Return whether the metastore had the table; pending messages of ours refer to a table that exists."""
         identifier = self._context.identify(doubt.name)
         ours = self._context.find_table(identifier)
         if ours is None or self._followed.seen(ours.table_id) is None:
             return False
-        # A message that cannot be read keeps its table, and does not stop the others.
+        # An unreadable message keeps its table, and does not stop the others.
         return not PendingMessages(self._index, identifier, ours).any
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
@@ -291,7 +292,7 @@ class FollowRun:
         self, client: HiveMetastore, outcome: FollowOutcome, doubts: Mapping[str, TableDoubt], who: str,
         comparison: FollowedComparison | None = None,
     ) -> FollowOutcome:  # fmt: skip
-        """Look at what is in doubt, and keep what that has come to: the cursor moves over what is done or kept."""
+        """Follow the suspects, and record the outcome: the cursor moves over events that are processed or kept."""
         doubts = with_new_names(doubts, self._renames)
         before = {each.table: each for each in self._followed.doubts()}
         settled: list[str] = []
@@ -334,7 +335,7 @@ class FollowRun:
 
 
 def _add(doubts: dict[str, TableDoubt], batch: LogEvents) -> dict[str, TableDoubt]:
-    """Take in what the events of a batch put in doubt, and return all of it."""
+    """Add the doubts of a batch's events, and return all doubts."""
     for name, doubt in doubts_of(batch.events).items():
         if name in doubts:
             doubt.come_after(doubts[name])

@@ -69,12 +69,12 @@ class TableFollowing:
     """Brings tables in sync.
 
     Args:
-        context: What the parts share.
-        repair: Looks at partitions.
-        imports: Takes new tables.
+        context: The catalog's context.
+        repair: Checks partitions.
+        imports: Imports new tables.
         removal: Removes dropped tables from the index.
-        databases: Databases whose new tables are taken; ``*`` for all.
-        dry_run: Whether nothing is changed: outcomes say what would be done.
+        databases: Databases whose new tables are imported; ``*`` for all.
+        dry_run: Whether nothing is changed, and outcomes say what would be done.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class TableFollowing:
         return ALL in self._databases or database in self._databases
 
     def forget_seen(self) -> None:
-        """Preview a look that forgets what earlier comparisons have seen."""
+        """Preview a run that forgets the states of earlier comparisons."""
         self._forgotten = True
 
     def _seen(self, table: Table) -> Seen | None:
         return None if self._forgotten else self._context.index.followed.seen(table.table_id)
 
     def settle_names(self, client: HiveMetastore, doubts: Mapping[str, TableDoubt]) -> dict[str, str]:
-        """Give renamed tables their names; return what was done, by the names that these tables had.
+        """Give renamed tables their new names; return what was done, by their old names.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
@@ -113,21 +113,20 @@ class TableFollowing:
         except (MetastoreUnavailableError, IndexDatabaseError):
             raise
         except CatalogExtError as error:
-            # Each table is looked at all the same, and says for itself what it cannot become.
+            # Each table is still checked, and reports for itself why it cannot be renamed.
             logger.warning("Not all tables that were renamed have their names: %s", error.message)
         return names.settled
 
     def bring_in_sync(
         self, client: HiveMetastore, doubt: TableDoubt, comparison: FollowedComparison | None = None, *, refused: bool
     ) -> TableOutcome:
-        """Look at what is in doubt of a table; return what was done, and what is left.
+        """Check the suspect parts of a table; return what was done, and the remaining doubt.
 
         Args:
             client: The metastore.
-            doubt: What is in doubt.
-            comparison: How it is compared where all of its partitions are; None for a comparison that nothing is
-                dropped by.
-            refused: Whether what had become of the table was refused when it was looked at last.
+            doubt: The suspect parts.
+            comparison: The comparison for a table with all partitions suspect; None for one that drops nothing.
+            refused: Whether the table's state was refused in the last run.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
@@ -140,8 +139,9 @@ class TableFollowing:
             raise
         except CatalogExtError as error:
             outcome.error = error.message
-            # What is refused for good is tried again when the table changes, or what is wrong is mended. A store
-            # that cannot be looked into says nothing of the table, and does not say when it can be again.
+            # A refused table is retried when it changes, or when the cause is removed. A store that cannot be listed
+            # says nothing
+            # about the table, and gives no sign when it can be listed again, so that table is retried periodically.
             passes = error.retryable or isinstance(error, StorageError)
             outcome.action = "left" if passes or doubt.partitions else "refused"
             outcome.left = doubt if outcome.action == "left" else None
@@ -194,10 +194,10 @@ class TableFollowing:
             _leave_definition(doubt, outcome)
 
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
-        """Return if the metastore does not have a table that it gets nothing of from here.
+        """Check that the metastore lacks a table that is not published to it.
 
         Raises:
-            MetastoreRefusedError: It has it: it was imported from there, and only the index can read what it has.
+            MetastoreRefusedError: It has the table: it was imported from there, and only the index can read its state.
         """
         theirs = find_table(client, ours.identifier)
         if lies_at(theirs, ours):
@@ -216,7 +216,7 @@ class TableFollowing:
             return
         # Of a view, as of all that cannot be taken, the import says so.
         taken = self._imports.import_table(str(identifier))
-        # As it was before: what has changed since an event says, or the next comparison.
+        # Record the state before the import: later changes come with events, or are found by the next comparison.
         self._context.index.followed.note_seen(
             taken.table_id, Seen(taken.version, frozenset(), written_definition(theirs))
         )
@@ -229,9 +229,9 @@ class TableFollowing:
         """Remove or rename a table that was dropped or renamed; a table without a known drop stays.
 
         Raises:
-            MetastoreRefusedError: The metastore has another one of the name.
+            MetastoreRefusedError: The metastore has another table of the name.
             TableNotFoundError: It has none, and no drop of it is known.
-            ConflictError: It was dropped there, and we have written to it: what we have said is written stays.
+            ConflictError: It was dropped there, and we have written to it: acknowledged rows stay.
         """
         if not doubt.dropped:
             if theirs is not None:
@@ -259,9 +259,10 @@ class TableFollowing:
             self._take(client, ours.identifier, outcome)
 
     def _rename(self, client: HiveMetastore, name: TableIdentifier, ours: Table, to: TableIdentifier) -> bool:
-        """Return whether a table got another name: what the metastore has of that name is the same one.
+        """Rename a table if the metastore's table of the new name is this one; return whether it was renamed.
 
-        Nothing there: it has gone on meanwhile, as an event that is yet to be read says of the name that it gets here.
+        If the metastore has none, it was renamed again meanwhile: a later event has the next name, which is applied
+        from the name that the table gets here.
         """
         theirs = find_table(client, to)
         if (theirs is not None and not lies_at(theirs, ours)) or self._names.relation(to) is not None:
@@ -270,11 +271,11 @@ class TableFollowing:
         return True
 
     def _move(self, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> Table:
-        """Take over the table's new location: partitions that are there stay at their places, as in Hive.
+        """Take over the table's new location: existing partitions stay at their locations, as in Hive.
 
         Raises:
             ConflictError: Another process is writing to the table.
-            MetastoreRefusedError: It is a managed one, with which goes what lies at its location.
+            MetastoreRefusedError: It is a managed table, whose drop would delete the files at its location.
         """
         if ours.definition.table_type is TableType.MANAGED:
             raise not_followed(ours.definition, f"it is a managed table, and lies at {theirs.location} now")
@@ -291,7 +292,7 @@ class TableFollowing:
         self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome, *,
         refused: bool,
     ) -> None:  # fmt: skip
-        """Take over columns, format and properties; of what cannot be is said why, and partitions are followed on."""
+        """Take over columns, format and properties; report those that cannot be, and go on with the partitions."""
         # Which part of it was refused is not kept.
         changed = all_of(theirs) if refused else self._changed(doubt, ours, theirs)
         if not changed:
@@ -317,13 +318,13 @@ class TableFollowing:
             self._context.sync.publish(ours.table_id)
 
     def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
-        """Return what has changed: what events say, or else what was not so at the last comparison."""
+        """Return the changes: those in events, or else the difference to the last comparison."""
         if doubt.parameters is not None:
             return Changed(doubt.columns, frozenset(doubt.parameters), doubt.storage)
         if doubt.dropped and doubt.created:
             return all_of(theirs)
         seen = self._seen(ours)
-        # Which side is newer is unknown of what was not seen before.
+        # Without an earlier comparison it is unknown which side is newer.
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
 
     def _bring_partitions_in_sync(
@@ -332,7 +333,8 @@ class TableFollowing:
     ) -> None:  # fmt: skip
         doubts = dict(doubt.partitions)
         if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
-            # With CASCADE the columns are theirs too, which no event says; and a new format may be what they have.
+            # ALTER TABLE … CASCADE changes the partitions' columns without an event, and partitions may have the new
+            # format.
             for name in self._context.index.descriptors.formats(ours):
                 doubts.setdefault(hive_partition_name(theirs, name), PartitionDoubt())
         if doubt.whole:
@@ -362,7 +364,7 @@ def _leave(doubt: TableDoubt, outcome: TableOutcome) -> None:
 
 
 def _leave_definition(doubt: TableDoubt, outcome: TableOutcome) -> None:
-    """Keep what is in doubt of the table itself, beside the partitions that are left."""
+    """Keep the doubt about the table itself, besides the remaining partitions."""
     if outcome.left is None:
         doubt.whole, doubt.partitions = False, {}
     doubt.definition = True
@@ -370,7 +372,7 @@ def _leave_definition(doubt: TableDoubt, outcome: TableOutcome) -> None:
 
 
 def _may_retry(doubt: TableDoubt) -> bool:
-    """Return whether what was refused of the table may be possible by now; then it is the definition's turn."""
+    """Return whether a refused change may be possible now; then the definition is followed again."""
     return doubt.definition or any(each.dropped for each in doubt.partitions.values())
 
 

@@ -1,4 +1,4 @@
-"""Connects a catalog to its metastore: none, one that runs somewhere, or the embedded one."""
+"""The connection of a catalog to its metastore: none, a running one, or the embedded one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class MetastoreConnection:
 
     @property
     def starting(self) -> bool:
-        """Whether it is the embedded one, and not ready yet, or not begun to be started."""
+        """Whether it is the embedded one and not ready yet, or not started yet."""
         return self._embedded is not None and not self._embedded.settled
 
     def accepts(self, definition: TableDefinition) -> bool:
@@ -154,7 +154,7 @@ class MetastoreConnection:
             return self._client
 
     def running_client(self) -> HiveMetastore | None:
-        """Return the client where that starts no server; None for an embedded one that does not run, or no metastore.
+        """Return the client if that starts no server; None for an embedded one that does not run, or no metastore.
 
         Raises:
             MetastoreUnavailableError: The embedded server ends meanwhile.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def still_named(
     metastore: HiveMetastore, table: Table, names: Sequence[str], directories: Sequence[str]
 ) -> Sequence[str]:
-    """Return those of the directories at which the metastore has partitions of some names' values.
+    """Return the directories at which the metastore has partitions with the values of some names.
 
     Raises:
         CatalogExtError: It does not answer.
@@ -34,10 +34,10 @@ def still_named(
 
 
 class NamedPlaces:
-    """Answers at which directories the metastore has partitions of a table, whatever their names are.
+    """Finds the directories at which the metastore has partitions of a table, under any name.
 
-    By name the metastore is asked anew for each question; partitions at locations of their own, which may lie in the
-    directory of any name, are read once.
+    Partitions are looked up by name for each question; those with locations of their own, which may be any directory,
+    are read once.
 
     Args:
         client: Returns the metastore; called with the first question.
@@ -50,11 +50,11 @@ class NamedPlaces:
         self._located: frozenset[str] | None = None
 
     def __call__(self, names: Sequence[str], directories: Sequence[str]) -> Sequence[str]:
-        """Return those of the directories at which the metastore has a partition.
+        """Return the directories at which the metastore has a partition.
 
         Args:
-            names: The partitions that lie or lay there, as far as they are known.
-            directories: By URI.
+            names: The known present and past partitions of the directories.
+            directories: The directories, by URI.
 
         Raises:
             CatalogExtError: It does not answer.

@@ -1,4 +1,4 @@
-"""Shows what the metastore has not taken, and retries or skips it."""
+"""Shows, retries and skips undelivered messages for the metastore."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class OutboxEntry(NamedTuple):
     Attributes:
         id: Its number, by which it is retried or skipped.
         table: ``namespace.table``, or a namespace.
-        operation: What is to be done there.
-        state: ``pending``, ``failed`` (tried again by itself), ``set aside`` (refused so often that other changes go
-            on without it), ``retried`` or ``skipped``.
-        attempts: How often it was tried in vain.
-        since_ms: When it was enqueued, in milliseconds since the epoch, UTC.
-        error: Why the last attempt failed, or None.
+        operation: The operation in the metastore.
+        state: ``pending``, ``failed`` (retried automatically), ``set aside`` (refused so often that other changes are
+            delivered without it), ``retried`` or ``skipped``.
+        attempts: The number of failed attempts.
+        since_ms: The time when it was enqueued, in milliseconds since the epoch, UTC.
+        error: The error of the last attempt, or None.
     """
 
     id: int
@@ -48,11 +48,11 @@ class OutboxCommands:
         self._index = index
 
     def outbox(self, action: str = LIST, outbox_id: int | str | None = None) -> list[OutboxEntry]:
-        """Return the messages for the metastore that the action is about, in the order of delivery.
+        """Return the messages that the action concerns, in the order of delivery.
 
         Args:
-            action: ``list`` shows them, ``retry`` makes them due now, ``skip`` removes one that is never to be
-                delivered (the metastore then differs from the index, until the table is published).
+            action: ``list`` shows them, ``retry`` makes them due now, ``skip`` removes one for good
+                (the metastore then differs from the index, until the table is published).
             outbox_id: The number of one message; None for all, which ``skip`` refuses.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Keeps the metastore in sync with the index: delivers pending messages, and describes what is pending."""
+"""Keeps the metastore in sync with the index: delivers pending messages, and describes the rest."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class MetastoreSync:
     Args:
         index: Holds the outbox.
         metastore: The connection to the metastore, which may be none.
-        settings: How long a change waits for it.
-        before: Is called after a change, before it is delivered, to change in the index what depends on it.
+        settings: The time that a change waits for it.
+        before: Called after a change and before its delivery, to change dependent objects in the index.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class MetastoreSync:
         self._retry = DeliveryRetry(self.deliver)
 
     def close(self) -> None:
-        """Arrange no more deliveries; what an embedded metastore could not take while it was starting goes now."""
+        """End scheduled deliveries; messages that a starting embedded metastore could not take are delivered now."""
         self._retry.close()
         if self._metastore.embedded and self._last is not None and self._last.pending:
             self.deliver()
 
     def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
-        """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``).
+        """Deliver due messages, for at most ``timeout_s`` seconds (``repair.metastore-timeout``).
 
         Raises:
-            IndexRestoredError: The index was put back: the metastore has had its messages, or has gone on since.
+            IndexRestoredError: The index was restored: the metastore has had its messages, or has newer ones.
         """
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
@@ -89,7 +89,7 @@ class MetastoreSync:
                 self._delivering.release()
 
     def _noted(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report of a delivery, after keeping what later calls need of it."""
+        """Return the report of a delivery, and keep the parts that later calls need."""
         self._last = report
         # The reason why no server was reached: a delivery for which it is too early does not ask again.
         if report.error is not None and not report.reached:
@@ -110,18 +110,18 @@ class MetastoreSync:
             logger.info("Could not record the id of the embedded metastore in the index: %s", error.message)
 
     def keep_delivering(self) -> None:
-        """Deliver now and then, until ``close``, what this and other processes left pending."""
+        """Deliver messages left pending by this and other processes from time to time, until ``close``."""
         if self._metastore.enabled:
             self._retry.keep_delivering()
 
     def publish(self, table_id: int | None = None) -> DeliveryReport | None:
-        """Deliver after a change; what is pending then is delivered later.
+        """Deliver after a change; pending messages are delivered later.
 
         Args:
-            table_id: The number of the table or view that changed; None where that is something else.
+            table_id: The number of the changed table or view; None for another change.
 
         Returns:
-            What is pending of the table, and why; None where there is no metastore.
+            The pending messages of the table, and the reason; None without a metastore.
         """
         if self._before is not None:
             self._before()
@@ -136,7 +136,7 @@ class MetastoreSync:
         return own
 
     def _of_table(self, table_id: int | None, report: DeliveryReport) -> DeliveryReport:
-        """Return what is pending of one table: the trouble of others is not its own, but the metastore's is."""
+        """Return the pending messages of one table: without failures of other tables, with those of the metastore."""
         if table_id is None or not report.pending:
             return report
         pending, error = self._index.outbox.pending_of(table_id)
@@ -144,7 +144,7 @@ class MetastoreSync:
         return replace(report, pending=pending, error=(error or common) if pending else None)
 
     def _warn(self, table_id: int | None, own: DeliveryReport) -> None:
-        """Warn of what is pending, once a trouble; one that is over may be warned of again."""
+        """Warn of pending messages, once per failure; after its end, a new failure is warned of again."""
         trouble = own.error or UNDER_WAY
         if not own.pending or (table_id is None and own.reached):
             self._warned.pop(table_id, None)
@@ -162,7 +162,7 @@ class MetastoreSync:
             )
 
     def state(self, table: Table | None = None) -> str:
-        """Describe the metastore: ``none``, ``in sync``, what is pending, or why it cannot hold the table.
+        """Describe the metastore: ``none``, ``in sync``, the pending messages, or why it cannot hold the table.
 
         Args:
             table: The table in question; None for the metastore alone.
@@ -181,7 +181,7 @@ class MetastoreSync:
         return f"{changes} pending: {last.error or UNDER_WAY}"
 
     def _compared(self, table: Table) -> str:
-        """Return ``in sync``, or what publishing the table would do, of which nothing is pending."""
+        """Return ``in sync``, or the differences to a table without pending messages."""
         definition = table.definition
         try:
             found = self._metastore.client().get_table(table.identifier.namespace, table.identifier.name)
@@ -196,7 +196,7 @@ class MetastoreSync:
         )
 
     def check_free(self, definition: TableDefinition) -> None:
-        """Refuse a name that another table has in the metastore; for one that is down, the outbox waits.
+        """Refuse a name that another table has in the metastore; if the metastore is down, the outbox waits.
 
         Raises:
             TableAlreadyExistsError: The metastore has a table of this name at another location.
@@ -219,7 +219,7 @@ class MetastoreSync:
                     identifier,
                     error.message,
                 )
-                # The delivery that follows has the same trouble, which is logged once.
+                # The following delivery meets this failure too, which is logged once.
                 self._warned[None] = self._unreached = error.message
             return
         buckets = bucketed_by(there)
@@ -259,7 +259,7 @@ class DeliveryRetry:
         self._kinds = ErrorKinds()
 
     def keep_delivering(self) -> None:
-        """Look from now on for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
+        """Look for messages left pending by other processes from now on, every ``IDLE_PAUSE_S`` seconds."""
         self._always = True
         self.schedule(IDLE_PAUSE_S)
 

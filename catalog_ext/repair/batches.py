@@ -1,4 +1,4 @@
-"""Applies the difference that a repair has found, in atomic batches, and reports what was applied."""
+"""Applies the differences found by a repair, in atomic batches, and reports them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RepairBatches:
         self.began_ms: int | None = None
 
     def apply(self, proposals: Iterator[Proposed], total: int) -> None:
-        """Apply all changes; ``total`` is how many partitions are expected, for the progress.
+        """Apply all changes; ``total`` is the expected number of partitions, for the progress.
 
         Raises:
             ConflictError: The table's location or partition columns were changed meanwhile.
@@ -126,7 +126,7 @@ class RepairBatches:
     def _commit_what_is_left(
         self, batch: list[Proposed], error: DeletedFilesError, listed_ms: int | None
     ) -> list[Proposed]:
-        """Commit without the partitions whose files are being deleted, or were after they had been listed."""
+        """Commit the batch without partitions whose files are being deleted, or were deleted after the listing."""
         if error.has_ended:
             listed_ms = self._index.now_ms()
         left = partitions_to_leave(self._index, self._storage, self._table, [p.change for p in batch], error)
@@ -134,9 +134,9 @@ class RepairBatches:
         return self._commit(self._without(batch, dict.fromkeys(left, reason)), listed_ms)
 
     def _without_returned(self, batch: list[Proposed]) -> list[Proposed]:
-        """Leave out drops of partitions that are there again: an overwrite of Hive takes a directory away for a moment.
+        """Leave out drops of partitions whose directory is back: an overwrite of Hive removes a directory for a moment.
 
-        The metastore would otherwise drop a partition whose rows a user of Hive has just written.
+        Otherwise the metastore would drop a partition whose rows a user of Hive has just written.
         """
         if self._table.definition.has_wildcards:
             return batch
@@ -186,15 +186,15 @@ def partitions_to_leave(
 ) -> set[str]:
     """Return the partitions that cannot be registered as they were listed.
 
-    Where the statement is still deleting, these are all with its files. Where it has ended, the store is asked: those
-    whose files are all there, as they were listed, can be registered.
+    While the deleting statement runs, these are all partitions with its files. After its end, the store is asked:
+    partitions whose files all exist unchanged can be registered.
 
     Args:
         index: The index.
         storage: The stores.
         table: The table that gets the files.
-        changes: What was refused.
-        error: Why.
+        changes: The refused changes.
+        error: The refusal.
 
     Raises:
         StorageError: The store refuses or does not answer.

@@ -29,11 +29,10 @@ class ChangesByValue:
     """The changes of a repair by the values of the first partition column.
 
     Attributes:
-        key: The column's name; ``''`` where the table has none.
+        key: The column's name; ``''`` for a table without one.
         values: Texts of the values.
-        counts: Partitions (skipped: paths) of each value, by what was done: ``added``, ``dropped``, ``changed``,
-            ``skipped``.
-        more: How many values are left out.
+        counts: Partitions (skipped: paths) of each value, by action: ``added``, ``dropped``, ``changed``, ``skipped``.
+        more: The number of values that are left out.
     """
 
     key: str

@@ -73,8 +73,8 @@ class _Reader:
     """The rules of a reader.
 
     Attributes:
-        obstacle: Returns why the reader does not read a leaf as a type without children, in words.
-        has_rows: Whether the reader comes to leaves at all.
+        obstacle: Returns why the reader cannot read a leaf as a type without children; None if it can.
+        has_rows: Whether the reader reaches leaves at all.
         names_once: Whether it refuses a struct that has a wanted field twice, in two cases.
     """
 
@@ -131,7 +131,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _reader_name(wanted: DataType) -> str:
-    """Return the name of a type, which is one for all intervals of days and smaller units, and one for all others."""
+    """Return the name of a type, with one name for all intervals of days and smaller units, and one for all others."""
     if not wanted.name.startswith("interval"):
         return wanted.name
     return "interval month" if wanted.name.endswith(("year", "month")) else "interval day"
@@ -179,16 +179,16 @@ def unreadable_parquet_column(metadata: pq.FileMetaData, columns: Sequence[Colum
     schema = metadata.schema
     leaves = [schema.column(number) for number in range(len(schema))]
     try:
-        # Arrow knows how the columns nest, in old and new encodings.
+        # Arrow knows the nesting of columns, in old and new encodings.
         shape = schema.to_arrow_schema()
     except pa.ArrowNotImplementedError:
-        # A column of a type that Arrow does not have: those that do not nest are compared all the same.
+        # A column has a type that Arrow lacks: then only columns that do not nest are compared.
         flat = (leaf for leaf in leaves if leaf.path == leaf.name and not leaf.max_repetition_level)
         found = _FileType("struct", tuple((leaf.name, _FileType(_LEAF, leaf=leaf)) for leaf in flat))
     else:
         rest = iter(leaves)
         found = _struct(shape, lambda _: next(rest))
-    # Spark compares the types of leaves when it reads a row group, and how they nest when it opens the file.
+    # Spark compares the types of leaves when it reads a row group, and their nesting when it opens the file.
     return _Reader(_parquet_obstacle, has_rows=metadata.num_rows > 0).mismatch(found, _table_type(columns))
 
 
@@ -220,7 +220,7 @@ def _is_readable(physical: str, logical: dict[str, Any], wanted: DataType) -> bo
 
 
 def _is_decimal(physical: str, logical: dict[str, Any], precision: int, scale: int) -> bool:
-    """Whether Spark reads a column as a decimal: one that has room for each digit before the point and behind it."""
+    """Return whether Spark reads a column as a decimal: it must have room for all digits before and after the point."""
     match logical:
         case {"Type": "Decimal", "precision": int(digits), "scale": int(behind)}:
             return scale >= behind and precision - scale >= digits - behind

@@ -27,7 +27,7 @@ _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A change and the lines that the report gets when it is applied; ``files`` counts those that come and go."""
+    """A change, and the report lines for it; ``files`` counts the added and removed files."""
 
     change: Change
     lines: tuple[ReportEntry, ...]
@@ -41,10 +41,10 @@ class StoreDifference:
         scratch: Both sides, filled by ``catalog_ext.scan.observe``.
         keys: The table's partition columns.
         has_directories: Whether the table's store keeps empty directories, so that an absent partition is gone.
-        drops: Whether partitions that are gone will be dropped, rather than stay registered.
-        location: The location of every partition, below which its files have their paths, where the table's own has
-            wildcards; otherwise each has its directory below the table's.
-        descriptors: How partitions are read, of those alone that come or are to be read otherwise from now on.
+        drops: Whether missing partitions will be dropped, rather than stay registered.
+        location: The location of every partition of a table with wildcards, to which file paths are relative; otherwise
+            each partition has its directory below the table's.
+        descriptors: The descriptors of new partitions, and of partitions with a new descriptor.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class StoreDifference:
         self._scratch = scratch
         self._location = location
         self._descriptors = descriptors or {}
-        # Where directories are not kept, one that was registered empty looks the same as ever; it stays.
+        # On a store without directories, an empty registered partition looks as before; it stays.
         at_root = "1" if has_directories else "0"
         keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
         of_itself = f"(NOT {_IS_LISTED} AND (i.files > 0 OR {keeps}))"
@@ -74,14 +74,14 @@ class StoreDifference:
         self._equivalent = EquivalentNames(keys, self._staying_names, self._holds)
 
     def protect_incomplete(self) -> None:
-        """Take everything at or below a directory whose listing failed out of the comparison, and say so."""
+        """Remove everything at or below a directory whose listing failed from the comparison, and report it."""
         scratch = self._scratch
         scratch.execute(
             f"INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, '{INCOMPLETE}' || reason FROM failures"
         )
         if scratch.count("SELECT count(*) FROM failures") == 0:
             return
-        # "0" is the character after "/": the range holds what lies below the directory.
+        # "0" is the character after "/": the range holds the names below the directory.
         for side in ("listed_partitions", "indexed_partitions"):
             scratch.execute(
                 f"INSERT OR IGNORE INTO protected"
@@ -168,10 +168,10 @@ class StoreDifference:
         self._leave_out_equal()
 
     def _leave_out_equal(self) -> None:
-        """Take out of the differing files what is one object to all that both sides know of it; note its new ETag.
+        """Remove files from the differences that are equal in everything both sides know; record their new ETags.
 
-        A write does not ask S3 for the times of its files: they are compared by size and ETag. An ETag that a side does
-        not know is no difference.
+        A write does not ask S3 for the times of its files: they are compared by size and ETag. An ETag that a side
+        lacks is no difference.
         """
         scratch = self._scratch
         same_time = "min(modified_ms) = max(modified_ms)"
@@ -209,7 +209,7 @@ class StoreDifference:
         return total
 
     def loss(self) -> Loss:
-        """Count what is gone, and the files of a table without partitions that has none left, if they are compared."""
+        """Count the missing partitions, and the files of an unpartitioned table that has lost all its files."""
         emptied = "NOT EXISTS (SELECT 1 FROM listed_files) AND EXISTS (SELECT 1 FROM differing_files)"
         gone = f"({self._is_gone} OR (i.name = '' AND i.files > 0 AND {emptied}))"
         sums = "count(*), coalesce(sum(files), 0), coalesce(sum(bytes), 0), coalesce(sum(location IS NULL), 0)"
@@ -219,7 +219,7 @@ class StoreDifference:
         return Loss(partitions, files, size, here, registered)
 
     def changed(self) -> Iterator[Proposed]:
-        """Known partitions whose files, or places, differ."""
+        """Yield known partitions whose files, or locations, differ."""
         query = "SELECT name, path, size, modified_ms, side, etag FROM differing_files ORDER BY name, path, side"
         places, descriptors = self._places(), dict(self._descriptors)
         for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):

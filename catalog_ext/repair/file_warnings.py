@@ -1,4 +1,4 @@
-"""Warns of what a repair registers and what may be a mistake: foreign and empty files, values of two cases."""
+"""Warns of possible mistakes in registered files: foreign and empty files, values that differ in case."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ALL_NAMES = (
 
 
 def warn_of_files(scratch: Scratch, definition: TableDefinition, formats: Mapping[str, str]) -> None:
-    """Write a warning for each partition that gets files whose names are of another format, or empty files.
+    """Write a warning for each partition that gets files whose names show another format, or empty files.
 
     No file is opened: ``verify`` does that.
 
     Args:
         scratch: Both sides of the repair, compared.
         definition: The table.
-        formats: Of the partitions whose files are of another format than the table's, by name.
+        formats: The formats of partitions that differ from the table's, by name.
     """
     # Most files have the suffix of the table's format: the database passes over them without asking Python.
     query = (
@@ -64,7 +64,7 @@ def warn_of_files(scratch: Scratch, definition: TableDefinition, formats: Mappin
 
 
 def warn_of_cases(scratch: Scratch) -> None:
-    """Write a warning for each new partition whose values are those of another partition but for their case."""
+    """Write a warning for each new partition whose values differ from another partition's only in case."""
     if not scratch.count(f"SELECT EXISTS ({_NEW_NAMES})"):
         return
     # The registered names of a group come first: a new one is compared with these.
@@ -77,7 +77,7 @@ def warn_of_cases(scratch: Scratch) -> None:
     for _, rows in groupby(twins, key=lambda row: row[0]):
         (_, first, _), *others = rows
         for _, name, is_new in others:
-            # Keys that differ in case are the same keys: the values have to differ.
+            # Keys that differ only in case are equal, so the values must differ.
             if is_new and partition_values(first) != partition_values(name):
                 reason = f"its values differ from those of {first} in case only: queries see two partitions"
                 _warn(scratch, name, name, 0, 0, reason)

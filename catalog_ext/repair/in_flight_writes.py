@@ -1,10 +1,10 @@
-"""Keeps a repair from what writes have on the store that the index does not show: it is never registered.
+"""Keeps files of in-flight writes out of a repair: they must not be registered.
 
-What is about to be deleted is found by its path, whatever table the write is of.
+Files that are about to be deleted are found by path, whichever table the write belongs to.
 
-Five things lie about that a listing shows and the index at the compared version does not have: files that a write has
+A listing can show five kinds of paths that the index at the compared version does not have: files that a write has
 promoted before its commit (or after the version), files that a committed write is about to delete, directories that
-either of the two has made or is about to remove, files that a partition command is moving, and files of old versions
+either of the two has created or is about to remove, files that a partition command is moving, and files of old versions
 that a relocating overwrite has left.
 """
 
@@ -42,12 +42,12 @@ _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
 class InFlightWrites:
-    """Leaves out of a repair what writes to the table have in flight.
+    """Removes files of in-flight writes to the table from a repair.
 
     Args:
-        index: Knows the transactions.
+        index: Has the transactions.
         table: The table, at the version that the repair compares with.
-        scratch: What the repair compares.
+        scratch: The repair's scratch database.
     """
 
     def __init__(self, index: Index, table: Table, scratch: Scratch) -> None:
@@ -57,10 +57,10 @@ class InFlightWrites:
         self._moves: Moves | None = None
 
     def note_removals(self) -> None:
-        """Note what committed writes are about to delete, and what moves; to be called before the store is listed.
+        """Record the pending deletions of committed writes, and running moves; call it before the store is listed.
 
-        Afterwards it would be too late: a write that finishes meanwhile forgets what it has deleted, and the listing
-        may have seen it.
+        After the listing it would be too late: a write that finishes meanwhile forgets its deletions, and the listing
+        may have seen the files.
         """
         self._moves = Moves(self._index, self._table.table_id)
         root = f"{self._table.definition.location}/"
@@ -85,9 +85,9 @@ class InFlightWrites:
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
     def leave_out(self) -> None:
-        """Take what is in flight out of what was listed; to be called when both sides were observed.
+        """Remove in-flight files from the listing; call it after both sides were observed.
 
-        What aborted writes have left is reported.
+        Leftovers of aborted writes are reported.
         """
         self._leave_out_pending_removals()
         in_flight = self._index.transactions.all(states=IN_FLIGHT)
@@ -107,12 +107,12 @@ class InFlightWrites:
         )
 
     def leave_out_replaced(self, named: Collection[str] = ()) -> None:
-        """Take files of old versions, which relocations left, out of what is new; to be called when files are compared.
+        """Remove files of old versions, which relocations left, from the new files; call it when files are compared.
 
         They are reported: vacuum removes them later.
 
         Args:
-            named: Partitions that the metastore has: all files at their places are theirs.
+            named: Partitions that the metastore has: all files at their locations belong to them.
         """
         scratch = self._scratch
         scratch.insert("metastore_partitions", ((name,) for name in named))
@@ -151,7 +151,7 @@ class InFlightWrites:
     def _leave_out_pending_removals(self) -> None:
         if not self._scratch.count("SELECT count(*) FROM pending_removals"):
             return
-        # What has been written under such a name again is as new as any other.
+        # A file that was written again under such a name is new.
         pending = (
             "SELECT f.rowid, f.path, f.size, f.modified_ms, f.etag, l.size, l.modified_ms, l.etag FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
@@ -167,7 +167,7 @@ class InFlightWrites:
         self._scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM leaving)")
 
     def _leave_out_moving(self) -> None:
-        """Take partitions whose files a command is or was moving out of both sides, and say so."""
+        """Remove partitions whose files a command is or was moving from both sides, and report them."""
         assert self._moves is not None, "noted before the listing"
         moving = self._moves.partitions(self._table)
         if not moving:
@@ -183,7 +183,8 @@ class InFlightWrites:
 
         scratch = self._scratch
         scratch.create_function("carried", carried)
-        # An epoch of a stream may have committed some of its files and hold back others: the index knows the former.
+        # An epoch of a stream may have committed some of its files while others wait: the index knows the committed
+        # ones.
         scratch.execute(
             "INSERT INTO in_flight_files SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
             " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
@@ -216,12 +217,12 @@ class InFlightWrites:
 
 
 def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int]) -> None:
-    """Take unregistered partitions that have expired out of what was listed, and say so in the report.
+    """Remove unregistered partitions that have expired from the listing, and report them.
 
     Args:
-        scratch: The repair's.
+        scratch: The repair's scratch database.
         table: The table.
-        now_ms: Returns the time of the index's database, which is asked for where partitions expire at all.
+        now_ms: Returns the database's time; called only if partitions can expire.
 
     Raises:
         InvalidInputError: The table's retention is no duration, or its partitions have no times.

@@ -57,12 +57,12 @@ def _is_empty(storage: Storage, location: str) -> bool:
 
 
 def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Table, *, nothing: bool) -> str | None:
-    """Return why a repair must not drop so much, with the counts and how to go on; None where it may.
+    """Return why a repair must not drop so many partitions, with counts and a remedy; None if it may.
 
     Args:
-        loss: What would go.
-        options: The repair's; its predicate or its names limit what was listed.
-        storage: Is asked where a limited listing found nothing.
+        loss: The partitions that would be dropped.
+        options: The repair's options; a predicate or names limit the listing.
+        storage: Asked if a limited listing found nothing.
         table: The table, for its location.
         nothing: Whether the listing found nothing at all.
 

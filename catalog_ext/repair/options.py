@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RepairMode(StrEnum):
-    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known files."""
+    """``ADD`` registers new partitions, ``DROP`` removes missing ones, ``SYNC`` does both and refreshes known files."""
 
     ADD = "add"
     DROP = "drop"
@@ -26,7 +26,7 @@ class RepairMode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> RepairMode:
-        """Return the mode of this name, in any case.
+        """Return the mode with this name, in any case.
 
         Raises:
             InvalidInputError: There is no such mode.
@@ -38,7 +38,7 @@ class RepairMode(StrEnum):
 
 
 class Verify(StrEnum):
-    """Which files a repair opens: ``NONE``; ``NEW`` and changed ones; ``ALL``, registered ones too."""
+    """The files that a repair opens: ``NONE``; ``NEW`` and changed ones; ``ALL``, registered ones too."""
 
     NONE = "none"
     NEW = "new"
@@ -46,7 +46,7 @@ class Verify(StrEnum):
 
     @classmethod
     def parse(cls, given: bool | str) -> Verify:
-        """Return what is meant: ``True`` is ``new``.
+        """Return the mode for a value; ``True`` is ``new``.
 
         Raises:
             InvalidInputError: The value is unknown.
@@ -63,17 +63,17 @@ class Verify(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetastoreState:
-    """What the metastore says of partitions, which is right about which of them there are, and where.
+    """The metastore's state of partitions, which decides which of them exist, and their locations.
 
     Attributes:
-        places: Those that are there: each one's location, None for its directory below the table's. They stay, or come,
-            also where nothing lies there.
-        gone: Names of those that were dropped there: they go, whatever lies at their places.
-        descriptors: How those are read that are new or are read otherwise than the index says, where that is not as a
-            new partition is by itself; None: as their table.
-        lost: Those of ``places`` that it does not have, although no event says that they were dropped. Where nothing is
-            at the place of such a one, it keeps the files that are registered: neither side says that they are gone.
-        must_lie: Whether those at whose places nothing lies are left as they are registered, or unregistered.
+        places: The existing partitions with their locations, None for the directory below the table's. They stay, or
+            are added, even if the location is empty or missing.
+        gone: Names of partitions that were dropped there: they are dropped, whatever their locations contain.
+        descriptors: The descriptors of partitions that are new or need another descriptor, if it is not the default;
+            None: like their table.
+        lost: The partitions in ``places`` that the metastore lacks, although no event reports a drop. If such a
+            location is missing, the partition keeps its registered files: neither side says that they are gone.
+        must_lie: Whether partitions with an empty or missing location are left as they are, registered or not.
     """
 
     places: Mapping[str, str | None] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class MetastoreState:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, those that go first."""
+        """All partitions, those to be dropped first."""
         return (*sorted(self.gone), *self.places)
 
 
@@ -112,24 +112,24 @@ class DropLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """What a repair is to do.
+    """The options of a repair.
 
     Attributes:
-        predicate: A bound predicate that limits it, which also limits what is listed; None for the whole table.
-        where: The same in the user's words, for the report.
+        predicate: A bound predicate that limits the repair and its listing; None for the whole table.
+        where: The predicate in the user's words, for the report.
         dry_run: Preview only.
-        strict: Refuse to change anything when something would be skipped.
-        verify: Which files are opened. New and changed ones that Spark cannot read are skipped, registered ones stay
+        strict: Refuse to change anything if a path would be skipped.
+        verify: The files to open. New and changed ones that Spark cannot read are skipped, registered ones stay
             and are reported.
-        allow_mass_drop: Drop however much has gone.
-        drop_limit: What is dropped without that.
+        allow_mass_drop: Drop any number of missing partitions.
+        drop_limit: The limit without that.
         deliver: Whether the metastore follows through the outbox.
-        batch_partitions: Partitions of one atomic batch.
-        names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
-            location with wildcards the predicate says what is listed.
-        metastore_state: What the metastore says of these; None where the store alone decides.
-        operation: What the history says of its commits.
-        confirm: Is called before each batch is committed; what it raises ends the repair.
+        batch_partitions: The number of partitions in an atomic batch.
+        names: Only these partitions, each at its location; None for those that satisfy the predicate. In a
+            location with wildcards the predicate limits the listing.
+        metastore_state: The metastore's state of these; None if the store alone decides.
+        operation: The operation in the history of its commits.
+        confirm: Called before each batch is committed; an error in it ends the repair.
     """
 
     mode: RepairMode = RepairMode.SYNC
@@ -149,5 +149,5 @@ class RepairOptions:
 
     @property
     def is_limited(self) -> bool:
-        """Whether it looks at less than the whole table."""
+        """Whether it covers less than the whole table."""
         return self.predicate is not None or self.names is not None

@@ -1,4 +1,4 @@
-"""Records what a repair did among the table's ``repairs``, however it ended."""
+"""Records a repair, finished or failed, among the table's ``repairs``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class RepairRecorder:
         self._began = time.monotonic()
 
     def finished(self, version: int) -> None:
-        """Keep that the repair ended with the table at this version.
+        """Record that the repair ended with the table at this version.
 
-        A preview is not kept, and neither is a look at single partitions that found nothing, of which there are many.
+        Previews are not recorded, and neither are the frequent checks of single partitions that found nothing.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.

@@ -1,7 +1,7 @@
-"""Reports what relocating overwrites have put below a table's location and the index knows nothing of.
+"""Reports directories of relocating overwrites below a table's location that the index does not know.
 
-A repair registers the partitions' own directories. Where an index has been restored, or a table registered again, these
-have the rows that an overwrite has replaced, and those of the overwrite lie where nothing but its transaction led to.
+A repair registers the partitions' own directories. After an index was restored, or a table registered again, these
+hold the rows that an overwrite replaced, and only the overwrite's lost transaction knew the directory of its rows.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def report_unknown_relocations(
 ) -> None:
     """Report as skipped the directories of overwrites that the index does not know, if a partition may need them.
 
-    Where the metastore can be asked, only those are reported at which it has a partition. The others hold files that
+    If the metastore can be asked, only those are reported at which it has a partition. The others hold files that
     neither index nor metastore names: ``vacuum`` reports them.
 
     Args:
         index: The index.
         storage: The stores.
         table: The table.
-        scratch: Gets what is skipped.
+        scratch: Gets the skipped paths.
         named: Asks the metastore; None if the catalog has no metastore.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Repairs a table: lists the store, compares it with the index as sets, applies the difference in atomic batches.
+"""Repairs a table: lists the store, compares it with the index as sets, applies the differences in atomic batches.
 
-``docs/design/28-repair.md`` says what is promised when something fails on the way.
+``docs/design/28-repair.md`` says what is guaranteed after a failure.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Repair:
 
     @property
     def _is_comparison(self) -> bool:
-        """Whether it finds whatever differs in the whole table, or in the partitions that it names."""
+        """Whether it finds all differences of the whole table, or of the named partitions."""
         options = self._options
         limited = options.names is None and options.is_limited
         return options.mode is RepairMode.SYNC and not options.dry_run and not limited
@@ -129,7 +129,8 @@ class Repair:
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
-        # Hive engines read what lies where the metastore has a partition, whatever an overwrite has replaced there.
+        # Hive engines read every file at a partition's location in the metastore, whatever an overwrite has replaced
+        # there.
         state = self._options.metastore_state
         in_flight.leave_out_replaced(state.places.keys() - state.lost - {""} if state else ())
         formats = self._index.descriptors.formats(self._table)
@@ -196,7 +197,7 @@ class Repair:
         in_flight.leave_out()
 
     def _observe_tree(self, scratch: Scratch, listed: Everything, indexed: Everything) -> bool:
-        """Observe the table's tree and what is registered; return whether relocating overwrites have data there."""
+        """List the table's tree and read the registered side; return whether relocating overwrites have data there."""
         mode, predicate = self._options.mode, self._options.predicate
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, listed)
         observe_registered = partial(
@@ -232,7 +233,7 @@ class Repair:
         leave_out_expired(scratch, self._table, self._index.now_ms)
 
     def _observe_pattern(self, pattern: LocationPattern, scratch: Scratch) -> None:
-        """Observe a table whose location has wildcards: nothing writes it, so that no write is in flight."""
+        """List a table whose location has wildcards: nothing writes it, so no write is in flight."""
         predicate = self._options.predicate
         observer = PatternObserver(self._storage, self._table, pattern, predicate, scratch, self._progress)
         observer.observe()

@@ -1,4 +1,4 @@
-"""Reports what a repair did, or would do."""
+"""The report of a repair or of its preview."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ COMPARED_LATER = "another process has compared it with the store after this repa
 
 
 def is_open(reason: str) -> bool:
-    """Return whether what was skipped for a reason has to be looked at again."""
+    """Return whether a path that was skipped for this reason must be checked again."""
     return reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN) or reason == MOVING
 
 
@@ -77,13 +77,13 @@ class ReportEntry(NamedTuple):
     """One line of a report.
 
     Attributes:
-        action: ``add``, ``drop``, ``change`` or ``skip``; ``warn`` of what may be a mistake and is done all the same;
+        action: ``add``, ``drop``, ``change`` or ``skip``; ``warn`` for a possible mistake that is applied anyway;
             ``refuse`` in a preview of a repair that would be refused.
-        partition: The partition's name; ``''`` where a skipped path belongs to none.
+        partition: The partition's name; ``''`` if a skipped path belongs to none.
         path: The partition's directory, or the file or directory that changed or was skipped, relative to the table.
-        files: How many files it concerns.
+        files: The number of files.
         bytes: Their size.
-        reason: Why, in words.
+        reason: The reason, as a text.
     """
 
     action: str
@@ -95,7 +95,7 @@ class ReportEntry(NamedTuple):
 
 
 class ReportEntries(Sequence[ReportEntry]):
-    """The entries of one action, read from the scratch database as they are asked for: a report needs no memory."""
+    """The entries of one action, read from the scratch database on demand, with bounded memory."""
 
     def __init__(self, scratch: Scratch, action: str, names: DeclaredNames, *, but: str = "") -> None:
         self._scratch = scratch
@@ -196,7 +196,7 @@ class RepairReport(Displayed):
 
     @property
     def in_sync(self) -> bool:
-        """Whether nothing is to be done, all that the location names is there, and all of it could be compared."""
+        """Whether nothing must be done, everything that the location names exists, and everything could be compared."""
         unseen = "action = 'skip' AND (reason IN (?, ?, ?) OR substr(reason, 1, ?) = ? OR substr(reason, -?) = ?)"
         query = f"SELECT EXISTS (SELECT 1 FROM entries WHERE action IN ('add', 'drop', 'change') OR {unseen})"
         known = (MISSING, MOVING, UNKNOWN_RELOCATION, len(INCOMPLETE), INCOMPLETE, len(REPAIR_AGAIN), REPAIR_AGAIN)
@@ -286,13 +286,13 @@ class RepairReport(Displayed):
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """Yield the first entries of what is worth a line for each: all but what was simply added."""
+        """Yield the first entries of each kind that deserves a line: all but plain additions."""
         not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
         for entries in (not_plain, self.dropped, self.changed, self.skipped, self.warnings):
             yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:
-        """Return the report in a few lines of text: counts, and the first entries of what is not plain."""
+        """Return the report in a few lines of text: counts, and the first noteworthy entries."""
         lines = [self._headline(), *(f"  {word:<8} {text}" for word, text in self._lines())]
         for entries, shown in self._remarkable():
             lines += [_text_line(entry) for entry in shown]

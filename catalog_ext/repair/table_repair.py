@@ -45,29 +45,31 @@ class TableRepair:
         verify: bool | str = False, allow_mass_drop: bool = False, progress: Progress | None = None,
         session: Mapping[str, str] | None = None,
     ) -> RepairReport:  # fmt: skip
-        """Make the index, and after it the metastore, have the partitions and files of the store.
+        """Bring the index, and then the metastore, to the partitions and files of the store.
 
         Args:
             table: Its name.
-            mode: ``add`` registers what is new, ``drop`` removes what is gone, ``sync`` does both and refreshes files.
-            where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
+            mode: ``add`` registers new partitions, ``drop`` removes missing ones, ``sync`` does both and refreshes
+                files.
+            where: Limits the repair, and the listing, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
             verify: True or ``new`` opens new and changed files, and skips those that Spark cannot read as the table; of
                 changed ones the registered file stays. ``all`` opens registered files too, and reports unreadable ones.
-            allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
-                ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
-            progress: Is called while it runs, from this thread; None shows a bar in a notebook's cell.
-            session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
+            allow_mass_drop: Drop any number of missing partitions: without it, a repair that would drop all partitions
+                of a
+                table, or more than ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is refused.
+            progress: Called while it runs, from this thread; None shows a bar in a notebook's cell.
+            session: The caller's session settings for Hive locks, by key; they win over the table's properties.
 
         Raises:
             TableNotFoundError: The table does not exist.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
-            LocationNotFoundError: The table's location is not there.
-            StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
-            RepairRefusedError: ``strict``, and something would be skipped.
+            LocationNotFoundError: The table's location does not exist.
+            StorageError: The table's location cannot be listed; paths below a part that cannot are skipped.
+            RepairRefusedError: ``strict``, and a path would be skipped.
             MassDropError: It would drop more than it may; a preview reports that instead.
-            HiveLockTimeoutError, HiveLockLostError: Hive's locks were not given, or lost: committed batches stay.
+            HiveLockTimeoutError, HiveLockLostError: Hive locks were not granted, or lost: committed batches stay.
         """
         if not dry_run:
             self._recover(table)  # dead writers: files that they have promoted are registered by their own commits
@@ -100,19 +102,19 @@ class TableRepair:
     ) -> RepairReport:
         """Compare single partitions with the store, commit the differences and publish them.
 
-        What a dead writer has left is not looked for: none of it is registered.
+        Leftovers of dead writers are not recovered first: none of them is registered.
 
         Args:
-            table: The table, at the version to compare with: what was changed after it is left alone.
-            names: Names of partitions, known or not; each is looked for at its place. None for those that the predicate
-                leaves.
-            predicate: A bound predicate that all of them satisfy; what is listed where the location has wildcards.
-            why: For the history.
-            metastore_state: The metastore's partitions. No limit keeps what was dropped there, and the metastore gets
-                nothing but with ``deliver``.
+            table: The table, at the version to compare with: later changes are left alone.
+            names: Names of partitions, known or not; each is listed at its location. None for those that satisfy the
+                predicate.
+            predicate: A bound predicate that all of them satisfy; it limits the listing of a location with wildcards.
+            why: The reason in the history.
+            metastore_state: The metastore's partitions. No limit applies to those dropped there, and the metastore is
+                not updated unless ``deliver`` is set.
             dry_run: Preview only.
-            deliver: Whether the metastore gets what is committed, with ``metastore_state`` too.
-            operation: What the history says of the commits: ``repair`` or ``mend``.
+            deliver: Whether the metastore gets the commits, with ``metastore_state`` too.
+            operation: The operation in the history: ``repair`` or ``mend``.
 
         Raises:
             StorageError: The table's location cannot be listed.
@@ -133,14 +135,14 @@ class TableRepair:
         return self._repair(table, options, no_progress)
 
     def preview(self, table: Table, progress: Progress | None = None) -> Scratch:
-        """Compare a table, at its version, with what lies on the store, and change nothing.
+        """Compare a table, at its version, with the store, and change nothing.
 
         Returns:
-            The scratch database: what would be done is among its ``entries``, however much it is. Close it.
+            The scratch database, with all changes among its ``entries``. The caller closes it.
 
         Raises:
-            LocationNotFoundError: The table's location is not there.
-            StorageError: It cannot be listed; what lies below a part that cannot is skipped.
+            LocationNotFoundError: The table's location does not exist.
+            StorageError: It cannot be listed; paths below a part that cannot are skipped.
         """
         deliver = self._context.metastore.accepts(table.definition)
         options = RepairOptions(dry_run=True, allow_mass_drop=True, deliver=deliver)

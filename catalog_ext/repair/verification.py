@@ -1,4 +1,4 @@
-"""Looks into the files that a repair would register, and leaves out those that no reader could read."""
+"""Opens the files that a repair would register, and leaves out unreadable ones."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Verification:
     """Reads the footers of new and changed files in parallel.
 
     Args:
-        storage: Where the files are.
+        storage: The stores.
         table: The table.
-        scratch: What was listed and compared; files that cannot be read leave it, and are skipped.
-        progress: Is called while it runs.
+        scratch: The repair's scratch database; unreadable files are removed from it, and reported as skipped.
+        progress: Called while it runs.
         pattern: The table's location, if it has wildcards.
         look: Returns why a file cannot be read; None compares it with the table's format and columns.
-        formats: Of the partitions whose files are of another format than the table's, by name.
+        formats: The formats of partitions that differ from the table's, by name.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Verification:
         self._look = look or partial(unreadable_reason, columns=table.definition.columns)
 
     def run(self, mode: RepairMode) -> None:
-        """Leave out what cannot be read: a new file is not registered, a known one stays as it is registered.
+        """Leave out unreadable files: a new file is not registered, a known one stays as it is registered.
 
-        A new partition all of whose files are unreadable is not registered either: it would look like an empty one.
+        A new partition with only unreadable files is not registered either: it would look like an empty one.
         """
         if mode is RepairMode.DROP:
             return
@@ -119,13 +119,13 @@ class Verification:
             batches: The registered files, as ``Partitions.files`` yields them. Those that the repair changes or drops
                 are left out: they have been looked at, or have gone.
         """
-        # Each registered file is looked up among those that differ.
+        # Each registered file is looked up among the differing files.
         self._scratch.execute("CREATE INDEX IF NOT EXISTS differing_by_path ON differing_files (name, path)")
         for found in self._unreadable(self._registered(batches)):
             self._skip(found, _STAYS)
 
     def _unreadable(self, files: Iterable[_File]) -> Iterator[list[tuple[_File, str]]]:
-        """Look into files in parallel; yield those that cannot be read, with the reasons, chunk by chunk."""
+        """Open files in parallel; yield the unreadable ones, with the reasons, chunk by chunk."""
         seen = 0
         with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-verify") as pool:
             for chunk in batched(files, _FILES_AT_A_TIME):
@@ -187,12 +187,12 @@ _MAX_REASON = 300
 def unreadable_reason(
     storage: Storage, location: Location, file_format: str, columns: Sequence[Column] = ()
 ) -> str | None:
-    """Return why the file cannot be read as the format, in words; None where nothing speaks against it.
+    """Return why the file cannot be read in the format; None if no reason was found.
 
     Parquet and ORC are judged by their footers, which a truncated file has lost; their columns are compared with the
-    table's. A text file is judged by its first bytes alone: that it is binary, or not compressed as its name
-    says. An empty file of any format has no rows and is read as such. What lies between a file's first and its last
-    bytes is not looked at.
+    table's. A text file is judged by its first bytes only: they may be binary, or not compressed as its name
+    says. An empty file of any format has no rows and is read as such. The bytes between a file's first and last ones
+    are not read.
     """
     try:
         with storage.open_input_file(location) as file:
@@ -227,10 +227,10 @@ _MAX_NAMES = 300
 
 
 def unfitting_header(storage: Storage, location: Location, definition: TableDefinition) -> str | None:
-    """Return why a query cannot read a CSV file by its header, in words; None where it can.
+    """Return why a query cannot read a CSV file by its header; None if it can.
 
-    The rule is that of the connector (``CsvHeaderReaderFactory``): a header that has names which are no columns, and
-    lacks a column, may be a line of values. Files that are read by position, and those whose header cannot be read
+    The rule is the connector's (``CsvHeaderReaderFactory``): a header with names that are no columns, and without some
+    column, may be a line of values. Files that are read by position, and those whose header cannot be read
     here (another codec, an encoding that Python lacks, a record longer than 16 KiB), are not judged.
     """
     options = ReaderOptions(definition.options)

@@ -1,7 +1,6 @@
 """Brings partitions of the index to the metastore's state, for ``follow`` and for mends by the metastore.
 
-The metastore says which partitions there are, where they lie and how they are read; the store says which files they
-have.
+The metastore decides which partitions exist, their locations and formats; the store decides which files they have.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class Adopted(NamedTuple):
 
     Attributes:
         there: The metastore's answer; None for a table without partition columns.
-        listed: The number of partitions whose places were listed.
-        report: The commit, or in a preview what it would change; None where no partition had to be compared.
+        listed: The number of partitions whose locations were listed.
+        report: The commit, or in a preview its changes; None if no partition had to be compared.
     """
 
     there: MetastorePartitions | None
@@ -38,16 +37,16 @@ class Adopted(NamedTuple):
 
 
 class PartitionAdoption:
-    """Compares partitions of one table with the metastore and the store, and commits what differs.
+    """Compares partitions of one table with the metastore and the store, and commits the differences.
 
     Args:
-        context: What the parts share.
+        context: The catalog's context.
         repair: Compares partitions with the store.
         client: The metastore.
         hive: The metastore's table.
         dry_run: Preview only.
-        must_lie: Whether a partition at whose place nothing lies, or that the metastore does not have, is left alone.
-        deliver: Whether the outbox sends the metastore what is committed.
+        must_lie: Whether a partition is left alone if its location is empty or missing, or the metastore lacks it.
+        deliver: Whether the outbox sends the commits to the metastore.
     """
 
     def __init__(
@@ -63,17 +62,17 @@ class PartitionAdoption:
         self._deliver = deliver
 
     def adopt(self, table: Table, names: Mapping[str, bool], *, why: str, operation: str = "repair") -> Adopted:
-        """Bring partitions to the metastore's state, in one call of the metastore.
+        """Bring partitions to the metastore's state, with one call of the metastore.
 
         Args:
-            table: The index's table, at the version that is changed: later commits to a partition are left alone.
-            names: The partitions; True where one that the metastore does not have is dropped. ``''`` stands for the
+            table: The index's table at the version to change: partitions with later commits are left alone.
+            names: The partitions; True if a partition that the metastore lacks is dropped. ``''`` stands for the
                 files of a table without partition columns.
-            why: The reason that the history shows.
-            operation: The operation that the history shows.
+            why: The reason in the history.
+            operation: The operation in the history.
 
         Raises:
-            StorageError: A place cannot be listed.
+            StorageError: A location cannot be listed.
             MetastoreError: The metastore does not answer, or a message for it cannot be read.
         """
         there, state = None, MetastoreState({"": None}, must_lie=self._must_lie)

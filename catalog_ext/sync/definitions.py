@@ -46,12 +46,12 @@ _NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What has changed of the metastore's table.
+    """The changes of the metastore's table.
 
     Attributes:
-        columns: Whether its columns.
+        columns: Whether its columns changed.
         parameters: Names of parameters that were set or removed.
-        storage: Whether how its files are read.
+        storage: Whether its format, SerDe or SerDe settings changed.
     """
 
     columns: bool
@@ -64,14 +64,14 @@ class Changed:
 
 
 def written_definition(theirs: HiveTable) -> str:
-    """Return what the metastore's table is, as text, for ``changed_since``."""
+    """Return the metastore's definition as text, for ``changed_since``."""
     columns = [[c.name, c.type, c.comment] for c in columns_of(theirs)]
     written = {"columns": columns, "parameters": _parameters(theirs), "storage": written_storage(theirs.storage)}
     return json.dumps(written, sort_keys=True)
 
 
 def changed_since(theirs: HiveTable, written: str) -> Changed:
-    """Return what has changed of the metastore's table since ``written_definition``."""
+    """Return the changes of the metastore's table since ``written_definition``."""
     now, then = json.loads(written_definition(theirs)), json.loads(written)
     new, old = now["parameters"], then["parameters"]
     names = frozenset(n for n in {*new, *old} if new.get(n) != old.get(n))
@@ -94,15 +94,16 @@ def _parameters(theirs: HiveTable) -> dict[str, str]:
 
 
 def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Changed) -> TableDefinition:
-    """Return our definition with what has changed in the metastore, as it is there now.
+    """Return our definition with the metastore's changes.
 
-    Whatever the metastore would get of our columns is as good as the same: it has no case, and fewer types.
+    A column that the metastore would store in the form it has already counts as unchanged: the metastore has no case,
+    and fewer types.
 
     Raises:
-        UnsupportedFormatError: It has become a table of a kind or format that is not read here.
-        UnsupportedTypeChangeError: A column has another type, as which files cannot be read.
+        UnsupportedFormatError: The table's new kind or format is not supported.
+        UnsupportedTypeChangeError: Existing files cannot be read with a column's new type.
         MetastoreRefusedError: It has another format.
-        InvalidConfigurationError: A property is a setting, and has a value that it cannot have.
+        InvalidConfigurationError: A property is a setting with an invalid value.
     """
     found = from_hive(theirs)
     if changed.storage:
@@ -113,7 +114,7 @@ def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Chang
 
 
 def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
-    """Return if the metastore's table has our partition columns.
+    """Check that the metastore's table has our partition columns.
 
     Raises:
         MetastoreRefusedError: It has others.
@@ -148,7 +149,7 @@ _READ_BY = (
 
 
 def written_storage(storage: HiveStorage) -> list[object]:
-    """Return how files are read, for a comparison with what it is later."""
+    """Return the format, SerDe and settings of a descriptor, for a later comparison."""
     return [storage.input_format, storage.serde, storage.settings]
 
 
@@ -156,8 +157,8 @@ def with_storage(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
     """Return our definition with the metastore's format and reader options.
 
     Raises:
-        UnsupportedFormatError: It is of a kind or format that is not read here, or one that cannot hold its columns.
-        MetastoreRefusedError: Hive reads the table by one format or delimiter, and Spark by another.
+        UnsupportedFormatError: The kind or format is not supported, or cannot hold the columns.
+        MetastoreRefusedError: Hive and Spark read the table by different formats or delimiters.
     """
     found = from_hive(theirs)
     _check_engines_agree(theirs, found)
@@ -199,10 +200,10 @@ def check_partitions(index: Index, client: HiveMetastore, ours: Table, theirs: H
 
 
 def check_version(checked: Table, now: Table) -> None:
-    """Return if no other process has committed to a table since its partitions were checked.
+    """Check that no other process has committed to a table since its partitions were checked.
 
     Raises:
-        ConflictError: One has: it is to be looked at again.
+        ConflictError: One has: the table must be checked again.
     """
     if now.version != checked.version:
         raise ConflictError(
@@ -213,7 +214,7 @@ def check_version(checked: Table, now: Table) -> None:
 
 
 def not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:
-    """Return the error that says what of the metastore's table is not taken over."""
+    """Return the error for a change of the metastore's table that is not taken over."""
     table = str(ours.identifier)
     return MetastoreRefusedError(
         f"What has become of the metastore's table {table} is not followed: {why}. Unregister it and import it "
@@ -252,11 +253,11 @@ def _read_by(storage: HiveStorage) -> dict[str, str | None]:
 def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
     """Return the definition with the metastore's columns.
 
-    A column of which the metastore would get the same keeps its case and its exact type: the metastore has no case, and
-    fewer types.
+    A column that the metastore would store in the form it has already keeps its case and its exact type: the metastore
+    has no case, and fewer types.
 
     Raises:
-        UnsupportedTypeChangeError: Files that are there cannot be read as a column's new type.
+        UnsupportedTypeChangeError: Existing files cannot be read with a column's new type.
         UnsupportedFormatError: Spark has no such type as a column's.
         InvalidInputError: The columns cannot be together in a table.
     """
@@ -317,7 +318,7 @@ def _check_types(ours: TableDefinition, columns: Sequence[Column]) -> None:
         if new.name.lower() == old.name.lower():
             what = f"The column {old.name!r} of table {table} has become {now} in the metastore, and stays {was} here"
         else:
-            # Rows of this format have no names: what matters is the place.
+            # Rows of this format have no column names: the position decides.
             what = f"The metastore has the column {new.name!r} of table {table} as {now} at the place of"
             what = f"{what} {old.name!r} {was}"
         raise UnsupportedTypeChangeError(

@@ -100,7 +100,7 @@ class _ExportedRelation:
         self.sent = self.held = self.kept = 0
 
     def send(self) -> None:
-        """Bring the metastore to the index's state, or in a preview find what that takes.
+        """Bring the metastore to the index's state; in a preview, find the necessary changes.
 
         Raises:
             MetastoreRefusedError: It has another table of the name.
@@ -169,9 +169,9 @@ class Exporting:
         self._settings = settings
 
     def export(self, pattern: str | None = None, *, to: str, dry_run: bool = False) -> Iterator[ExportEntry]:
-        """Write what a metastore needs of tables and views; yield what was done, as it is done.
+        """Send tables and views to a metastore; yield each result as it is done.
 
-        Run again, it sends what differs; nothing is dropped there. The index goes on with its own metastore.
+        A repeated export sends the differences; nothing is dropped there. The index keeps its own metastore.
 
         Args:
             pattern: A database, or tables of one with ``*`` and ``?``; None for all.
@@ -181,8 +181,8 @@ class Exporting:
         Raises:
             InvalidInputError: The pattern is not valid.
             TableNotFoundError: No table matches it.
-            InvalidConfigurationError: The URIs are none, or those of the index's own metastore.
-            MetastoreUnavailableError: It does not answer; what it has got stays.
+            InvalidConfigurationError: The URIs are not valid, or are those of the index's own metastore.
+            MetastoreUnavailableError: It does not answer; tables sent before stay.
         """
         relations = self._relations(pattern)
         # The index's own metastore may be the embedded one, which is spoken to plainly.
@@ -288,12 +288,12 @@ class Exporting:
 
 
 def is_own(recorded: Mapping[str, str], uris: str, metastore: HiveMetastore) -> bool:
-    """Return whether the metastore at the URIs is the index's own: by what it says, or else by its address.
+    """Return whether the metastore at the URIs is the index's own, by its id or else by its address.
 
     Args:
-        recorded: What the index says of itself.
-        uris: Of the metastore in question.
-        metastore: Its client; asked only where the index knows its own by an id.
+        recorded: The index's record of its metastore.
+        uris: The URIs in question.
+        metastore: Its client; called only if the index has recorded an id.
 
     Raises:
         MetastoreUnavailableError: It does not answer.

@@ -29,7 +29,7 @@ _NOT_SAID = "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE fi
 
 
 def quoted(text: str) -> str:
-    r"""Return a string literal; what Hive's command line would read otherwise is ``\uXXXX``.
+    r"""Return a string literal; characters with a meaning for Hive's command line become ``\uXXXX``.
 
     >>> quoted("it's; a")
     "'it\\u0027s\\u003B a'"
@@ -131,7 +131,7 @@ def _descriptor_statements(table: HiveTable, partition: PublishedPartition) -> I
 
 
 def _partition(table: HiveTable, partition: PublishedPartition, *, view: bool = False) -> str:
-    """Return the clause of a partition, or the comment about one that cannot be said."""
+    """Return the clause of a partition, or a comment if no clause can express it."""
     values = partition_values_of(table, partition.name)
     if DEFAULT_PARTITION in values:
         return left_out(f"the partition {partition.name} of {table}", _NOT_SAID)

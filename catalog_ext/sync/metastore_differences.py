@@ -1,4 +1,4 @@
-"""What the metastore is to get of a table or view: the partitions that it lacks or has otherwise than the index."""
+"""Finds the partitions of a table or view that the metastore lacks or has in another state than the index."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ComparedPage:
     """Some partitions of the index beside the metastore's.
 
     Attributes:
-        partitions: As the metastore is to have them.
-        differ: Those that it lacks or has otherwise, by name, and what differs first.
-        there: How many of them it has.
+        partitions: The partitions as the metastore should have them.
+        differ: The partitions that it lacks or has in another state, by name, with the first difference.
+        there: The number of them that the metastore has.
     """
 
     partitions: list[PublishedPartition]
@@ -37,16 +37,16 @@ class ComparedPage:
 def compared_pages(
     index: Index, client: HiveMetastore, table: Table, found: HiveTable | None, wanted: NameFilter | None = None
 ) -> Iterator[ComparedPage]:
-    """Yield the partitions of a table, some at a time, with what differs in the metastore: one call for each page.
+    """Yield the partitions of a table in pages, with their differences in the metastore: one call per page.
 
-    A table without partition columns has one, ``''``, of which the statistics are the table's.
+    A table without partition columns has one partition, ``''``, with the table's statistics.
 
     Args:
         index: The index.
         client: The metastore.
         table: The index's table.
-        found: The metastore's table of the name; None where it has none: then all partitions are missing.
-        wanted: Chooses the partitions; None for all.
+        found: The metastore's table of the name; None without one: then all partitions are missing.
+        wanted: Selects the partitions; None for all.
 
     Raises:
         MetastoreError: It does not answer.
@@ -67,13 +67,13 @@ def compared_pages(
 def view_partitions(
     index: Index, client: HiveMetastore, view: Table, found: HiveTable | None
 ) -> tuple[list[PublishedPartition], list[str]]:
-    """Return the partitions of a view that the metastore lacks, and the names of those that the index does not have.
+    """Return the partitions of a view that the metastore lacks, and the names of those that the index lacks.
 
     Args:
         index: The index.
         client: The metastore.
         view: The view's table.
-        found: The metastore's view of the name; None where it has none.
+        found: The metastore's view of the name; None without one.
 
     Raises:
         MetastoreError: It does not answer.

@@ -1,7 +1,7 @@
-"""What the metastore has of some partitions, as a change of the index needs it.
+"""Reads the metastore's state of some partitions, for a change of the index.
 
-The metastore says which partitions there are, where they lie and how they are read; the store says which files they
-have. Partitions about which a message of ours is on its way stay as they are: our own change decides about these.
+The metastore decides which partitions exist, their locations and formats; the store decides which files they have.
+Partitions with an undelivered outbox message stay unchanged: the message will overwrite the metastore's state.
 """
 
 from __future__ import annotations
@@ -47,19 +47,20 @@ _RENAMED = (
 
 @dataclass(slots=True)
 class MetastorePartitions:
-    """What the metastore has of partitions that were asked for.
+    """The metastore's state of some partitions.
 
     Attributes:
         pending: The outbox messages of the table that are not delivered yet.
-        waiting: The keys (``key_of``) of those that it is about.
-        unmoved: The keys of those among them whose messages move no partition of the metastore.
-        places: Where those lie that the index is to have, by the index's names; None: below the table's location.
-        gone: Those of the index that go, because they were dropped there.
-        lost: Those of ``places`` that the metastore does not have, although no drop of them is known.
-        descriptors: How those are read that the index is to read otherwise than it does.
-        left: Those that are not taken over, by the names that were asked for, and why.
-        later: Those that can be judged only when a message has been delivered, by the names that were asked for, and
-            why.
+        waiting: The keys (``key_of``) of partitions with an undelivered message.
+        unmoved: The keys among them whose messages move no partition of the metastore.
+        places: The locations of the partitions that the index should have, by the index's names; None: below the
+            table's location.
+        gone: The partitions of the index that are dropped, because they were dropped in the metastore.
+        lost: The partitions in ``places`` that the metastore lacks, although no drop of them is known.
+        descriptors: The new descriptors of partitions that the index must read in another way.
+        left: The partitions that are not taken over, by the given names, with the reasons.
+        later: The partitions that can be judged only after a message has been delivered, by the given names, with the
+            reasons.
     """
 
     pending: PendingMessages
@@ -77,7 +78,7 @@ class MetastorePartitions:
         return key_of(name) in self.waiting
 
     def state(self, *, must_lie: bool = False) -> MetastoreState:
-        """Return it as a repair takes it; with ``must_lie`` those that the metastore does not have are left out."""
+        """Return the state for a repair; with ``must_lie``, partitions that the metastore lacks are left out."""
         lost: frozenset[str] = frozenset() if must_lie else frozenset(self.lost)
         places = {name: place for name, place in self.places.items() if not must_lie or name not in self.lost}
         return MetastoreState(places, frozenset(self.gone), self.descriptors, lost, must_lie)
@@ -103,12 +104,12 @@ class MetastoreObserver:
         self._require_allowed = context.allowed.for_many()
 
     def observe(self, names: Mapping[str, bool]) -> MetastorePartitions:
-        """Return what the metastore has of partitions.
+        """Return the metastore's state of partitions.
 
-        What is read first is never newer than what is read later: the index, the outbox, the metastore.
+        The index is read first, then the outbox, then the metastore: an earlier read is never newer than a later one.
 
         Args:
-            names: The partitions by name; True where one that the metastore does not have is known to be dropped.
+            names: The partitions by name; True if a partition that the metastore lacks is known to be dropped.
 
         Raises:
             MetastoreError: The metastore does not answer, or a message for it cannot be read.
@@ -138,10 +139,10 @@ class MetastoreObserver:
         return found
 
     def _spare_taken_places(self, found: MetastorePartitions, ours: Mapping[str, Sequence[Partition]]) -> None:
-        """Keep partitions whose directories the metastore has under names that the index cannot take from there yet.
+        """Keep partitions whose directories the metastore has under names that the index cannot take over yet.
 
-        A Hive engine has renamed such a partition, and a process of ours has made the new name before the follower saw
-        that. Until a user settles it, the index reads the rows under their old name.
+        A Hive engine has renamed such a partition, and a process of ours has created the new name before the follower
+        saw that. Until a user resolves it, the index reads the rows under their old name.
         """
         taken = [place for names in batched(found.pending.unmoved_names(), _AT_ONCE) for place in self._places(names)]
         for name, held in ours.items() if taken else ():
@@ -217,7 +218,7 @@ class MetastoreObserver:
 
 
 def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_dropped: bool) -> None:
-    """Note a partition that the metastore does not have: one that was dropped goes, all others stay."""
+    """Record a partition that the metastore lacks: it is dropped if its drop is known, otherwise it stays."""
     held = {p.name: p.location for p in mine if p.in_metastore}
     if not held:
         return
@@ -232,7 +233,7 @@ def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_d
 
 
 def _by_values(partitions: Sequence[Partition]) -> dict[tuple[str | None, ...], list[Partition]]:
-    """Return partitions by their values as they are spelled: ``01`` is another one to the metastore than ``1``."""
+    """Return partitions by their values as texts: for the metastore, ``01`` and ``1`` are different values."""
     found: dict[tuple[str | None, ...], list[Partition]] = {}
     for partition in partitions:
         found.setdefault(partition_values(partition.name), []).append(partition)

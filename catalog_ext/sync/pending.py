@@ -32,21 +32,21 @@ _WHY = "the outbox has it to deliver"
 
 
 class PendingMessages:
-    """The messages about one table that the metastore has not taken.
+    """The undelivered outbox messages about one table.
 
-    Make it before the metastore is asked: a message leaves the outbox when the metastore has answered, so a later
-    answer shows what the message said. Names of partitions are kept on disk.
+    Create it before reading the metastore: a message leaves the outbox after the metastore has applied it, so a later
+    read shows its effect. Names of partitions are kept on disk.
 
     Args:
         index: Holds the outbox.
         identifier: The table's name.
-        table: The table; None where the index has none of the name: then the messages of the name count.
+        table: The table; None if the index has none of the name: then the messages of the name count.
 
     Attributes:
-        definition: Whether one is about the table itself: that it comes, goes, has other columns or another name.
-        whole: Whether the table is still to be made, renamed or replaced there, so that each partition is pending.
-        remakes: Whether a message makes or replaces the table, with the partitions that the index has.
-        unreadable: Why a message of another release cannot be read: it may be about anything.
+        definition: Whether a message is about the table itself: its creation, drop, columns or name.
+        whole: Whether the table must still be created, renamed or replaced there, so that each partition is pending.
+        remakes: Whether a message creates or replaces the table, with the index's partitions.
+        unreadable: The error of a message of another release that cannot be read: it may be about anything.
     """
 
     def __init__(self, index: Index, identifier: TableIdentifier, table: Table | None) -> None:
@@ -81,7 +81,7 @@ class PendingMessages:
         self._add((p.name for p in changed), unmoved=True)
 
     def _add(self, names: Iterable[str], *, unmoved: bool = False) -> None:
-        """Note partitions; of several messages about one the first decides, since the others wait for it."""
+        """Record partitions; the first of several messages about one decides, since the others wait for it."""
         if self._names is None:
             self._names = Scratch()
             self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY, name TEXT, unmoved INTEGER) WITHOUT ROWID")
@@ -90,7 +90,7 @@ class PendingMessages:
 
     @property
     def any(self) -> bool:
-        """Whether there is one at all."""
+        """Whether there is any message."""
         return self.definition or self.whole or self._names is not None
 
     @property
@@ -108,15 +108,16 @@ class PendingMessages:
         return bool(self.among([key_of(partition)]))
 
     def among(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the keys of partitions (``key_of``) that messages are about."""
+        """Return the keys of partitions (``key_of``) that have messages."""
         if self.whole:
             return set(keys)
         return self._chosen(keys, "key IN ({})")
 
     def unmoved(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the keys that messages are about which move no partition.
+        """Return the keys of partitions whose messages move no partition.
 
-        If the metastore has such a partition elsewhere, a Hive engine has put it there, and no message is delivered.
+        If the metastore has such a partition elsewhere, a Hive engine has put it there, and the message is not
+        delivered.
         """
         return self._chosen(keys, "key IN ({}) AND unmoved = 1")
 
@@ -136,10 +137,10 @@ class PendingMessages:
 
 
 def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) -> PendingMessages:
-    """Return the messages about a table, for a change of the index that must leave out what they are about.
+    """Return the messages about a table, for a change of the index that must leave out their subjects.
 
     Raises:
-        MetastoreRefusedError: One of them cannot be read, and may be about anything.
+        MetastoreRefusedError: A message cannot be read, and may be about anything.
     """
     pending = PendingMessages(index, identifier, table)
     if pending.unreadable is not None:

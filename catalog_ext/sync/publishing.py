@@ -59,18 +59,18 @@ IN_SYNC, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
 
 
 class PublishEntry(NamedTuple):
-    """What publishing did, or would do, to a table.
+    """The result of publishing a table, or in a preview the changes.
 
     Attributes:
         table: ``namespace.table``.
         action: ``create``, ``alter``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
             name) or ``left out`` (it cannot hold the table).
-        published: Partitions that are added or altered.
-        dropped: Partitions that the index does not have.
-        pending: Messages of the table that the metastore has not taken yet.
-        error: Why, or None.
-        drops: The names of those that are dropped, at most a thousand.
-        differs: What differs, in words, with counts of partitions (``56 statistics``); None where nothing does.
+        published: The number of added or altered partitions.
+        dropped: The number of dropped partitions, which the index does not have.
+        pending: Messages of the table that the metastore has not accepted yet.
+        error: The reason, or None.
+        drops: The names of the dropped partitions, at most a thousand.
+        differs: A text on the differences, with counts of partitions (``56 statistics``); None without any.
     """
 
     table: str
@@ -84,10 +84,10 @@ class PublishEntry(NamedTuple):
 
 
 class Publishing:
-    """Compares tables with the metastore and publishes what differs, through the outbox.
+    """Compares tables with the metastore and publishes the differences, through the outbox.
 
-    What is published is the index's state at that moment and takes the place of the table's pending messages, in one
-    transaction: an interruption loses nothing, and who runs it again goes on where the two differ.
+    The present state of the index is published and replaces the table's pending messages, in one
+    transaction: an interruption loses nothing, and a repeated call continues with the remaining differences.
     """
 
     def __init__(self, index: Index, metastore: MetastoreConnection, sync: MetastoreSync, catalog: str) -> None:
@@ -99,7 +99,7 @@ class Publishing:
     def publish(
         self, table: str | None = None, *, where: Where = None, dry_run: bool = False
     ) -> Iterator[PublishEntry]:
-        """Bring the metastore to the index's state; yield what was done to each table, as it is done.
+        """Bring the metastore to the index's state; yield the result of each table as it is done.
 
         Args:
             table: One table or view; None for all: those of a namespace in the order of their names, its views last.
@@ -112,7 +112,7 @@ class Publishing:
             TableNotFoundError: The index has no such table.
             InvalidConfigurationError: There is no metastore.
             MetastoreReplacedError: It is not the index's own.
-            MetastoreUnavailableError: It does not answer; what was published before stays.
+            MetastoreUnavailableError: It does not answer; tables published before stay.
         """
         if not self._metastore.enabled:
             raise InvalidConfigurationError(
@@ -174,7 +174,7 @@ class Publishing:
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
     def _compared(self, client: HiveMetastore, table: Table, wanted: NameFilter) -> tuple[Publication, str | None]:
-        """Return what is to be sent, and in words what differs."""
+        """Return the parts to send, and a text on the differences."""
         definition = table.definition
         if self._index.outbox.has_pending_predecessor(table):
             # What the metastore has of the name is another table, and will be gone when this one is made.
@@ -189,7 +189,7 @@ class Publishing:
             return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)
         upto = self._index.publications.last_delivery(table)
-        # As it is now: what the messages up to that one say is in it.
+        # Load the present state: it includes the changes of the messages up to that one.
         table = self._index.tables.load_by_id(table.table_id)
         definition = table.definition
         differ, held = self._differing(client, table, found, wanted)
@@ -208,13 +208,13 @@ class Publishing:
         view = self._index.views.load(table.identifier)
         missing, unknown = view_partitions(self._index, client, table, found)
         differs = view_differs(found, view.table.definition, view.query) or bool(missing)
-        # Its text and its partitions are few: they are set as they are.
+        # A view's text and partitions are small, so they are always sent.
         return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
     def _differing(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter
     ) -> tuple[dict[str, PartitionDifference] | None, int]:
-        """Return the wanted partitions that differ (None: so many that all are published), and how many are there."""
+        """Return the wanted partitions that differ (None: so many that all are published), and how many exist there."""
         names: dict[str, PartitionDifference] = {}
         there = 0
         for page in compared_pages(self._index, client, table, found, wanted):
@@ -228,9 +228,10 @@ class Publishing:
     def _unknown(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter, held: int
     ) -> list[str]:
-        """Return the metastore's wanted partitions that the index does not have; ``held``: how many of them it has.
+        """Return the metastore's wanted partitions that the index does not have, up to a limit.
 
-        A further run drops what is above that number.
+        ``held``: the number of the index's partitions that the metastore has. A repeated call drops those above the
+        limit.
         """
         if not table.definition.partition_columns:
             return []
@@ -246,7 +247,7 @@ class Publishing:
 
 
 def _in_words(publication: Publication, differing: Mapping[str, PartitionDifference] | None) -> str | None:
-    """Return what differs: parts of the definition, and counts of partitions by what they have otherwise."""
+    """Return a text on the differences: parts of the definition, and counts of partitions by kind of difference."""
     words = ["columns or properties"] * publication.alter + ["types of partition columns"] * publication.retype
     if differing is None:
         words.append(f"more than {_MOST_NAMES:,} partitions")

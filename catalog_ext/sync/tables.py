@@ -58,7 +58,7 @@ def find_table(metastore: HiveMetastore, identifier: TableIdentifier) -> HiveTab
 
 
 def find_relation(index: Index, identifier: TableIdentifier) -> Table | View | None:
-    """Return the index's table or view of a name; None where it has none, or can have none of such a name.
+    """Return the index's table or view of a name; None if it has none, or the name is not valid in the index.
 
     Raises:
         IndexDatabaseError: The index does not answer.
@@ -79,12 +79,12 @@ def known_names(index: Index, namespace: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class TablesInMetastore:
-    """What the metastore has of the index's tables.
+    """The state of the index's tables in the metastore.
 
     Attributes:
-        compared: Tables and views that the metastore is to have.
-        missing: Those that it does not have, and of which no message is pending.
-        elsewhere: Those of whose name it has another, at another location.
+        compared: The number of tables and views that the metastore should have.
+        missing: Those that it lacks, without a pending message.
+        elsewhere: Those whose name another table with another location has there.
     """
 
     compared: int
@@ -93,7 +93,7 @@ class TablesInMetastore:
 
 
 def compare_tables(index: Index, metastore: HiveMetastore) -> TablesInMetastore:
-    """Return what the index's tables and views are in the metastore; partitions are not looked at.
+    """Compare the index's tables and views with the metastore's; partitions are not compared.
 
     Raises:
         CatalogExtError: One of the two cannot be read.
@@ -131,15 +131,15 @@ class NotTaken:
 
 
 def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
-    """Yield what the metastore has in the namespaces of the index, and the index does not have.
+    """Yield the metastore's tables in the namespaces of the index that the index does not have.
 
-    Tables whose end the outbox has still to deliver do not count, nor do those that a follower has refused.
+    Tables with a pending drop in the outbox are left out, and so are those that a follower has refused.
 
     Raises:
         MetastoreUnavailableError: It does not answer.
     """
     refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
-    # Read before the metastore: a message leaves the outbox when the metastore has done what it says.
+    # Read the outbox before the metastore: a message leaves the outbox after the metastore has applied it.
     pending = set(_pending(index))
     databases = set(metastore.list_databases())
     for namespace in islice(filter(databases.__contains__, index.namespaces.all()), _NAMESPACES):
