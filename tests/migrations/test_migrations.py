@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
@@ -152,6 +153,27 @@ def test_two_upgrades_at_once_run_one_after_the_other(url: str, engine: sa.Engin
             with engine.connect() as connection:
                 assert connection.execute(sa.text("SELECT count(*) FROM pretend_notes")).scalar() == 1
             _use(second)
+
+
+def test_upgrade_waits_for_the_commit_of_another_one(
+    url: str, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On MariaDB the lock is a session's: the revision has to be committed before it is released."""
+    unlock = migration._unlock
+
+    def unlock_and_pause(connection: sa.Connection) -> None:
+        unlock(connection)
+        time.sleep(0.5)
+
+    monkeypatch.setattr(migration, "_unlock", unlock_and_pause)
+    with Index.connect(url) as first, Index.connect(url) as second:
+        _fill(first)
+        old = head_revision()
+        with next_release() as newer, ThreadPoolExecutor(2) as threads:
+            found = sorted(threads.map(lambda index: index.migrate(), (first, second)), key=repr)
+            assert found == [(old, newer), (newer, newer)]
+            with engine.connect() as connection:
+                assert connection.execute(sa.text("SELECT count(*) FROM pretend_notes")).scalar() == 1
 
 
 def _fill(index: Index) -> None:

@@ -109,7 +109,9 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
             before = _revision(connection)
             _refuse_newer(before, order, database)
             _run(connection, before, target, order)
-            return before, _revision(connection)
+            after = _revision(connection)
+            _commit_before_unlock(connection)
+            return before, after
         finally:
             _unlock(connection)
 
@@ -182,6 +184,13 @@ def _lock(connection: sa.Connection, database: Database) -> None:
                 f"{_LOCK_TIMEOUT_S} s. Nothing was done. Run the command again when it has.",
                 {"index": database.shown},
             )
+
+
+def _commit_before_unlock(connection: sa.Connection) -> None:
+    # The lock of MySQL and MariaDB belongs to the session, not to the transaction. Released before the commit, it lets
+    # another process read the old revision, and run the same migration again.
+    if connection.dialect.name in ("mysql", "mariadb"):
+        connection.exec_driver_sql("COMMIT")
 
 
 def _unlock(connection: sa.Connection) -> None:
