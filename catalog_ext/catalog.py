@@ -1,4 +1,4 @@
-"""Composes the parts of a catalog, and forwards to them what the command line, the service and programs call."""
+"""Composes the parts of a catalog, and forwards the calls of the command line, the service and programs to them."""
 
 from __future__ import annotations
 
@@ -67,14 +67,15 @@ def connect(
         metastore: ``thrift://host:9083`` (several with commas between them), ``embedded``, or None to work on the index
             alone; by default the index's own, for a new index the one that hive-site.xml names, otherwise the embedded
             one.
-        warehouse: Where managed tables go; by default the index's own, for a new index ``./spark-warehouse``.
+        warehouse: The directory of managed tables; by default the index's own, for a new index ``./spark-warehouse``.
         storage: Settings for S3, by Hadoop's keys (``fs.s3a.endpoint``) or short names (``endpoint``).
         name: The catalog's name in SQL, which may stand in front of table names.
 
     Raises:
-        InvalidConfigurationError: An argument is not of its form, or the index belongs to another metastore or
+        InvalidConfigurationError: An argument is malformed, or the index belongs to another metastore or
             warehouse (``adopt``).
-        MetastoreUnavailableError: One at another address was given, which cannot be asked whether it is the index's.
+        MetastoreUnavailableError: A metastore at another address was given, and cannot be asked whether it is the
+            index's.
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
@@ -99,12 +100,12 @@ class Catalog(Displayed):
         writes: Transactions that write to tables.
         loading: LOAD DATA.
         write_maintenance: Recovery, vacuum and expiry of versions.
-        metadata_tables: What writes and repairs have made of a table, as tables.
+        metadata_tables: The metadata tables of a table, such as ``history`` and ``files``.
         partition_commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions.
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
-        statistics: What ANALYZE has found.
-        events: Takes notifications of stores about objects that came or went.
-        follower: Brings the index in sync with what other engines change in the metastore.
+        statistics: Results of ANALYZE.
+        events: Takes notifications of stores about created and removed objects.
+        follower: Brings the index in sync with changes that other engines make in the metastore.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Catalog(Displayed):
         embedded: Embedded = Embedded.AHEAD,
     ) -> None:  # fmt: skip
         missing = missing_file(settings.index)
-        # Before its folders are made, of which one may be mistyped.
+        # Check this before its folders are created: the path may be mistyped.
         near = None if missing is None else nearest_index(missing)
         index = Index.open(settings.index)
         if missing is not None:
@@ -236,5 +237,5 @@ class Catalog(Displayed):
     keep_delivering = Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:
-        """Return whether the metastore has everything: ``none``, ``in sync``, or what is pending or missing and why."""
+        """Describe the state of the metastore: ``none``, ``in sync``, or a text on pending or missing changes."""
         return self._context.sync.state(table)

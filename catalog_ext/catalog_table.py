@@ -1,4 +1,4 @@
-"""One table of a catalog, with what one asks of it."""
+"""One table of a catalog, with its most common operations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CatalogTable(Displayed):
         return self._maintenance.history(str(self._identifier))
 
     def status(self) -> Rows[StatusEntry]:
-        """Return what is in flight; see ``Catalog.status``."""
+        """Return the work in flight; see ``Catalog.status``."""
         self._context.require_open()
         return self._maintenance.status(str(self._identifier))
 
@@ -72,14 +72,14 @@ class CatalogTable(Displayed):
         """Draw the map of the partitions.
 
         A date alone is a calendar, in which missing days are framed red. Of many dates the newest are drawn, of many
-        values the first: ``where`` chooses others.
+        values the first: ``where`` selects others.
 
         Args:
             keys: The key across, or the two across and down; the first two by default.
-            measure: What the colour says: ``bytes``, ``files``, ``rows``, ``partitions``, ``mean`` (bytes of a file) or
-                ``age`` (of the last change).
+            measure: The measure shown by the colour: ``bytes``, ``files``, ``rows``, ``partitions``, ``mean`` (bytes of
+                a file) or ``age`` (of the last change).
             where: A condition, or a partition spec, that partitions satisfy.
-            unit: ``day``, ``month`` or ``year``, by which dates are counted; by default the finest of which all fit.
+            unit: ``day``, ``month`` or ``year``, to which dates are truncated; by default the finest that fits.
 
         Returns:
             The picture, which a notebook's cell shows; ``svg`` is the document.

@@ -1,4 +1,4 @@
-"""Holds what every part of a catalog works on, so that no part needs the catalog itself."""
+"""The shared objects of a catalog's parts, so that no part needs the catalog itself."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _LEAST_SHARE = 0.005
 
 
 class TimeLeft:
-    """Counts from when it is made: what is left takes as long, for its part, as what is done has taken."""
+    """Estimates the remaining time from its creation on: the rest takes as long per unit as the finished part."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
 
     def after(self, done: float, total: float | None) -> float | None:
-        """Return the seconds that are left; None where that would be a guess.
+        """Return the remaining seconds; None if that would be a guess.
 
         Args:
-            done: How much is done.
-            total: How much there is, by what was known before; None where nothing was. If more is done, it was wrong.
+            done: The finished amount.
+            total: The expected total; None if unknown. A finished amount above it shows that it was wrong.
         """
         elapsed_s = time.monotonic() - self._began_s
         if not total or not total * _LEAST_SHARE <= done <= total or elapsed_s < _LEAST_S:
@@ -140,7 +140,7 @@ class Context:
         )
 
     def _known_locations(self) -> Iterator[str]:
-        """Yield where the warehouse, namespaces and tables are; local ones only where the warehouse is local."""
+        """Yield the locations of the warehouse, namespaces and tables; local ones only if the warehouse is local."""
         warehouse = self.settings.warehouse
         yield warehouse
         for place in self.index.tables.known_locations():
@@ -159,7 +159,7 @@ class Context:
 
     @cached_property
     def marks(self) -> WarehouseMarks:
-        """The marks of warehouses, by which another index over the same files is noticed."""
+        """The marks of warehouses, by which another index over the same files is detected."""
         return WarehouseMarks(self.index, lambda: self.storage, self.settings.warehouse)
 
     @cached_property

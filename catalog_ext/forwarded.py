@@ -1,4 +1,4 @@
-"""Forwards calls of a catalog to its parts, so that ``help`` and editors show what the parts say."""
+"""Forwards calls of a catalog to its parts, so that ``help`` and editors show the parts' docstrings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Composed(Protocol):
 
 
 class Forwarded(Generic[_Part, _Parameters, _Result]):
-    """Forwards to a method of one of the parts; it has the parameters and the docstring of that method.
+    """Forwards to a method of one of the parts, with the parameters and the docstring of that method.
 
     Args:
-        part: Gets the part from what is composed of it.
+        part: Returns the part of the composed object.
         method: The method, as a function of the part's class.
     """
 

@@ -14,7 +14,7 @@ else:
     from enum import Enum
 
     class StrEnum(str, Enum):
-        """An enumeration whose members are strings, and are shown as such."""
+        """An enumeration whose members are strings, and are shown as strings."""
 
         __str__ = str.__str__
         __format__ = str.__format__  # type: ignore[assignment]
@@ -26,7 +26,7 @@ else:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add to what is said beside an error's message, as ``BaseException.add_note`` does."""
+    """Add a note to an error, as ``BaseException.add_note`` does."""
     if sys.version_info >= (3, 11):
         error.add_note(note)
     else:

@@ -78,7 +78,7 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    """Give the table the name in ``definition``; ``previous`` is the one that it has."""
+    """Give the table the name in ``definition``; ``previous`` is its present name."""
 
     operation: ClassVar[str] = "rename_table"
     definition: TableDefinition
@@ -96,14 +96,14 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPartition:
-    """A partition as the metastore is to have it.
+    """The state that the metastore's partition should have.
 
     Attributes:
         name: The directory name.
         location: Absolute URI; None: below the table's location; empty: that of a view.
         parameters: Statistics; a view's partition has none.
-        descriptor: How it is read, as ``PartitionDescriptor`` writes it, empty where that is as its table; None where
-            nothing is said of it: what is there stays, what comes is as its table.
+        descriptor: Its own descriptor, as ``PartitionDescriptor`` writes it, empty for the table's; None leaves an
+            existing partition's descriptor, and gives a new partition the table's.
         moved: Whether the change has put the partition at this location. If it has not, and the metastore has it
             elsewhere, a Hive engine has put it there, and the delivery leaves it there.
     """
@@ -117,13 +117,13 @@ class PublishedPartition:
 
 @dataclass(frozen=True, slots=True)
 class SyncPartitions:
-    """Make partitions of a table or view as they are here, and drop others.
+    """Bring partitions of a table or view to the index's state, and drop others.
 
     Attributes:
         added: Partitions that the index has added.
         altered: Partitions that the index has changed.
-        dropped: Names of those to drop.
-        location: The table's; it distinguishes the table from another one of the same name. Empty for a view.
+        dropped: Names of the partitions to drop.
+        location: The table's location, which distinguishes it from another table of the name. Empty for a view.
     """
 
     operation: ClassVar[str] = "sync_partitions"
@@ -146,10 +146,10 @@ class AlterTableStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PutView:
-    """Make the view, or alter the one that is there.
+    """Create the view, or alter an existing one.
 
     Attributes:
-        query: Its text, catalog, namespace and query columns; nothing else of it is carried.
+        query: Its text, catalog, namespace and query columns; other parts of it are not sent.
     """
 
     operation: ClassVar[str] = "put_view"
@@ -211,7 +211,7 @@ class Delivery:
 
     @property
     def set_aside(self) -> bool:
-        """Whether it was refused so often that what does not depend on it goes on without it."""
+        """Whether it was refused so often that independent messages are delivered without it."""
         return self.refusals >= SET_ASIDE_AFTER
 
     @property
@@ -337,7 +337,7 @@ def _read_alteration(payload: JsonObject) -> AlterTable:
 
 
 class _Numbers:
-    """Numbers descriptors, each of which a message holds once: a thousand wide ones are more than a row takes."""
+    """Numbers descriptors, so that a message holds each once: a thousand wide ones would exceed a database row."""
 
     def __init__(self) -> None:
         self.found: list[JsonObject] = []
@@ -367,7 +367,7 @@ def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> Publ
 
 
 def _definition(definition: TableDefinition) -> JsonObject:
-    """Return the definition for messages: whose statistics a column has is the index's affair."""
+    """Return the definition for messages, without the index's own marks on statistics."""
     columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
     return definition_to_dict(replace(definition, columns=columns))
 

@@ -124,7 +124,7 @@ class Dialect:
 
 
 def header_names(row: Sequence[str], options: ReaderOptions) -> list[str]:
-    """Name the columns of a header line; empty and repeated ones get their position (``CSVUtils.makeSafeHeader``)."""
+    """Return the names in a header line; empty and repeated ones get their position (``CSVUtils.makeSafeHeader``)."""
     null = options.text("nullValue", default="")
     lower = [name.lower() for name in row]
     repeated = {name for name in lower if lower.count(name) > 1}

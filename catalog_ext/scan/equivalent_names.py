@@ -28,7 +28,7 @@ _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
 
 
 def key_of(name: str) -> str:
-    """Return by what a partition is known on every side, however its keys and values are spelled.
+    """Return the key of a partition, equal on every side for all spellings of its keys and values.
 
     >>> key_of("DS=2025-01-01/region=%65u"), key_of("")
     ('2025-01-01/eu', '')
@@ -41,12 +41,12 @@ def key_of(name: str) -> str:
 
 
 class EquivalentNames:
-    """Finds partitions whose values another one has already, under another spelling (``a b`` and ``a%20b``).
+    """Finds partitions whose values another one has already, in another spelling (``a b`` and ``a%20b``).
 
     Args:
         keys: The table's partition columns.
-        staying: Gives the names of the partitions that are registered and stay so.
-        holds: Says whether a partition of this very name is registered and stays, or is on the store.
+        staying: Returns the names of the registered partitions that stay.
+        holds: Returns whether a partition with exactly this name is registered and stays, or is on the store.
     """
 
     def __init__(self, keys: Sequence[Key], staying: Callable[[], Iterable[str]], holds: Callable[[str], bool]) -> None:
@@ -76,7 +76,7 @@ class EquivalentNames:
 
     @cached_property
     def _registered(self) -> dict[str, str]:
-        """Return the registered names that Hive would write differently, by those that it would write; they are few."""
+        """Return the few registered names that differ from Hive's spelling, by Hive's spelling."""
         names = (name for name in self._staying() if not self._canonical.fullmatch(name))
         return {self._canonical_name(name): name for name in names if not metastore_obstacle(name)}
 

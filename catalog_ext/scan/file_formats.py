@@ -61,10 +61,10 @@ def format_of_name(name: str) -> str | None:
 
 
 def foreign_suffix(name: str, file_format: str) -> str | None:
-    """Return the suffix by which a file is not of its table's format; None where its name does not contradict it.
+    """Return the suffix that shows that a file is not of its table's format; None if its name shows nothing.
 
-    A name without a suffix, with a number or a hash behind the dot, or with a suffix of a codec alone contradicts no
-    format. Of text files, CSV and JSON any suffix is possible but those of binary formats.
+    A name without a suffix, with a number or a hash behind the dot, or with only a codec's suffix shows no
+    format. Text, CSV and JSON files may have any suffix except those of binary formats.
     """
     found = format_of_name(name)
     if found is not None:
@@ -97,7 +97,7 @@ def _suffix(name: str) -> str | None:
 
 
 def is_log(directory: str) -> bool:
-    """Return whether a directory right below a table's location may be such a log, by its name."""
+    """Return whether a directory right below a table's location may be the log of another table format, by its name."""
     return directory in _LOGS or directory == _ICEBERG_DIRECTORY
 
 

@@ -1,4 +1,4 @@
-"""Judges which directories of a table's tree are partitions, and why others are not."""
+"""Decides which directories of a table's tree are partitions, and gives the reason for the others."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ class Layout:
         self.ignored = IgnoredNames.of(definition.properties)
         self._lower_names = [k.name.lower() for k in self.keys]
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
-        # A table has many directories and few different names on each level, and one directory is asked about for
-        # itself, for its files and for what lies in it: remembering takes a repair's share from half to a fifth.
-        # With one key ``_looked_at`` remembers all that the name says.
+        # A table has many directories but few different names on each level, and each directory is judged several
+        # times: for itself, for its files and for its subdirectories. The cache reduces the share in a repair's time
+        # from half to a fifth. With one key ``_looked_at`` caches the result by the whole name.
         several = len(self.keys) > 1
         self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component) if several else self._read_component
         self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
-        # Names of the deepest level that are values of its key: what most directories end in.
+        # Names of the deepest level that are values of its key: most directories end in one of them.
         self._last_names: set[str] = set()
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
         # Matches names of partitions that need no closer look.
@@ -113,7 +113,7 @@ class Layout:
             if name in self._last_names and self._looked_at(parent)[0] is _ABOVE:
                 return _PARTITION
         if depth > len(self.keys) + 1:
-            # What lies in a directory that is too deep is so for the same reason.
+            # Everything in a directory that is too deep is too deep for the same reason.
             directory = "/".join(directory.split("/", len(self.keys) + 1)[:-1])
         return self._looked_at(directory)[0]
 
@@ -125,7 +125,7 @@ class Layout:
         verdict, values = self._looked_at(parent)
         if verdict.place not in (Place.ABOVE, Place.PARTITION):
             return verdict, ()
-        # Keys of S3 alone have such components, as in ``t//day=1``, which lies in a directory of t without a name.
+        # Only S3 keys have such components, as in ``t//day=1``, which lies in a directory of t without a name.
         if name in _NO_NAMES or (slash and not parent):
             return _UNREACHABLE, ()
         if self.ignored.directory(name):

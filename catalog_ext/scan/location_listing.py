@@ -1,8 +1,8 @@
 """Lists single directories of partitions, each at its own location.
 
-S3 lists ``t/k=1`` and ``t/k=1/file`` beside each other. MinIO and some other stores keep such objects as files in
+S3 lists ``t/k=1`` and ``t/k=1/file`` side by side. MinIO and some other stores keep such objects as files in
 directories, and list nothing below the first one: ``aws s3 cp file s3://bucket/t/k=1``, without the slash at the end,
-lets a partition disappear. Its files are still there, so that nothing is concluded from such a listing.
+makes a partition disappear. Its files still exist, so such a listing counts as failed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HIDES = (
 
 
 def report_elsewhere(scratch: Scratch) -> None:
-    """Take directories whose partition is registered at another location out of the comparison, and say so."""
+    """Remove directories whose partition is registered at another location from the comparison, and report them."""
     scratch.execute(
         "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
@@ -52,7 +52,7 @@ def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames)
 def list_locations(
     storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch, ignored: IgnoredNames
 ) -> None:
-    """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
+    """List single partition directories into the scratch database; a missing one is left out, an error recorded."""
     for name, outcome in _listed(storage, partitions, ignored):
         if isinstance(outcome, CatalogExtError):
             scratch.insert("failures", [(name, outcome.message)])
@@ -62,7 +62,7 @@ def list_locations(
 
 
 def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
-    """Return the names of the partitions at whose locations something is, or may be: the listing failed."""
+    """Return the names of the partitions whose locations exist, or may exist because the listing failed."""
     return {name for name, outcome in _listed(storage, partitions, IgnoredNames()) if outcome is not None}
 
 
@@ -92,7 +92,7 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
 
 
 def hidden(storage: Storage, location: str) -> CatalogExtError | None:
-    """Return the error of a directory without keys on S3 that an object of its name may hide; None without one.
+    """Return the error of a directory on S3 that an object of its name may hide; None without one.
 
     ``location`` is a directory whose listing is empty. It costs one HEAD request on S3.
     """
@@ -108,7 +108,7 @@ def hidden(storage: Storage, location: str) -> CatalogExtError | None:
 
 
 def why_hidden(storage: Storage, location: str) -> str | None:
-    """Return why a listing of a directory on S3 says nothing, whose name an object has; None where it shows keys."""
+    """Return why the listing of a directory on S3 cannot be trusted, because an object has its name; None if it can."""
     try:
         storage.list_directory(location)
     except LocationNotFoundError:

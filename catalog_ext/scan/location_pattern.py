@@ -1,4 +1,4 @@
-"""A table's location with wildcards: what it stands for, and what a directory that it matches is of the table."""
+"""A table's location with wildcards: the matching directories, and the partitions that they are."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class LocationPattern:
 
     @property
     def literal(self) -> Location | None:
-        """The one place that it stands for, where its only special characters are escaped ones; otherwise None."""
+        """The single location that it means, if its only special characters are escaped ones; otherwise None."""
         if len(self.alternatives) > 1 or self.alternatives[0].wild:
             return None
         return Location.parse(str(self.alternatives[0]))
 
     def relative(self, place: Location) -> str:
-        """Return the path of what it matches, below its root."""
+        """Return a matching path relative to its root."""
         return place.relative_to(self.root)
 
 
@@ -106,7 +106,7 @@ class PatternLayout:
         missing = next((name for name in self._names if name.lower() not in found), None)
         if missing is not None:
             return Judged(reason=f"its path has no key {missing!r}")
-        # What stands before the first wildcard is the same for all files, and need not be a column.
+        # The part before the first wildcard is equal for all files, and need not be a column.
         for component in self._pattern.relative(directory).split("/"):
             split = split_component(component)
             if split is not None and split[0].lower() not in self._lower_names:

@@ -1,4 +1,4 @@
-"""Fills the scratch database with what a repair compares: the store's side and the index's."""
+"""Fills the scratch database with both sides of a repair: the store's and the index's."""
 
 from __future__ import annotations
 
@@ -154,13 +154,13 @@ class StoreObserver:
         try:
             names = os.listdir(Location.parse(root).path)
         except OSError:
-            # The listing says what is wrong.
+            # The listing reports the error.
             return None
         return sum(1 for name in names if is_storable(name) and self._judge(name).place is Place.ABOVE)
 
     def _left_s(self) -> float | None:
         if self._parts is not None:
-            # The last one that was seen is not done.
+            # The last one seen is not finished.
             return self._time_left.after(self._seen_parts - 1, self._parts)
         return self._time_left.after(self._seen_partitions, self._expected)
 
@@ -255,7 +255,7 @@ def _path(event: ListedFile | ListedOther) -> str:
 
 
 def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Everything, *, files: bool) -> None:
-    """Give what is registered at the pinned version (files only where wanted) to what compares it."""
+    """Pass the registered partitions at the pinned version (with files if wanted) to the comparison."""
     for batch in index.partitions.unordered(table, predicate, OF_PARTITIONS):
         indexed.partitions(rows_of(batch, OF_PARTITIONS))
     for batch in index.files.known(table, predicate) if files else ():

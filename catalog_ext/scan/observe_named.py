@@ -35,18 +35,19 @@ def observe_named(
     lost: Collection[str] = (),
     must_lie: bool = False,
 ) -> None:
-    """Copy both sides of single partitions into the scratch database; each is looked for at its place alone.
+    """Copy both sides of single partitions into the scratch database; each is listed at its location.
 
     Args:
-        index: What is registered.
+        index: The registered side.
         storage: The stores.
         table: The table, at its version.
         names: The partitions.
         scratch: Gets both sides.
-        places: Where those lie (None: below the table's location) that are there whatever is found at their places.
-        gone: Those that are not looked for.
-        lost: Those of ``places`` that are left alone where nothing is found at their places.
-        must_lie: Whether all of ``places`` are.
+        places: The locations (None: below the table's location) of partitions that exist, even if nothing is found
+            there.
+        gone: Partitions that are not listed.
+        lost: Partitions of ``places`` that are left alone if nothing is found at their locations.
+        must_lie: Whether this holds for all of ``places``.
     """
     located = _copy_registered(index, table, names, scratch)
     if places:
@@ -66,7 +67,7 @@ def observe_named(
 
 
 def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: Scratch) -> dict[str, str | None]:
-    """Copy what is registered of partitions into the scratch database; return the location of each, known or not."""
+    """Copy the registered side of partitions into the scratch database; return each one's location, or None."""
     located: dict[str, str | None] = dict.fromkeys(names)
     for some in batched(names, _NAMED_AT_ONCE):
         ids: list[int] = []
@@ -81,7 +82,7 @@ def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: 
 
 
 def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
-    """Take partitions that neither the metastore has nor the store out of the comparison, and say so."""
+    """Remove partitions that neither the metastore nor the store has from the comparison, and report them."""
     scratch.insert("lost", ((name,) for name in lost))
     nowhere = (
         "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
@@ -96,7 +97,7 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
 
 
 def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
-    """Take partitions out of the comparison at whose places nothing lies, and say so."""
+    """Remove partitions whose locations do not exist from the comparison, and report them."""
     known = "SELECT name FROM listed_partitions UNION SELECT directory FROM failures"
     there = {name for (name,) in scratch.rows(known)}
     missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}

@@ -1,4 +1,4 @@
-"""Fills the scratch database with what a table's location with wildcards matches on the store."""
+"""Fills the scratch database with the files that match a table's location with wildcards."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class PatternObserver:
         self._odd: list[tuple[str, str, int, int, str]] = []
 
     def observe(self) -> None:
-        """Write down every file that the location matches, and what of it is not there or cannot be listed.
+        """Record every matching file, and the paths that are missing or cannot be listed.
 
         Raises:
-            StorageError: The directory above all that it can match cannot be listed.
+            StorageError: The directory above all matches cannot be listed.
             LocationNotFoundError: The bucket does not exist.
         """
         walk = Walk(
@@ -83,9 +83,9 @@ class PatternObserver:
         self._scratch.insert("skipped", skipped)
 
     def keep_unseen(self, *, missing_too: bool) -> None:
-        """Keep registered files as they are where nothing could be listed: take them as listed.
+        """Keep registered files unchanged in directories that could not be listed: treat them as listed.
 
-        ``missing_too`` says the same of paths that the location names and that do not exist.
+        With ``missing_too``, do so also for named paths that do not exist.
         """
         unlisted = [self._pattern.relative(place) for place, _ in self._failures]
         missing = self._missing if missing_too else []

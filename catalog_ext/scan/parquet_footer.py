@@ -1,7 +1,7 @@
-"""The footer of a Parquet file, read as leniently as Spark reads it.
+"""Reads the footer of a Parquet file as leniently as Spark reads it.
 
 Arrow refuses a file whose maps have optional keys, which Presto, Athena and Hive write and Spark reads. Only the bytes
-that say so are changed, in a copy of the footer; Arrow then reads the copy.
+that mark them as optional are changed, in a copy of the footer that Arrow then reads.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def map_keys(footer: bytes) -> list[tuple[int, int]]:
 
 
 class _Element:
-    """A node of the schema: what of it says whether it is a map and whether it is optional."""
+    """A node of the schema, with the attributes that show whether it is a map and whether it is optional."""
 
     def __init__(self) -> None:
         self.children = 0

@@ -1,4 +1,4 @@
-"""The keys in the directories of a path, and what a predicate on them says of a directory."""
+"""The keys in the directories of a path, and the evaluation of a predicate on them for a directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN_PATHS = 5
 
 
 class PathKey(NamedTuple):
-    """One ``key=value`` directory: the unescaped key, and the value as it is on the store."""
+    """One ``key=value`` directory: the unescaped key, and the value in the store's spelling."""
 
     name: str
     value: str
@@ -59,7 +59,7 @@ def partition_name(directory: Location, keys: Sequence[str]) -> str:
 
 
 def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[Location, str]:
-    """Return the partition name of each directory, all of which have the same keys in any order and case.
+    """Return the partition name of each directory; all must have the same keys in any order and case.
 
     Raises:
         PathLayoutError: They have not, or one has a key twice.
@@ -77,7 +77,7 @@ def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[L
 
 
 def kinds_of_keys(directories: Sequence[Location]) -> list[str]:
-    """Return, for each set of keys that some of the directories have, what it is and one of them, for people."""
+    """Return, for each set of keys among the directories, a text with the keys and one of the directories."""
     kinds: dict[frozenset[str], str] = {}
     for directory in directories:
         found = [name for name, _ in keys_of(directory)]
@@ -109,9 +109,9 @@ class CastKey:
 
 
 class Pruner:
-    """Judges directories by a predicate on the keys, of which a path may hold but the first ones.
+    """Judges directories by a predicate on the keys; a path may contain only the first keys.
 
-    The predicate is bound to ``pruning_keys(keys, casts)``; None leaves everything in.
+    The predicate is bound to ``pruning_keys(keys, casts)``; None keeps everything.
     """
 
     def __init__(self, predicate: Predicate | None, keys: Sequence[str] = (), casts: Sequence[CastKey] = ()) -> None:
@@ -121,14 +121,14 @@ class Pruner:
         self._judged = lru_cache(maxsize=_REMEMBERED)(self._judge)
 
     def judge(self, directory: Location) -> Pruning:
-        """Return what the predicate says of everything below a directory."""
+        """Return the predicate's verdict on everything below a directory."""
         if self._evaluator is None:
             return Pruning.SETTLED
         return self._judged(keys_of(directory))
 
     def _judge(self, found: tuple[PathKey, ...]) -> Pruning:
         assert self._evaluator is not None
-        # Of a key that comes twice the first value; the files of such a path are refused.
+        # For a repeated key use the first value; the files of such a path are refused.
         texts = {name.lower(): value for name, value in reversed(found)}
         values: list[Value | Unknown] = [
             typed_value(texts[key], STRING) if key in texts else UNKNOWN for key in self._keys
@@ -140,7 +140,7 @@ class Pruner:
 
 
 def pruning_keys(keys: Sequence[str], casts: Sequence[CastKey]) -> tuple[Key, ...]:
-    """Return what a predicate may name: the keys as strings, and behind them their casts."""
+    """Return the columns that a predicate may name: the keys as strings, and behind them their casts."""
     columns = [(name, STRING) for name in keys] + [(cast.name, cast.type) for cast in casts]
     return tuple(Key(position, name, data_type) for position, (name, data_type) in enumerate(columns))
 

@@ -1,4 +1,4 @@
-"""Holds the scratch database of one repair: what was listed, what was indexed, and the entries of the report.
+"""The scratch database of one repair: the listed side, the indexed side, and the entries of the report.
 
 A listing has no order and may be larger than memory, so the two sides are compared as sets by SQLite, on disk, with a
 bounded cache.
@@ -84,11 +84,11 @@ def _empty() -> sqlite3.Connection:
 
 
 class Scratch:
-    """A scratch database that goes with its owner, or with the process, however that ends; threads may share it.
+    """A scratch database that is deleted with its owner, or when the process ends in any way; threads may share it.
 
     Attributes:
-        in_sync: How many registered partitions are not in it, because they are listed as they are registered. Their
-            names are in ``partitions_in_sync`` if a partition was found that is not registered.
+        in_sync: The number of registered partitions that are not in it, because they are listed exactly as registered.
+            Their names are in ``partitions_in_sync`` if an unregistered partition was found.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Scratch:
         self._db.close()
 
     def __del__(self) -> None:
-        # Python 3.13 warns of one that is left to it.
+        # Python 3.13 warns of a connection that is closed by the garbage collector.
         self._db.close()
 
     @_translated
@@ -139,7 +139,7 @@ class Scratch:
         self._db.execute(statement, parameters)
 
     def create_function(self, name: str, function: Callable[[str], str | None]) -> None:
-        """Let statements use a function of one text that always gives the same for the same."""
+        """Let statements use a deterministic function of one text."""
         self._db.create_function(name, 1, function, deterministic=True)
 
     @_translated

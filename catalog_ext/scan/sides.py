@@ -162,10 +162,10 @@ class Sides:
         self.indexed.close()
 
     def compare(self) -> None:
-        """Put the rows of all buckets that differ into the scratch database, and of the others how many there are.
+        """Put the rows of all differing buckets into the scratch database, and count the rows of the others.
 
-        Where a partition is new to the index, the names of all others go there, too: it may be one of them by another
-        spelling.
+        If a partition is new to the index, the names of all other partitions are inserted too: it may be one of them in
+        another spelling.
         """
         scratch = self._scratch
         differs = bytes(map(ne, self.listed.digests, self.indexed.digests))

@@ -62,7 +62,7 @@ class Head:
 
     Attributes:
         location: The file.
-        text: Decoded; what is no text in the encoding shows as U+FFFD.
+        text: The decoded text; bytes that are no text in the encoding show as U+FFFD.
         complete: Whether it is the whole file.
     """
 
@@ -71,7 +71,7 @@ class Head:
     complete: bool
 
     def lines(self, separator: str | None = None) -> list[str]:
-        """Return the lines; one that the limit cut off is left out, unless it is the only one."""
+        """Return the lines; a line cut off by the limit is left out, unless it is the only one."""
         found = self.text.split(separator) if separator else _LINE_END.split(self.text)
         return found if self.complete or len(found) == 1 else found[:-1]
 

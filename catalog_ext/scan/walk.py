@@ -1,4 +1,4 @@
-"""The files that a pattern matches, found without a look at what a predicate on the keys rules out."""
+"""Finds the files that match a pattern, without listing directories that a predicate on the keys excludes."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Matches:
     files: dict[Location, FoundFile] = field(default_factory=dict)
 
     def missing(self) -> list[int]:
-        """Return the numbers of the alternatives of which nothing is there, as far as they were looked at."""
+        """Return the numbers of the alternatives without a match, as far as they were searched."""
         return [number for number in range(len(self.found)) if not (self.found[number] or self.pruned[number])]
 
     @property
     def complete(self) -> bool:
-        """Whether everything that the pattern names was looked at."""
+        """Whether everything that the pattern names was searched."""
         return not any(self.pruned)
 
     def check(self, pattern: str, alternatives: list[Alternative]) -> None:
@@ -97,16 +97,16 @@ def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
 class Walk:
     """Walks down the tree, a level at a time, so that each directory is listed once.
 
-    Below a point where nothing more can be pruned, and where the pattern leaves out little, the whole tree is listed
+    Below a point where nothing more can be pruned, and where the pattern excludes little, the whole tree is listed
     instead: on S3 that costs a request for a thousand keys, and not one for each directory.
 
     Args:
-        alternatives: The pattern, with lists and ranges written out.
-        keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
-        take: Gets the files, some maybe twice, which are then not among the matches; it is called from one thread.
-        failed: Is called, from any thread, for directories that cannot be listed; without it they are errors.
-        left_out: Is called, from any thread, with what no reader can open, the path relative to ``at`` and the reason.
-            Without it, as in Spark's listing, it does not exist, except for names that are not text: they are errors.
+        alternatives: The pattern, with lists and ranges expanded.
+        keys: The expected number of keys in a path, for a good guess at the depth of a tree.
+        take: Called from one thread with the files, some perhaps twice, which are then not among the matches.
+        failed: Called, from any thread, for directories that cannot be listed; without it they are errors.
+        left_out: Called, from any thread, for entries that no reader can open, with the path relative to ``at`` and the
+            reason. Without it, as in Spark's listing, they are ignored, except that names that are not text are errors.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Walk:
         self._matches = Matches([False] * count, [False] * count)
 
     def run(self) -> Matches:
-        """Return what the pattern matches.
+        """Return the matches of the pattern.
 
         Raises:
             StorageError: The store refuses, does not answer or lists incompletely.
@@ -166,7 +166,8 @@ class Walk:
         """Return the state, unless the keys of its directory rule it out."""
         if state.settled:
             return state
-        # With nothing left it may be a file, whose name then counts only if its directory lacks a key: an error anyway.
+        # With no component left it may be a file. Its name then counts only if its directory lacks a key, which is an
+        # error.
         verdict = self._pruner.judge(state.at)
         if verdict is Pruning.PRUNED:
             self._matches.pruned[state.number] = True
@@ -174,7 +175,7 @@ class Walk:
         return replace(state, settled=verdict is Pruning.SETTLED)
 
     def _look_at(self, states: list[WalkState]) -> list[WalkState]:
-        """Keep the states that have come to a file, and return those that have come to a directory."""
+        """Keep the states that have reached a file, and return those that have reached a directory."""
         further = []
         entries = self._storage.stat_many([state.at for state in states])
         for state, entry in zip(states, entries, strict=True):
@@ -189,7 +190,7 @@ class Walk:
         return further
 
     def _tree(self, place: Location, states: list[WalkState], *, few: bool) -> list[tuple[list[int], FoundFile]]:
-        """Return what the states match below their common directory, with the numbers of their alternatives."""
+        """Return the matches of the states below their common directory, with the numbers of their alternatives."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
             self._storage,
@@ -225,7 +226,7 @@ class Walk:
         return found
 
     def _entries(self, directory: Location, states: list[WalkState]) -> list[Entry]:
-        """List a directory; one that is not there holds nothing, unless its bucket is not there either."""
+        """List a directory; a missing one is empty, unless its bucket is missing."""
         try:
             return self._storage.list_directory(directory)
         except LocationNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The steps from a pattern to what it matches, one directory at a time."""
+"""The steps from a pattern to its matches, one directory at a time."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class FoundFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WalkState:
-    """A directory that one alternative of a pattern has come to, and what of the alternative is left.
+    """A directory that one alternative of a pattern has reached, and the rest of the alternative.
 
     Attributes:
-        number: Which alternative.
-        at: The directory; with nothing left it may be a file, or nothing.
-        rest: The components left. Before a ``**`` has been passed, they are relative to ``at``.
-        passed: The path to ``at`` from where a rest that begins with ``**`` was first met.
+        number: The number of the alternative.
+        at: The directory; without a rest it may be a file, or not exist.
+        rest: The remaining components. Before a ``**`` has been passed, they are relative to ``at``.
+        passed: The path to ``at`` from the place where a rest that begins with ``**`` was first met.
         settled: Whether nothing below can be pruned.
     """
 
@@ -52,17 +52,17 @@ class WalkState:
 
     @property
     def crosses(self) -> bool:
-        """Whether what is left begins with ``**``."""
+        """Whether the rest begins with ``**``."""
         return bool(self.rest) and self.rest[0].crosses
 
     @property
     def reaches_hidden(self) -> bool:
-        """Whether what is left names something hidden, which a listing of the whole tree leaves out."""
+        """Whether the rest names something hidden, which a listing of the whole tree leaves out."""
         return any(component.matches_hidden for component in self.rest)
 
     @property
     def is_keys_only(self) -> bool:
-        """Whether all that is left above the files are any values of keys: the tree below holds little else."""
+        """Whether the rest above the files consists of arbitrary values of keys: the tree below has little else."""
         *above, last = self.rest
         return all(map(_any_value, above)) and (bool(above) or _any_value(last))
 
@@ -107,13 +107,13 @@ def step(state: WalkState, entry: Entry) -> Step:
 
 
 def below(directory: Location, path: str) -> Location:
-    """Return the location of a path as it is on the store, which ``Location.join`` might refuse."""
+    """Return the location of a path in the store's spelling, which ``Location.join`` might refuse."""
     return Location(directory.scheme, directory.bucket, f"{directory.key}/{path}" if directory.key else path)
 
 
 @lru_cache(maxsize=1024)
 def expression(rest: tuple[Component, ...], *, whole: bool = True) -> re.Pattern[str]:
-    """Return what a relative path matches in full; with ``whole`` also one below a directory that does."""
+    """Return an expression for whole relative paths; with ``whole`` also for paths below a matching directory."""
     plain = compile_components(rest)
     return re.compile(f"{plain.pattern}(?:/.+)?", re.DOTALL) if whole else plain
 
