@@ -56,8 +56,7 @@ class TableRepair:
             strict: Change nothing and raise if any path would be skipped.
             verify: True or ``new`` opens new and changed files, and skips those that Spark cannot read as the table; of
                 changed ones the registered file stays. ``all`` opens registered files too, and reports unreadable ones.
-            allow_mass_drop: Drop any number of missing partitions, beyond ``repair.mass-drop-percent`` and
-                ``repair.mass-drop-partitions``, also all that a table has.
+            allow_mass_drop: Drop any number of partitions, beyond the limits of the settings ``repair.mass-drop-*``.
             progress: Called while it runs, from this thread; None shows a bar in a notebook's cell.
             session: The caller's session settings for Hive locks, by key; they win over the table's properties.
 
