@@ -363,7 +363,8 @@ def _write_partition(partition: PublishedPartition, descriptors: _Numbers) -> Js
 
 def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> PublishedPartition:
     own = descriptors[item["descriptor"]] if "descriptor" in item else None
-    return PublishedPartition(item["name"], item["location"], dict(item["parameters"]), own)
+    moved = item.get("moved", False)
+    return PublishedPartition(item["name"], item["location"], dict(item["parameters"]), own, moved)
 
 
 def _definition(definition: TableDefinition) -> JsonObject:
