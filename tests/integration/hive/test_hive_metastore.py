@@ -149,23 +149,28 @@ def test_a_full_message_is_delivered(client: CountingMetastore, database: str) -
     """As many partitions in, moved and out as one message of the outbox can hold: Derby has limits."""
     client.create_table(to_hive(definition(database)))
     names = [f"ds=2025-01-01/Region=r{number}/hour=1" for number in range(1000)]
-    message = Delivery(1, "sync_partitions", database, "trips", {"add": [], "drop": []}, 0, 0, None)
-    carry_out(
-        client,
-        read_message(replace(message, payload={"add": [{"name": n, "location": None} for n in names], "drop": []})),
-    )
+    payload = {"add": [], "alter": [], "drop": [], "location": definition(database).location}
+    message = Delivery(1, "sync_partitions", database, "trips", payload, 0, 0, None)
+
+    def carry_out_message(**changes: object) -> None:
+        assert carry_out(client, read_message(replace(message, payload={**payload, **changes}))) is None
+
+    carry_out_message(add=[{"name": n, "location": None, "parameters": {}} for n in names])
     added = list(client.partitions(database, "trips"))
     assert len(added) == 1000
-    moved = [{"name": n, "location": f"s3a://bucket/moved/{n}", "parameters": {"numFiles": "1"}} for n in names]
+    moved = [
+        {"name": n, "location": f"s3a://bucket/moved/{n}", "parameters": {"numFiles": "1"}, "moved": True}
+        for n in names
+    ]
     before = client.calls
-    carry_out(client, read_message(replace(message, payload={"add": [], "alter": moved, "drop": []})))
+    carry_out_message(alter=moved)
     assert client.calls["alter_partitions"] == before.get("alter_partitions", 0) + 1
     found = list(client.partitions(database, "trips"))
     assert {p.location for p in found} == {m["location"] for m in moved}
     assert all(p.parameters["numFiles"] == "1" and p.storage == added[0].storage for p in found)
     with pytest.raises(PartitionNotFoundError, match=r"r0.*missing"):
         client.alter_partitions(database, "trips", [replace(found[0], values=("2025-01-01", "r0", "2"))])
-    carry_out(client, read_message(replace(message, payload={"add": [], "drop": names})))
+    carry_out_message(drop=names)
     assert list(client.partition_names(database, "trips")) == []
 
 
