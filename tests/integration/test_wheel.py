@@ -199,10 +199,10 @@ def test_the_readme_works_without_compiler_and_network(installed: Environment, t
     answer = installed.run(*without_network(command), folder=work, **variables)
     for shown in (
         "SQL MSCK REPAIR TABLE lake.sales.trips SYNC PARTITIONS -> ",
-        "SQL SELECT * FROM lake.sales.trips.history -> ",
-        "SQL SET hive.strict.checks.no.partition.filter = true -> 1",
+        "SQL INSERT OVERWRITE lake.sales.trips SELECT id, fare, ds, region FROM corrected -> ",
+        "WHERE year = '2025' -> 3",
         "FILES 2 4",
-        "$ catalog-ext --index shell.db doctor",
+        "$ catalog-ext --index index.db doctor",
     ):
         assert shown in answer.stdout
     assert "Compiling" not in answer.stdout + answer.stderr

@@ -259,7 +259,7 @@ def test_prometheus_evaluates_the_rules_and_an_alert_fires(watched: Watched) -> 
     assert "CatalogExtIndexDown" not in alerts()
     with closing(sqlite3.connect(watched.index)) as connection, connection:
         ((head,),) = connection.execute("SELECT version_num FROM catalog_ext_schema_version").fetchall()
-        connection.execute("UPDATE catalog_ext_schema_version SET version_num = '0001'")
+        connection.execute("UPDATE catalog_ext_schema_version SET version_num = '0000'")
     try:
         watched.until(lambda: "CatalogExtIndexDown" in alerts(), "the alert")
         # The outage is reported as such, and not as an index without tables.
