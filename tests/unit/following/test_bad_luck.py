@@ -593,7 +593,10 @@ def test_many_events_are_few_looks(
         before = server.calls.copy()
         with statements(catalog) as sent:
             tracemalloc.start()
+            began_s = time.monotonic()
             outcome = catalog.follower.look()
+            # The lease is renewed every 10 s, however few statements there are.
+            renewals = int((time.monotonic() - began_s) / 10)
             peaks[count] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         batches = count // BATCH_EVENTS
@@ -603,8 +606,9 @@ def test_many_events_are_few_looks(
         assert calls["partitions_by_names"] == batches, "each partition once in 5,000 events"
         assert calls["events_after"] <= 8 * batches
         assert calls.total() <= 10 * batches + 1
-        # One look finds a file to register, and asks which other names its directory has.
-        assert len(sent) <= 42 * batches + 1
+        # One look finds a file to register, and asks which other names its directory has; each look asks the outbox once
+        # for renames that the metastore has not made yet.
+        assert len(sent) <= 42 * batches + 2 + renewals
     assert max(peaks.values()) < 6_000_000, "5,000 events are 2 MB, all of them 14"
     assert indexed(catalog)["ds=7"] == {"one": 1, "20000": 1, "40000": 1}
 
