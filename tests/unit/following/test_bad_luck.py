@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import tracemalloc
 from contextlib import contextmanager
 from dataclasses import replace
@@ -606,8 +607,8 @@ def test_many_events_are_few_looks(
         assert calls["partitions_by_names"] == batches, "each partition once in 5,000 events"
         assert calls["events_after"] <= 8 * batches
         assert calls.total() <= 10 * batches + 1
-        # One look finds a file to register, and asks which other names its directory has; each look asks the outbox once
-        # for renames that the metastore has not made yet.
+        # One look finds a file to register, and asks which other names its directory has. It asks the outbox once for
+        # renames that the metastore has not made yet.
         assert len(sent) <= 42 * batches + 2 + renewals
     assert max(peaks.values()) < 6_000_000, "5,000 events are 2 MB, all of them 14"
     assert indexed(catalog)["ds=7"] == {"one": 1, "20000": 1, "40000": 1}
