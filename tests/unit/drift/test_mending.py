@@ -320,7 +320,7 @@ def test_a_mass_drop_by_the_store_is_refused_in_a_preview_and_in_earnest(catalog
 
 
 def test_what_cannot_be_asked_for(catalog: Catalog, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="none of the sides"):
+    with pytest.raises(InvalidInputError, match="not a side by which"):
         mended(catalog, "hive")
     folder = tmp_path / "alone"
     folder.mkdir()

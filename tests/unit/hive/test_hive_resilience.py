@@ -244,12 +244,12 @@ _ANSWER = b"\x80\x01\x00\x02\x00\x00\x00\x01x\x00\x00\x00\x00"
     ids=["name", "type", "length", "size"],
 )
 def test_malformed_answer_is_an_error_of_the_metastore(
-    foreign_server: tuple[int, list[bytes]], answer: bytes, user: str | None
+    other_server: tuple[int, list[bytes]], answer: bytes, user: str | None
 ) -> None:
     """Thrift raises errors of Python for these, which ended ``doctor`` with a traceback."""
-    foreign_server[1].append(answer)
-    server = ThriftMetastore(Address("127.0.0.1", foreign_server[0]), call_timeout=1, access=Access(None, user=user))
-    with pytest.raises((MetastoreRefusedError, MetastoreUnavailableError), match=str(foreign_server[0])):
+    other_server[1].append(answer)
+    server = ThriftMetastore(Address("127.0.0.1", other_server[0]), call_timeout=1, access=Access(None, user=user))
+    with pytest.raises((MetastoreRefusedError, MetastoreUnavailableError), match=str(other_server[0])):
         server.list_databases()
 
 
