@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Three processes on two cores, as tests wait a fifth of their time for disks, servers and processes.
 TESTS  := $(BIN)/python -m pytest --numprocesses 3
-# A share of hypothesis' examples (tests/examples.py), folders in memory (tests/scratch.py)
+# A share of hypothesis' examples (tests/kit/examples.py), folders in memory (tests/kit/scratch.py)
 QUICK  := $(TESTS) --hypothesis-profile quick --in-memory
 
 # The hash of each file of each package, so that no registry can give another one
@@ -64,9 +64,9 @@ lint: $(STAMP)  ## Style, types, import direction, docs, plain English
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python tests/import_cycles.py
-	$(BIN)/python tests/docs_check.py
-	$(BIN)/python tests/plain_english_check.py
+	$(BIN)/python tests/checks/import_cycles.py
+	$(BIN)/python tests/checks/docs_check.py
+	$(BIN)/python tests/checks/plain_english_check.py
 
 format: $(STAMP)  ## Rewrite what ruff can
 	$(BIN)/ruff check --fix .

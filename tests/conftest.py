@@ -6,11 +6,11 @@ import os
 import pytest
 
 # Registers the profiles, before pytest chooses one of them.
-import tests.examples  # noqa: F401
+import tests.kit.examples  # noqa: F401
 
 pytest_plugins = [
-    "tests.scratch", "tests.scheduling", "tests.servers.fixtures", "tests.servers.prefetch",
-    "tests.conformance.recording", "tests.jvms", "tests.neighbours.chosen",
+    "tests.kit.scratch", "tests.kit.scheduling", "tests.servers.fixtures", "tests.servers.prefetch",
+    "tests.conformance.recording", "tests.kit.jvms", "tests.neighbours.chosen",
 ]  # fmt: skip
 
 

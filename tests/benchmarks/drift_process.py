@@ -17,8 +17,8 @@ from catalog_ext.catalog import connect
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.scan import observe
 from tests.benchmarks.repair_process import peak_mb
-from tests.fakes_many_partitions import ManyPartitions, grow, register
-from tests.fakes_metastore import serving
+from tests.kit.fakes_many_partitions import ManyPartitions, grow, register
+from tests.kit.fakes_metastore import serving
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

@@ -12,8 +12,8 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.service.server import Service
 from tests.benchmarks.measure import Outcome, shown
-from tests.index_cases import create
-from tests.page_cases import Visitor
+from tests.kit.index_cases import create
+from tests.kit.page_cases import Visitor
 from tests.servers.browser import open_browser
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 from tests.integration.lake import rows
-from tests.sparks import since
+from tests.kit.sparks import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

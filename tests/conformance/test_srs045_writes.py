@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
-from tests.sparks import SPARK
+from tests.kit.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.taken_files import take_files
-from tests.write_cases import Stand, definition
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import WriteOutcome

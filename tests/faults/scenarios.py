@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
 from catalog_ext.metastore.index.write import deferred_deletes
-from tests.write_cases import TABLE, Stand, definition
+from tests.kit.write_cases import TABLE, Stand, definition
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier

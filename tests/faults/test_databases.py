@@ -25,8 +25,8 @@ from catalog_ext.metastore.hive.outbox.delivery import Deliverer
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.store import Storage
 from tests.faults.scenarios import OVERWRITE
-from tests.index_cases import empty_index
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import empty_index
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

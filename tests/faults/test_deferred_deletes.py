@@ -30,9 +30,9 @@ from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.faults.scenarios import EVERYTHING
 from tests.faults.test_random_transactions import Metastore, check_metastore, check_totals, read
-from tests.index_cases import local_index
-from tests.sums import check_sums
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import local_index
+from tests.kit.sums import check_sums
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from catalog_ext.metastore.errors import ConflictError, PartitionNotFoundError
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.repair.report import CAME_BACK
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.repair_cases import local_catalog, register, write
-from tests.writes import begin, crash_at, stage
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.repair_cases import local_catalog, register, write
+from tests.kit.writes import begin, crash_at, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults import commands
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.writer import Order, run_all, stand
-from tests.index_cases import empty_index
+from tests.kit.index_cases import empty_index
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,15 +23,15 @@ from tests.faults import commands
 from tests.faults.scenarios import RELOCATE, SCENARIOS
 from tests.faults.test_killed import KILLED, RESERVED, SOME, check, faults
 from tests.faults.writer import Order, Server, run_all, stand
-from tests.index_cases import empty_index
-from tests.promotion_cases import s3_options
+from tests.kit.index_cases import empty_index
+from tests.kit.promotion_cases import s3_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.kit.write_cases import Stand
     from tests.servers.databases import DatabaseServer
     from tests.servers.stores import S3Server
-    from tests.write_cases import Stand
 
 ALL = os.environ.get("CATALOG_EXT_TEST_KILLS") == "all"
 ADDING = [point for point in SOME if not point.startswith("clean.")]

@@ -11,9 +11,9 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError
 from tests.faults.commands import COMMANDS, MOVING, OTHER, attempt, check, prepare
 from tests.faults.test_steps import COMMITTED, DECIDED, OF_WRITING, forget, recover
-from tests.index_cases import local_index
-from tests.write_cases import TABLE, Stand
-from tests.writes import Crash
+from tests.kit.index_cases import local_index
+from tests.kit.write_cases import TABLE, Stand
+from tests.kit.writes import Crash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Comparison, IsNull, Operator, bind
-from tests.index_cases import create, local_index
-from tests.transaction_cases import begin, finish, plan, staged
+from tests.kit.index_cases import create, local_index
+from tests.kit.transaction_cases import begin, finish, plan, staged
 
 if TYPE_CHECKING:
     from pathlib import Path

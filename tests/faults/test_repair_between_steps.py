@@ -11,8 +11,8 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import POINTS, armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.repair_cases import indexed, local_catalog, register, walked, write
-from tests.writes import crash_at, insert
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

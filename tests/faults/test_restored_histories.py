@@ -25,10 +25,10 @@ from catalog_ext.metastore.storage.entries import ListedFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from tests.faults.writer import Server, uploader
-from tests.promotion_cases import s3_options
+from tests.kit.promotion_cases import s3_options
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import begin
 from tests.unit.transactions.test_incarnations import copied
-from tests.write_cases import Stand, definition
-from tests.writes import begin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

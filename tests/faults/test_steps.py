@@ -13,8 +13,8 @@ from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError,
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults.scenarios import APPEND, OVERWRITE, SCENARIOS, Scenario
-from tests.index_cases import local_index
-from tests.write_cases import Stand
+from tests.kit.index_cases import local_index
+from tests.kit.write_cases import Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

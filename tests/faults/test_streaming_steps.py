@@ -10,14 +10,14 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, StorageAccessDeniedError
-from tests.streaming_cases import Stream, announced, hourly, unseen, waiting
+from tests.kit.streaming_cases import Stream, announced, hourly, unseen, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.streaming_cases import Calls
-    from tests.write_cases import Stand
+    from tests.kit.streaming_cases import Calls
+    from tests.kit.write_cases import Stand
 
 
 @pytest.fixture

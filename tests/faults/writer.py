@@ -16,8 +16,8 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.store import Storage
 from tests.faults.commands import COMMANDS, attempt
 from tests.faults.scenarios import SCENARIOS
-from tests.promotion_cases import UploadStore
-from tests.write_cases import TABLE, Stand
+from tests.kit.promotion_cases import UploadStore
+from tests.kit.write_cases import TABLE, Stand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.index import Index
-from tests.index_cases import local_index
+from tests.kit.index_cases import local_index
 from tests.servers.recorded_service import serve_recorded
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from catalog_ext.connector.build import connector_jar
 from catalog_ext.spark import session as sessions
 from catalog_ext.spark.storage import s3a_packages
-from tests.jvms import QUICK_JVM
+from tests.kit.jvms import QUICK_JVM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,7 +16,7 @@ import pyspark
 
 from catalog_ext.connector.build import connector_jar
 from catalog_ext.metastore.commit.fault_points import ENVIRONMENT
-from tests.jvms import OPTIONS_OF_SPARKS_JVMS, QUICK_JVM
+from tests.kit.jvms import OPTIONS_OF_SPARKS_JVMS, QUICK_JVM
 from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:

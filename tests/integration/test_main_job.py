@@ -20,7 +20,7 @@ from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
 from tests.integration.scans import files_read
 from tests.integration.spark_driver import own_jvm, small_builder
-from tests.sparks import SPARK
+from tests.kit.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.views.views import ViewRequest
 from tests.integration.lake import external, local_lake
-from tests.sparks import SPARK
+from tests.kit.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

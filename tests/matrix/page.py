@@ -14,7 +14,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from release.project import PROJECT
-from tests.generated_part import GeneratedPart, check_or_write
+from tests.kit.generated_part import GeneratedPart, check_or_write
 from tests.matrix import differences
 from tests.matrix.environments import NEWEST, OLDEST, SPARKS
 

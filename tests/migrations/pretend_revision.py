@@ -1,4 +1,4 @@
-"""A revision that no release has: ``tests/next_revision.py`` puts it after the newest one.
+"""A revision that no release has: ``tests/kit/next_revision.py`` puts it after the newest one.
 
 It creates a table, adds a column and an index, converts rows, and refuses a downgrade that would lose a note.
 

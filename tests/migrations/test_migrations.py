@@ -1,6 +1,6 @@
 """The migrations on each database: up, down, interrupted, at once, and equal to the tables of the code.
 
-A pretend revision (``tests/next_revision.py``) stands for the one of the next release.
+A pretend revision (``tests/kit/next_revision.py``) stands for the one of the next release.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from catalog_ext.metastore.index.database.migration import configuration, head_r
 from catalog_ext.metastore.index.database.sqlite_file import VERSION_TABLE
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from tests.index_cases import create, data_files, listed_names, planned_names
-from tests.next_revision import migrations_run, next_release
+from tests.kit.index_cases import create, data_files, listed_names, planned_names
+from tests.kit.next_revision import migrations_run, next_release
+from tests.kit.transaction_cases import begin, finish, plan, write
 from tests.servers.databases import migrated
-from tests.transaction_cases import begin, finish, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from release.project import PROJECT
-from tests.generated_part import GeneratedPart, check_or_write
+from tests.kit.generated_part import GeneratedPart, check_or_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY
 from catalog_ext.service.server import Service
-from tests.index_cases import empty_index, without_waiting_for_the_disk
+from tests.kit.index_cases import empty_index, without_waiting_for_the_disk
 from tests.servers.recorder import Recorder
 
 if TYPE_CHECKING:

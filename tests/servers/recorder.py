@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from catalog_ext.service.answers import ARROW_STREAM, error_response
 from catalog_ext.service.sign_of_life import HEADER
+from tests.kit.service_client import Answer
 from tests.servers.loopback import LoopbackServer
-from tests.service_client import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

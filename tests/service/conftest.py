@@ -1,1 +1,1 @@
-from tests.index_cases import quick_indexes as quick_indexes
+from tests.kit.index_cases import quick_indexes as quick_indexes

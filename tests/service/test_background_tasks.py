@@ -13,9 +13,9 @@ from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.index.write import claim_checks
 from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, local_catalog, walked
+from tests.kit.repair_cases import indexed, local_catalog, walked
+from tests.kit.writes import crash_at, insert
 from tests.unit.partitions.test_partition_commands import managed
-from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

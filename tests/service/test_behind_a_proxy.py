@@ -17,10 +17,10 @@ import pytest
 
 from catalog_ext.service.server import Service
 from catalog_ext.service.sign_of_life import HEADER
-from tests.repair_cases import local_catalog, register, write
+from tests.kit.repair_cases import local_catalog, register, write
+from tests.kit.service_client import END_MARKER
 from tests.servers.certificates import Authority
 from tests.servers.tls_proxy import TlsProxy
-from tests.service_client import END_MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,8 +25,8 @@ from catalog_ext.service import application
 from catalog_ext.service.messages.settings import settings_json
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
-from tests.repair_cases import EU, local_catalog, register, write
-from tests.service_client import END_MARKER, Answer, Client
+from tests.kit.repair_cases import EU, local_catalog, register, write
+from tests.kit.service_client import END_MARKER, Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

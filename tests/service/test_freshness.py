@@ -9,8 +9,8 @@ import pytest
 from catalog_ext.events import notifications
 from catalog_ext.metastore.errors import StorageUnavailableError
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, local_catalog, register, walked, write
-from tests.service_client import Client
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

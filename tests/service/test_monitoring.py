@@ -19,10 +19,10 @@ from catalog_ext.metastore.runtime import measures
 from catalog_ext.service.index_probe import IndexProbe
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service, new_token
-from tests.next_revision import next_release
-from tests.repair_cases import EU, US, catalog_of_files
+from tests.kit.next_revision import next_release
+from tests.kit.repair_cases import EU, US, catalog_of_files
+from tests.kit.service_client import Answer, Client
 from tests.service.test_writes import Writer
-from tests.service_client import Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

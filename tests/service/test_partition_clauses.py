@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.service.server import Service
-from tests.repair_cases import local_catalog, register, write
-from tests.service_client import Client
+from tests.kit.repair_cases import local_catalog, register, write
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from tests.service_client import Answer
+    from tests.kit.service_client import Answer
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
 MISTAKES = {case["mistake"]: case for case in GOLDEN["specs"]}

@@ -9,8 +9,8 @@ import pytest
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.service.messages.settings import settings_json
 from catalog_ext.service.server import Service
-from tests.repair_cases import local_catalog, write
-from tests.service_client import Client
+from tests.kit.repair_cases import local_catalog, write
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

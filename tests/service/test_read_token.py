@@ -14,8 +14,8 @@ from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.service.authentication import READABLE, READABLE_PROCEDURES
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service, new_token
-from tests.repair_cases import EU, catalog_of_files
-from tests.service_client import Answer, Client
+from tests.kit.repair_cases import EU, catalog_of_files
+from tests.kit.service_client import Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.errors import ConflictError
-from tests.repair_cases import write
+from tests.kit.repair_cases import write
+from tests.kit.service_client import Answer, Client
 from tests.servers.recorded_service import serve_recorded
 from tests.servers.recorder import (
     PRUNED,
@@ -22,7 +23,6 @@ from tests.servers.recorder import (
     unpruned,
     without_end,
 )
-from tests.service_client import Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

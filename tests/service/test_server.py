@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.service.addresses import authority, is_loopback, listening_socket, without_brackets
 from catalog_ext.service.server import Service
-from tests.service_client import Client
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import pytest
 
 from catalog_ext.service.server import Service
 from catalog_ext.service.sign_of_life import HEADER, send_batches
-from tests.repair_cases import local_catalog
-from tests.service_client import Answer, Client
+from tests.kit.repair_cases import local_catalog
+from tests.kit.service_client import Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -16,7 +16,7 @@ import pytest
 
 from catalog_ext.service import connections
 from catalog_ext.service.server import Service
-from tests.repair_cases import EU, catalog_of_files
+from tests.kit.repair_cases import EU, catalog_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

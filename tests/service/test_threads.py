@@ -13,9 +13,9 @@ from catalog_ext.service import application
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from catalog_ext.service.threads import KINDS, THREADS, Kind
-from tests.repair_cases import EU, US, catalog_of_files
+from tests.kit.repair_cases import EU, US, catalog_of_files
+from tests.kit.service_client import Client
 from tests.service.test_writes import Writer
-from tests.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from catalog_ext.service.operations import operations_of
 from catalog_ext.service.rows_response import ArrowStream
 from catalog_ext.service.server import Service
 from catalog_ext.service.sign_of_life import HEADER
-from tests.repair_cases import EU, catalog_of_files
-from tests.service_client import Client
+from tests.kit.repair_cases import EU, catalog_of_files
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

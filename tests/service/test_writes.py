@@ -12,8 +12,8 @@ import pytest
 
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.service.server import Service
-from tests.repair_cases import EU, US, catalog_of_files, indexed, walked, write
-from tests.service_client import Answer, Client
+from tests.kit.repair_cases import EU, US, catalog_of_files, indexed, walked, write
+from tests.kit.service_client import Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ import pytest
 
 from catalog_ext.metastore.hive.thrift.connect import MetastoreClient
 from catalog_ext.metastore.runtime.java import find_java
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.index_cases import quick_indexes as quick_indexes
-from tests.repair_cases import local_catalog
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.index_cases import quick_indexes as quick_indexes
+from tests.kit.repair_cases import local_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

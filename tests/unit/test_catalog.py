@@ -25,7 +25,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.metastore.storage.store import Storage
-from tests.repair_cases import local_catalog, register, write
+from tests.kit.repair_cases import local_catalog, register, write
 
 
 def definition(name: str, kind: TableType = TableType.EXTERNAL, *keys: Column) -> TableDefinition:

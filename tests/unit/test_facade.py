@@ -9,7 +9,7 @@ import pytest
 
 from catalog_ext import Catalog
 from catalog_ext.tables.creation import TableCreation
-from tests.repair_cases import local_catalog
+from tests.kit.repair_cases import local_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

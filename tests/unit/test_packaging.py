@@ -19,9 +19,9 @@ from catalog_ext.spark.storage import s3a_packages
 from release.__main__ import closing_lines, numbered_steps
 from release.notes import NoReleaseNotesError, section, write_notes
 from release.project import PROJECT, PYPROJECT, Project
+from tests.kit.sparks import since
 from tests.servers.composition import COMPOSE, Composition, instructions, variables_of_compose
 from tests.servers.containers import MARIADB_IMAGE, POSTGRES_IMAGE
-from tests.sparks import since
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ from catalog_ext.service.answers import error_response
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from release.project import PROJECT, PYPROJECT
-from tests.service_client import Client
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.repair_cases import EU, catalog_of_files
+from tests.kit.repair_cases import EU, catalog_of_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.integration.waiting import until
-from tests.repair_cases import EU, catalog_of_files
+from tests.kit.repair_cases import EU, catalog_of_files
+from tests.kit.service_client import Client
 from tests.service.test_writes import Writer
-from tests.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 
 from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
-from tests.fakes_metastore import FakeMetastore, serving
+from tests.kit.fakes_metastore import FakeMetastore, serving
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

@@ -20,7 +20,7 @@ from catalog_ext.spark.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
 from tests.integration.client_servers import connect_server, thrift_server
 from tests.integration.standing_service import conf_folder, program, run
 from tests.integration.waiting import until
-from tests.sparks import SPARK
+from tests.kit.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from tests.page_cases import catalog_with_everything
+from tests.kit.page_cases import catalog_with_everything
 from tests.servers.browser import axe_script
 from tests.unit.repair.test_repair_report import ROWS, report
 

@@ -36,7 +36,7 @@ from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.runtime.cache import cache_folder
 from tests.integration.standing_service import SPARK_HOME
 from tests.integration.standing_service import environment as spark_environment
-from tests.jvms import QUICK_JVM
+from tests.kit.jvms import QUICK_JVM
 from tests.servers.composition import PROJECT, Composition, Places, instructions
 from tests.servers.databases import PostgresServer
 from tests.servers.hive_releases import LISTENER_4, RELEASE_4, metastore_command

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import NEW
 from tests.integration.lake import rows
+from tests.kit.sparks import SPARK
 from tests.servers.recorder import PRUNED, unpruned
-from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,6 +22,7 @@ from catalog_ext.metastore.transactions.steps.run import state_unknown
 from catalog_ext.service.server import Service
 from tests.integration.lake import rows
 from tests.integration.scans import files_read
+from tests.kit.service_client import END_MARKER
 from tests.servers.recorder import (
     changing,
     hanging_up,
@@ -35,7 +36,6 @@ from tests.servers.recorder import (
     with_signs_of_life,
     without_end,
 )
-from tests.service_client import END_MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

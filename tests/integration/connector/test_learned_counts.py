@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.kit.service_client import Answer
     from tests.servers.recorded_service import RecordedService
     from tests.servers.recorder import Ask, Body
-    from tests.service_client import Answer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from opentelemetry import trace
 from catalog_ext import traced
 from tests.integration.lake import external, local_lake
 from tests.integration.waiting import until
-from tests.spans import recorded_spans
+from tests.kit.spans import recorded_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.lake import Lake, local_lake
-from tests.statistics_cases import ORC, PARQUET, RANDOM
+from tests.kit.statistics_cases import ORC, PARQUET, RANDOM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

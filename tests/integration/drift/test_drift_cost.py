@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from tests.fakes_many_partitions import ManyPartitions, grow, register
-from tests.fakes_metastore import serving
+from tests.kit.fakes_many_partitions import ManyPartitions, grow, register
+from tests.kit.fakes_metastore import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

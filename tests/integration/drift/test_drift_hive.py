@@ -9,7 +9,7 @@ import pytest
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.drift.difference import DriftKind, Side
 from catalog_ext.sync.hive_statements import quoted
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from catalog_ext.cli.main import main
 from catalog_ext.events.sqs import Queue
 from catalog_ext.metastore.errors import InvalidConfigurationError, StorageUnavailableError
 from tests.integration.faulty_store import FaultyStore
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,7 +180,7 @@ def test_a_queue_that_is_not_there(lake: Lake) -> None:
 
 def test_our_own_writes_cost_no_listing(lake: Lake) -> None:
     from tests.integration.repair.test_repair_store import Bucket
-    from tests.writes import begin
+    from tests.kit.writes import begin
 
     begun = begin(lake.catalog)
     staged = Bucket(lake.server, lake.name).stage(begun, B, b"1\n")

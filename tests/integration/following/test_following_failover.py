@@ -14,7 +14,7 @@ from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabas
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.model.tables import Column
 from tests.integration.thrift_proxy import ThriftProxy
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
 from tests.servers.metastores_on_postgres import copy_events, expire_events, metastores_on_postgres
 from tests.unit.following.test_following import PARQUET
 

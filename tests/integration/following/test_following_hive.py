@@ -17,9 +17,9 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
+from tests.kit.writes import begin, stage
 from tests.servers.hive import HiveCli, HiveMetastore
-from tests.writes import begin, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from catalog_ext.cli.main import main
 from catalog_ext.identity.record import METASTORE
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.procedures.registry import find_procedure
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
 from tests.servers.hive import HiveCli
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore, engine_4
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.spark import session as sessions
-from tests.engine_cases import (
+from tests.integration.spark_driver import HIVE
+from tests.kit.engine_cases import (
     FORMATS,
     OF_NULL,
     THEIR_NOTE,
@@ -30,7 +31,6 @@ from tests.engine_cases import (
     third_of_ours,
     third_of_theirs,
 )
-from tests.integration.spark_driver import HIVE
 from tests.servers.hive import whole_engine
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.engine_cases import Engine, Value
     from tests.integration.spark_driver import Driver
+    from tests.kit.engine_cases import Engine, Value
     from tests.servers.hive import HiveMetastore
 
     Statements = Callable[[str, str], list[str]]

@@ -11,8 +11,8 @@ import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.repair_cases import write
-from tests.writes import begin, crash_at, stage
+from tests.kit.repair_cases import write
+from tests.kit.writes import begin, crash_at, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,10 +25,10 @@ from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.integration.waiting import until
-from tests.repair_cases import indexed, walked, write
+from tests.kit.repair_cases import indexed, walked, write
+from tests.kit.writes import begin, stage
 from tests.servers.hive import HiveCli, HiveMetastore
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, ReleaseMetastore
-from tests.writes import begin, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

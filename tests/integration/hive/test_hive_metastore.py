@@ -31,7 +31,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
-from tests.counting_metastore import CountingMetastore
+from tests.kit.counting_metastore import CountingMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,8 +29,8 @@ from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropC
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
-from tests.counting_metastore import CountingMetastore
-from tests.index_cases import alter_properties
+from tests.kit.counting_metastore import CountingMetastore
+from tests.kit.index_cases import alter_properties
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore
 
 if TYPE_CHECKING:

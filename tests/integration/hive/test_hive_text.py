@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from catalog_ext.spark import session as sessions
-from tests.hive_text_cases import LAZY, OPEN_CSV, RESULTS, TABLES, expected
 from tests.integration.spark_driver import HIVE
+from tests.kit.hive_text_cases import LAZY, OPEN_CSV, RESULTS, TABLES, expected
 from tests.servers.hive import HiveCli, HiveMetastore
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from pyspark import SparkContext
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.lease import read_state
 from catalog_ext.spark import session as sessions
-from tests.listeners import answer_to_another_user, listening_ports, needs_another_user, slow_clients, thrift_call
+from tests.kit.listeners import answer_to_another_user, listening_ports, needs_another_user, slow_clients, thrift_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from tests.promotion_cases import s3_options
+from tests.kit.promotion_cases import s3_options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,8 +20,8 @@ from catalog_ext.metastore.model.alterations import AddColumn, altered
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
-from tests.index_cases import create, data_files
-from tests.transaction_cases import begin, plan
+from tests.kit.index_cases import create, data_files
+from tests.kit.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index

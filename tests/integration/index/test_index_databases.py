@@ -30,7 +30,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, In, Not, Operator, Or, Predicate
-from tests.index_cases import (
+from tests.kit.index_cases import (
     Filled,
     alter_properties,
     create,
@@ -40,8 +40,8 @@ from tests.index_cases import (
     planned_names,
     predicates,
 )
-from tests.large_predicates import LARGE
-from tests.transaction_cases import begin, plan
+from tests.kit.large_predicates import LARGE
+from tests.kit.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,9 +25,9 @@ from catalog_ext.metastore.index.database import urls as urls_module
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.index_cases import create, data_files, listed_names, taking_nothing
+from tests.kit.index_cases import create, data_files, listed_names, taking_nothing
+from tests.kit.write_cases import Stand, definition
 from tests.servers.databases import end_sessions
-from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from catalog_ext.metastore.index.write.partition_rows import by_values_statement
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Match, Operator, Or, StringMatch
-from tests.index_cases import create, data_files
+from tests.kit.index_cases import create, data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -26,9 +26,9 @@ from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests import fixed_set_cases
-from tests.index_cases import create, data_files, definition
-from tests.transaction_cases import (
+from tests.kit import fixed_set_cases
+from tests.kit.index_cases import create, data_files, definition
+from tests.kit.transaction_cases import (
     begin,
     creation,
     files_by_partition,

@@ -17,7 +17,7 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.views import VIEW_FORMAT, Dependency, Source, View, ViewQuery
-from tests.index_cases import create, listed_names
+from tests.kit.index_cases import create, listed_names
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index

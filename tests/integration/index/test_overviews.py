@@ -19,7 +19,7 @@ from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Match, Operator, StringMatch
-from tests.index_cases import create, local_index
+from tests.kit.index_cases import create, local_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableErr
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.kit.index_cases import create, data_files, listed_names, planned_names
 from tests.servers.fixtures import make_pooler
 
 if TYPE_CHECKING:

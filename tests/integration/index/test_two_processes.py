@@ -13,7 +13,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, register, walked, write
+from tests.kit.repair_cases import indexed, register, walked, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

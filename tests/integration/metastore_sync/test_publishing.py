@@ -15,8 +15,8 @@ from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.repair_cases import register, write
-from tests.writes import insert
+from tests.kit.repair_cases import register, write
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path

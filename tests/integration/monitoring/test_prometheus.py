@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from catalog_ext.service.server import Service, new_token
-from tests.repair_cases import EU, local_catalog, register, write
+from tests.kit.repair_cases import EU, local_catalog, register, write
+from tests.kit.service_client import Client
 from tests.servers.processes import free_ports
 from tests.servers.prometheus import WITHOUT, Prometheus, prometheus_folder
 from tests.service.test_writes import Writer
-from tests.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from catalog_ext.service.server import Service
-from tests.page_cases import HOSTILE, catalog_with_everything
+from tests.kit.page_cases import HOSTILE, catalog_with_everything
 from tests.servers.browser import axe_script
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError
 from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
 from tests.integration.lake import rows
-from tests.repair_cases import write
+from tests.kit.repair_cases import write
 from tests.servers.recorder import PRUNED, arrow_answer, refusing, unpruned
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from catalog_ext.spark.session import active_catalog
 from tests.integration.lake import rows
-from tests.writes import crash_at, insert
+from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

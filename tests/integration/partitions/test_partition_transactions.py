@@ -35,12 +35,12 @@ from tests.faults.commands import (
     incoming,
     prepare,
 )
-from tests.index_cases import empty_index
 from tests.integration.transactions.test_transactions_s3 import s3_stand
-from tests.repair_cases import local_catalog, write
+from tests.kit.index_cases import empty_index
+from tests.kit.repair_cases import local_catalog, write
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import equals
-from tests.write_cases import Stand, definition
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
-from tests.sparks import since
+from tests.kit.sparks import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

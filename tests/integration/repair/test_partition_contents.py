@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.spark import session as sessions
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.partition_contents import (
+from tests.kit.partition_contents import (
     FAILS,
     IGNORED,
     IGNORED_WARNED,
@@ -29,7 +29,7 @@ from tests.partition_contents import (
     Kind,
     parquet_bytes,
 )
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

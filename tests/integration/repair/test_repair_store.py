@@ -23,8 +23,8 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from tests.integration.faulty_store import FaultyStore
-from tests.repair_cases import indexed, skipped
-from tests.writes import begin, crash_at
+from tests.kit.repair_cases import indexed, skipped
+from tests.kit.writes import begin, crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

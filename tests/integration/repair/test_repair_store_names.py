@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import catalog_ext
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from tests.examples import examples
-from tests.name_cases import GOOD, KEYS, check_repair, hdfs_components, s3_keys
+from tests.kit.examples import examples
+from tests.kit.name_cases import GOOD, KEYS, check_repair, hdfs_components, s3_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

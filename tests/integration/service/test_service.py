@@ -15,9 +15,9 @@ from catalog_ext.metastore.errors import IndexNotAtHeadError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, local_catalog, register, skipped, write
-from tests.service_client import Client
-from tests.writes import crash_at, insert
+from tests.kit.repair_cases import indexed, local_catalog, register, skipped, write
+from tests.kit.service_client import Client
+from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -184,7 +184,7 @@ def test_append_after_the_read_of_a_self_replacement_is_a_conflict(lake: Lake, s
 
 def _commit_behind_the_cache(catalog: Catalog) -> None:
     """Another driver's append to k=1: Spark has the caches of its own sessions read again after a write."""
-    from tests.writes import insert
+    from tests.kit.writes import insert
 
     insert(catalog, "k=1", table="w.t")
 

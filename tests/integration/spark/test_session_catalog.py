@@ -12,7 +12,7 @@ from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
 from tests.integration.session_commands import COMMON, differences, plain_session
 from tests.integration.spark_driver import sibling
-from tests.sparks import SPARK
+from tests.kit.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from tests.integration.lake import Sql, external, local_lake
 from tests.integration.spark_driver import sibling
-from tests.sparks import SPARK, since
+from tests.kit.sparks import SPARK, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ from catalog_ext.metastore.commit.plan import AddPartitions, NewPartition, Renam
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
-from tests.repair_cases import local_catalog
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import DYNAMIC, Stand, definition
 from tests.servers.exfat import mounted_exfat
-from tests.write_cases import DYNAMIC, Stand, definition
 
 if TYPE_CHECKING:
     from pathlib import Path

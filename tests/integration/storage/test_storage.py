@@ -16,7 +16,7 @@ from catalog_ext.metastore.storage.entries import EntryKind, ListedDirectory, Li
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from tests.pattern_cases import matched
+from tests.kit.pattern_cases import matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

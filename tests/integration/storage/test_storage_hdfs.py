@@ -25,8 +25,8 @@ from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import check_staged, promote, undo
 from catalog_ext.metastore.storage.store import Storage
-from tests.pattern_cases import matched
-from tests.promotion_cases import RenameStore, promote_behind_an_undoing
+from tests.kit.pattern_cases import matched
+from tests.kit.promotion_cases import RenameStore, promote_behind_an_undoing
 
 if TYPE_CHECKING:
     from tests.servers.hdfs import HdfsServer

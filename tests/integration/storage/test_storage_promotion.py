@@ -22,7 +22,7 @@ from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote, undo
 from catalog_ext.metastore.storage.store import Storage
-from tests.promotion_cases import (
+from tests.kit.promotion_cases import (
     CONTENT,
     TRANSACTION,
     RenameStore,

@@ -24,7 +24,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.client import Timeouts
 from catalog_ext.metastore.storage.store import Storage
 from tests.integration.faulty_store import FaultyStore
-from tests.pattern_cases import matched
+from tests.kit.pattern_cases import matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,11 +15,11 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from tests.faults.writer import Order, Server, stand
-from tests.index_cases import empty_index
-from tests.promotion_cases import s3_options
-from tests.streaming_cases import HOURLY, Stream
-from tests.write_cases import definition
-from tests.writes import crash_at
+from tests.kit.index_cases import empty_index
+from tests.kit.promotion_cases import s3_options
+from tests.kit.streaming_cases import HOURLY, Stream
+from tests.kit.write_cases import definition
+from tests.kit.writes import crash_at
 
 if TYPE_CHECKING:
     from pathlib import Path

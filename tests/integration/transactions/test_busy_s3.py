@@ -15,10 +15,10 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.store import Storage
 from tests.faults.writer import Order, Server, stand
-from tests.index_cases import empty_index
 from tests.integration.faulty_store import BusyStore
-from tests.promotion_cases import s3_options
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import empty_index
+from tests.kit.promotion_cases import s3_options
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.taken_files import take_files
-from tests.write_cases import Stand, definition
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

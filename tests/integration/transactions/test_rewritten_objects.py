@@ -17,10 +17,10 @@ from catalog_ext.metastore.index.database.schema import files
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location
 from tests.faults.writer import Server, uploader
-from tests.index_cases import empty_index
-from tests.promotion_cases import s3_options
-from tests.write_cases import Stand, definition
-from tests.writes import crash_at
+from tests.kit.index_cases import empty_index
+from tests.kit.promotion_cases import s3_options
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.faults.scenarios import OVERWRITE
-from tests.index_cases import empty_index
-from tests.repair_cases import local_catalog
-from tests.write_cases import DYNAMIC, TABLE, Stand, definition
-from tests.writes import crash_at
+from tests.kit.index_cases import empty_index
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import DYNAMIC, TABLE, Stand, definition
+from tests.kit.writes import crash_at
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,9 +19,9 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.uploads import Uploads
 from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.faults.writer import Order, Server, stand
-from tests.index_cases import empty_index
-from tests.promotion_cases import s3_options
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import empty_index
+from tests.kit.promotion_cases import s3_options
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections import Counter

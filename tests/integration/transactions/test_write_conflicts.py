@@ -15,8 +15,8 @@ from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError,
 from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.index_cases import create, data_files, definition
-from tests.transaction_cases import begin, creation, finish, plan
+from tests.kit.index_cases import create, data_files, definition
+from tests.kit.transaction_cases import begin, creation, finish, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

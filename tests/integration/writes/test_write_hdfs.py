@@ -11,7 +11,7 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark.session import active_catalog
 from tests.integration import lake
-from tests.promotion_cases import files_below
+from tests.kit.promotion_cases import files_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

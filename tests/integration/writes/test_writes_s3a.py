@@ -18,7 +18,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
 from tests.integration.spark_batch import Batch
 from tests.integration.waiting import until
-from tests.promotion_cases import files_below
+from tests.kit.promotion_cases import files_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

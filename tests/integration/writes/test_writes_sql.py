@@ -17,8 +17,8 @@ import catalog_ext
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.writes.writes import Writes
 from tests.integration import lake as lakes
-from tests.sparks import SPARK
-from tests.writes import crash_at, insert
+from tests.kit.sparks import SPARK
+from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,7 +31,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from tests.integration.waiting import until
-from tests.next_revision import next_release
+from tests.kit.next_revision import next_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable

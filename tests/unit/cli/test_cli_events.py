@@ -9,7 +9,7 @@ import pytest
 
 from catalog_ext.cli.main import main
 from catalog_ext.events import notifications
-from tests.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.service.server import Service
 from catalog_ext.sync import tables
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
 from tests.unit.following.test_following import add, hive_table, open_catalog
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore_log import LoggingMetastore
+    from tests.kit.fakes_metastore_log import LoggingMetastore
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
-from tests.repair_cases import local_catalog
-from tests.write_cases import Stand, definition
-from tests.writes import insert
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path

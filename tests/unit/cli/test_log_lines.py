@@ -13,8 +13,8 @@ from opentelemetry import trace
 from catalog_ext.cli.log_lines import TEXT, JsonLines, TextLines, write_log
 from catalog_ext.conf.keys import LOG_FORMAT
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from tests.repair_cases import EU, US, catalog_of_files
-from tests.spans import recorded_spans
+from tests.kit.repair_cases import EU, US, catalog_of_files
+from tests.kit.spans import recorded_spans
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,8 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.writes.writes import Batch
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.repair_cases import local_catalog, register, write
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.repair_cases import local_catalog, register, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

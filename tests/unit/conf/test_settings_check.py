@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.settings_check import missing_keys, python_reads, reads, scala_reads
+from tests.checks.settings_check import missing_keys, python_reads, reads, scala_reads
 
 PROJECT = Path(__file__).resolve().parents[3]
 

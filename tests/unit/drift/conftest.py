@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from tests.made_once import MadeOnce, making
-from tests.repair_cases import write
+from tests.kit.made_once import MadeOnce, making
+from tests.kit.repair_cases import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.repair_cases import deny, local_catalog, register, write
+from tests.kit.repair_cases import deny, local_catalog, register, write
 from tests.unit.index.test_deferred_deletes import delete
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 LATER = str(4_000_000_000)
 """A time of the metastore's after everything."""

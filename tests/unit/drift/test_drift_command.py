@@ -12,12 +12,12 @@ from catalog_ext.cli.main import main
 from catalog_ext.drift.from_metastore import WHY_DROPPED
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.procedures.registry import find_procedure
-from tests.index_cases import empty_index
-from tests.repair_cases import indexed, write
+from tests.kit.index_cases import empty_index
+from tests.kit.repair_cases import indexed, write
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture(autouse=True)

@@ -18,14 +18,14 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.tables import Column
-from tests.repair_cases import indexed, local_catalog, register, write
+from tests.kit.repair_cases import indexed, local_catalog, register, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.drift.from_metastore import Mended
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 def mended(catalog: Catalog, source: str, **options: Any) -> list[Mended]:

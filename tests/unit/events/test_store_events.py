@@ -18,9 +18,9 @@ from catalog_ext.metastore.model.changes import ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.tables.freshness import Staleness
-from tests.examples import examples
-from tests.repair_cases import deny, indexed, local_catalog, register, walked, write
-from tests.writes import crash_at, insert
+from tests.kit.examples import examples
+from tests.kit.repair_cases import deny, indexed, local_catalog, register, walked, write
+from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,14 +21,14 @@ from catalog_ext.metastore.hive.events import PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.index.database.database import Database
 from catalog_ext.metastore.storage.store import Storage
-from tests.fakes_metastore_log import LoggingMetastore
-from tests.repair_cases import deny, indexed, write
+from tests.kit.fakes_metastore_log import LoggingMetastore
+from tests.kit.repair_cases import deny, indexed, write
+from tests.kit.writes import insert
 from tests.unit.following.states import set_cursor
 from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table, open_catalog
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
+from tests.kit.writes import insert
 from tests.unit.following.test_following import add, counts, followed, hive_table
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore_log import LoggingMetastore
+    from tests.kit.fakes_metastore_log import LoggingMetastore
 
 
 def held_insert(catalog: Catalog, server: LoggingMetastore, partition: str) -> None:

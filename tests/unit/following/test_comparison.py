@@ -13,10 +13,10 @@ from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Column
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.repair_cases import indexed, write
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.repair_cases import indexed, write
+from tests.kit.writes import insert
 from tests.unit.following.test_following import counts, followed, hive_table, open_catalog
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

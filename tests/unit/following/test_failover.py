@@ -11,7 +11,7 @@ from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import IndexDatabaseError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
 from tests.unit.following.test_bad_luck import ONE, _statements, _versions
 from tests.unit.following.test_bad_luck import _no_waiting as _no_waiting
 from tests.unit.following.test_bad_luck import three as three
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore_log import LoggingMetastore
+    from tests.kit.fakes_metastore_log import LoggingMetastore
 
 ADDRESSES = (Address("one.invalid"), Address("other.invalid"))
 

@@ -17,10 +17,10 @@ from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.allowed_locations import Allowed
-from tests.fakes_metastore import serving
-from tests.fakes_metastore_log import LoggingMetastore
-from tests.repair_cases import indexed, write
-from tests.writes import insert
+from tests.kit.fakes_metastore import serving
+from tests.kit.fakes_metastore_log import LoggingMetastore
+from tests.kit.repair_cases import indexed, write
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,13 +38,13 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.sync import DeliveryRetry
 from catalog_ext.sync.pending import pending_for
-from tests.examples import examples
-from tests.fakes_metastore import serving
-from tests.fakes_metastore_log import LoggingMetastore
-from tests.index_cases import empty_index
-from tests.repair_cases import indexed, write
+from tests.kit.examples import examples
+from tests.kit.fakes_metastore import serving
+from tests.kit.fakes_metastore_log import LoggingMetastore
+from tests.kit.index_cases import empty_index
+from tests.kit.repair_cases import indexed, write
+from tests.kit.writes import Crash, insert
 from tests.unit.following.test_following import hive_table, open_catalog
-from tests.writes import Crash, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
 from tests.unit.following.test_following import add, hive_table
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.hive.mapping.model import HiveTable
-    from tests.fakes_metastore_log import LoggingMetastore
+    from tests.kit.fakes_metastore_log import LoggingMetastore
 
 SWAP = (("t", "tmp"), ("u", "t"), ("tmp", "u"))
 SWAPPED = {"t": "u", "u": "t"}

@@ -12,7 +12,7 @@ from catalog_ext.following import run as follow_run
 from catalog_ext.following.log import read_batch
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveStorage
 from catalog_ext.metastore.model.tables import Column
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
 from tests.unit.following.states import set_cursor
 from tests.unit.following.test_following import add, hive_table
 from tests.unit.following.test_following import catalog as catalog
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.following.doubts import FollowOutcome
-    from tests.fakes_metastore_log import LoggingMetastore
+    from tests.kit.fakes_metastore_log import LoggingMetastore
 
 
 def actions(outcome: FollowOutcome) -> dict[str, str]:

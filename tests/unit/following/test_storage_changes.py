@@ -13,18 +13,18 @@ from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartitio
 from catalog_ext.metastore.model.alterations import ChangeType
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.sync.definitions import check_partitions
-from tests.repair_cases import indexed, write
+from tests.kit.repair_cases import indexed, write
+from tests.kit.writes import begin, insert
 from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
-from tests.writes import begin, insert
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore_log import LoggingMetastore
+    from tests.kit.fakes_metastore_log import LoggingMetastore
 
 TEXT = HiveStorage(
     "org.apache.hadoop.mapred.TextInputFormat",

@@ -18,9 +18,9 @@ from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, payload_of
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
-from tests.counting_metastore import CountingMetastore
-from tests.fakes_metastore import FakeMetastore
-from tests.index_cases import local_index
+from tests.kit.counting_metastore import CountingMetastore
+from tests.kit.fakes_metastore import FakeMetastore
+from tests.kit.index_cases import local_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable

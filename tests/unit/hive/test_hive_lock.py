@@ -19,7 +19,7 @@ from catalog_ext.metastore.hive.locks import HiveLock
 from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType
 from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.uris import Address
-from tests.fakes_metastore import FakeMetastore
+from tests.kit.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server, c
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, read_site, site_settings, value_of
 from catalog_ext.metastore.hive.thrift.thrift_client import ThriftMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
-from tests.counting_metastore import CountingMetastore
-from tests.fakes_metastore import FakeMetastore
+from tests.kit.counting_metastore import CountingMetastore
+from tests.kit.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

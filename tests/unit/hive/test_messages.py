@@ -35,7 +35,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
 from catalog_ext.metastore.model.views import VIEW_FORMAT, ViewQuery
-from tests.fakes_metastore import FakeMetastore
+from tests.kit.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

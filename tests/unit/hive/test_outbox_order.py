@@ -14,7 +14,7 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HiveTable
 from catalog_ext.metastore.hive.outbox.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
 from catalog_ext.metastore.messages import SET_ASIDE_AFTER
 from catalog_ext.metastore.model.tables import Column
-from tests.fakes_metastore import FakeMetastore
+from tests.kit.fakes_metastore import FakeMetastore
 from tests.unit.hive.test_hive_delivery import FakeOutbox, create, definition, document, partitions, sync
 
 if TYPE_CHECKING:

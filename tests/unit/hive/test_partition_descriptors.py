@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.conversions import conversion_problem
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_type
-from tests.fakes_metastore import FakeMetastore
+from tests.kit.fakes_metastore import FakeMetastore
 
 COLUMNS = (Column("a", "int"), Column("b", "string", comment="said"))
 STORAGES = {name: storage_of(name, {}, "file:///t") for name in ("parquet", "orc", "json")}

@@ -25,8 +25,8 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables.incarnations import Properties
 from catalog_ext.metastore.model.tables import Namespace
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.index_cases import local_index
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.index_cases import local_index
 
 A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
 

@@ -23,11 +23,11 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.transactions.reports import VacuumAction
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.index_cases import empty_index, local_index
-from tests.repair_cases import local_catalog
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.index_cases import empty_index, local_index
+from tests.kit.repair_cases import local_catalog
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import managed
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path

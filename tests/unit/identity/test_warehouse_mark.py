@@ -22,7 +22,7 @@ from catalog_ext.metastore.model.tables import Column, TableDefinition, TableTyp
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import local_catalog, write
+from tests.kit.repair_cases import local_catalog, write
 from tests.unit.partitions.test_partition_commands import managed
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import TRUE
-from tests.index_cases import create, data_files, listed_names, local_index, planned_names
-from tests.next_revision import next_release
-from tests.transaction_cases import begin, files_by_partition, finish, plan, write
+from tests.kit.index_cases import create, data_files, listed_names, local_index, planned_names
+from tests.kit.next_revision import next_release
+from tests.kit.transaction_cases import begin, files_by_partition, finish, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

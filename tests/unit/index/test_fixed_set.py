@@ -27,7 +27,7 @@ from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.tables import Column, DataFile
-from tests.fixed_set_cases import (
+from tests.kit.fixed_set_cases import (
     LATE,
     OLD,
     STATEMENTS,
@@ -37,8 +37,8 @@ from tests.fixed_set_cases import (
     filled,
     register_late,
 )
-from tests.index_cases import data_files, local_index
-from tests.transaction_cases import begin, creation, files_by_partition, plan, relocated
+from tests.kit.index_cases import data_files, local_index
+from tests.kit.transaction_cases import begin, creation, files_by_partition, plan, relocated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

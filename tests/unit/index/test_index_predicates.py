@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, Operator, Or, Predicate
-from tests.examples import examples
-from tests.index_cases import Filled, create, data_files, local_index, planned_names, predicates
+from tests.kit.examples import examples
+from tests.kit.index_cases import Filled, create, data_files, local_index, planned_names, predicates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,8 +29,8 @@ from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersio
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.index_cases import create, data_files, definition, local_index
-from tests.transaction_cases import (
+from tests.kit.index_cases import create, data_files, definition, local_index
+from tests.kit.transaction_cases import (
     begin,
     creation,
     files_by_partition,

@@ -31,9 +31,9 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import ColumnStatistics, DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.index_cases import create, data_files, local_index
-from tests.sums import check_sums
-from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
+from tests.kit.index_cases import create, data_files, local_index
+from tests.kit.sums import check_sums
+from tests.kit.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

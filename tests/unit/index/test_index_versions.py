@@ -10,7 +10,7 @@ import pytest
 
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
-from tests.index_cases import create, data_files, local_index
+from tests.kit.index_cases import create, data_files, local_index
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from catalog_ext.metastore.index.read import clauses
 from catalog_ext.metastore.index.read.marked_rows import condition_of
 from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Operator, Or
-from tests.index_cases import Filled, listed_names, local_index
-from tests.large_predicates import LARGE
+from tests.kit.index_cases import Filled, listed_names, local_index
+from tests.kit.large_predicates import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.tree import And, Comparison, Constant, In, IsNull, Not, Operator, Or
-from tests.examples import examples
-from tests.index_cases import KEY_TYPES, create, fill_with_every_kind, local_index, predicates
+from tests.kit.examples import examples
+from tests.kit.index_cases import KEY_TYPES, create, fill_with_every_kind, local_index, predicates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

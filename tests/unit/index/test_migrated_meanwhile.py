@@ -10,8 +10,8 @@ import pytest
 
 from catalog_ext.metastore.errors import IndexNotAtHeadError
 from catalog_ext.metastore.model.changes import AddPartition
-from tests.index_cases import create, data_files, listed_names, local_index
-from tests.transaction_cases import begin, finish, plan
+from tests.kit.index_cases import create, data_files, listed_names, local_index
+from tests.kit.transaction_cases import begin, finish, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

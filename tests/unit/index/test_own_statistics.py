@@ -12,8 +12,8 @@ from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropColumn, RenameColumn, altered
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics
 from catalog_ext.writes.column_statistics import VERSION, column_statistics
-from tests.index_cases import create, definition, local_index
-from tests.transaction_cases import begin, finish, plan
+from tests.kit.index_cases import create, definition, local_index
+from tests.kit.transaction_cases import begin, finish, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

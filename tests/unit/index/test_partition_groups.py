@@ -21,7 +21,7 @@ from catalog_ext.metastore.predicates.conditions import Among, Values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, In, IsNull, Match, Operator, StringMatch
 from tests.contract.golden import KEY_TYPES
-from tests.index_cases import create, fill_with_every_kind, local_index, planned_names
+from tests.kit.index_cases import create, fill_with_every_kind, local_index, planned_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA, plan_sta
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, Not, Operator
-from tests.index_cases import create, local_index
+from tests.kit.index_cases import create, local_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,16 +13,16 @@ from catalog_ext.metastore.index.database.schema import partitions
 from catalog_ext.metastore.index.write import version_record
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.sync import publishing
-from tests.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import equals
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

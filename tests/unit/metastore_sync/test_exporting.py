@@ -21,8 +21,8 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
 from catalog_ext.sync.exporting import is_own
 from catalog_ext.sync.hive_statements import quoted
-from tests.fakes_metastore import FakeMetastore, serving
-from tests.repair_cases import write
+from tests.kit.fakes_metastore import FakeMetastore, serving
+from tests.kit.repair_cases import write
 from tests.unit.metastore_sync.test_publishing import everything
 from tests.unit.tables.test_table_ddl import managed
 

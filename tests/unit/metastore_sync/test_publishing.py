@@ -25,7 +25,7 @@ from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.sync import publishing
 from catalog_ext.sync.tables import TablesInMetastore, compare_tables, not_taken
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.fakes_metastore import FakeMetastore, serving
+from tests.kit.fakes_metastore import FakeMetastore, serving
 from tests.unit.tables.test_table_ddl import managed
 
 if TYPE_CHECKING:

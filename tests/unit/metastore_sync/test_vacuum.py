@@ -15,15 +15,15 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.changes import DropPartition
 from catalog_ext.metastore.transactions.reports import VacuumAction
-from tests.repair_cases import local_catalog
+from tests.kit.repair_cases import local_catalog
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import managed
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.map_svg import COLOURS, SHADES
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.index_cases import create
-from tests.page_cases import catalog_with_everything, fill
-from tests.repair_cases import local_catalog
+from tests.kit.index_cases import create
+from tests.kit.page_cases import catalog_with_everything, fill
+from tests.kit.repair_cases import local_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.notebook.cards import CHANGED
 from catalog_ext.overview.map_svg import SHADES
 from catalog_ext.repair.report import NEW
-from tests.index_cases import create
-from tests.page_cases import HOSTILE, fill
+from tests.kit.index_cases import create
+from tests.kit.page_cases import HOSTILE, fill
 from tests.unit.notebook.test_cards import said
 from tests.unit.repair.test_repair_report import report
 

@@ -16,9 +16,9 @@ from IPython.core.formatters import DisplayFormatter
 from catalog_ext.context import RepairProgress
 from catalog_ext.notebook import cell_progress
 from catalog_ext.notebook.rows import shown_table
-from tests.index_cases import create
-from tests.page_cases import catalog_with_everything, fill
-from tests.repair_cases import register, write
+from tests.kit.index_cases import create
+from tests.kit.page_cases import catalog_with_everything, fill
+from tests.kit.repair_cases import register, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from rich.console import Console
 from catalog_ext.cli.output import type_name
 from catalog_ext.overview.layout import ListColumn, fit, record_lines, width_of, wrapped
 from catalog_ext.overview.list_table import list_text, print_list
-from tests.examples import examples
+from tests.kit.examples import examples
 
 _COLUMNS = (
     ListColumn("table"),

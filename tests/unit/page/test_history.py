@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.schema import repairs, table_versions
 from catalog_ext.metastore.index.write.repairs import RepairRecord
 from catalog_ext.metastore.model.changes import AddPartition
-from tests.index_cases import create, data_files
-from tests.page_cases import fill, looking_at
+from tests.kit.index_cases import create, data_files
+from tests.kit.page_cases import fill, looking_at
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

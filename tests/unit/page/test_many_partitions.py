@@ -12,15 +12,15 @@ import pytest
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.page.pages import read_map
-from tests.index_cases import create
-from tests.page_cases import looking_at
-from tests.repair_cases import local_catalog
+from tests.kit.index_cases import create
+from tests.kit.page_cases import looking_at
+from tests.kit.repair_cases import local_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from tests.page_cases import Visitor
+    from tests.kit.page_cases import Visitor
 
 MOST_BYTES, MOST_QUERIES = 1_000_000, 26
 DAYS, REGIONS, EACH = 400, 250, 5

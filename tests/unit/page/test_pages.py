@@ -19,16 +19,16 @@ from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.formats import visible
 from catalog_ext.page.sections import FileSizePart
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.index_cases import create
-from tests.page_cases import HOSTILE, catalog_with_everything, fill, looking_at
-from tests.repair_cases import local_catalog
+from tests.kit.index_cases import create
+from tests.kit.page_cases import HOSTILE, catalog_with_everything, fill, looking_at
+from tests.kit.repair_cases import local_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.page_cases import Visitor
+    from tests.kit.page_cases import Visitor
 
 MOST_BYTES = 1_000_000
 VOID = frozenset({"meta", "link", "input", "br", "img"})

@@ -13,8 +13,8 @@ from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.overview.dates import Gap
 from catalog_ext.page.pages import chosen_keys, read_map
 from catalog_ext.page.query import Query
-from tests.index_cases import create, data_files
-from tests.page_cases import fill
+from tests.kit.index_cases import create, data_files
+from tests.kit.page_cases import fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,8 +11,8 @@ import pytest
 
 from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
 from catalog_ext.service.server import Service
-from tests.page_cases import Visitor, fill_with_everything, looking_at
-from tests.service_client import Client
+from tests.kit.page_cases import Visitor, fill_with_everything, looking_at
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.writes.status import status_entries
-from tests.index_cases import create
-from tests.page_cases import looking_at
-from tests.transaction_cases import begin, plan
+from tests.kit.index_cases import create
+from tests.kit.page_cases import looking_at
+from tests.kit.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

@@ -11,9 +11,9 @@ from catalog_ext.metastore.commit.partition_commit import POLICY_KIND
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import StorageAccessDeniedError
 from catalog_ext.metastore.storage.store import Storage
-from tests.repair_cases import write
+from tests.kit.repair_cases import write
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import consistent, equals, managed, names
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
-from tests.repair_cases import indexed, walked
+from tests.kit.repair_cases import indexed, walked
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import equals, external, managed, names
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

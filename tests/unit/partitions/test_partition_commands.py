@@ -12,8 +12,8 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, register, write
-from tests.writes import begin, insert, stage
+from tests.kit.repair_cases import indexed, register, write
+from tests.kit.writes import begin, insert, stage
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

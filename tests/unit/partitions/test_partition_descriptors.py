@@ -17,15 +17,15 @@ from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFil
 from catalog_ext.service.handlers.tables import TableOperations
 from catalog_ext.service.messages.core import Request
 from catalog_ext.tables.freshness import Staleness
-from tests.repair_cases import indexed, local_catalog, write
+from tests.kit.repair_cases import indexed, local_catalog, write
+from tests.kit.writes import begin, insert
 from tests.unit.partitions.test_partition_commands import equals, external, managed
-from tests.writes import begin, insert
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 CLASSES = {"serde": "s", "input_format": "i", "output_format": "o"}
 HIVE = {**CLASSES, "serde_parameters": {}, "columns": [["x", "int", None]]}

@@ -13,10 +13,10 @@ from catalog_ext.metastore import errors
 from catalog_ext.metastore.predicates.tree import Comparison, In, IsNull, Not, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
-from tests.repair_cases import catalog_of_files, indexed, register, skipped, write
-from tests.service_client import Client
+from tests.kit.repair_cases import catalog_of_files, indexed, register, skipped, write
+from tests.kit.service_client import Client
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import external, managed, names, state
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, local_catalog, register
-from tests.writes import insert
+from tests.kit.repair_cases import indexed, local_catalog, register
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

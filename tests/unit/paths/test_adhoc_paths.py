@@ -22,7 +22,7 @@ from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path, spread
 from catalog_ext.scan.path_keys import CastKey
-from tests.repair_cases import write
+from tests.kit.repair_cases import write
 from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from catalog_ext.metastore.predicates.tree import (
     bind,
     unbound,
 )
-from tests.index_cases import KEY_TYPES, POOLS, definition, predicates
+from tests.kit.index_cases import KEY_TYPES, POOLS, definition, predicates
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.values import Key

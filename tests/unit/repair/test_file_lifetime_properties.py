@@ -25,9 +25,9 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.examples import examples
-from tests.repair_cases import local_catalog
-from tests.write_cases import RELOCATE, Stand, definition
+from tests.kit.examples import examples
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import RELOCATE, Stand, definition
 
 REFUSED = (
     ConflictError, InvalidInputError, LocationNotFoundError, PartitionAlreadyExistsError, PartitionNotFoundError,

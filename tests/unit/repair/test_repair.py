@@ -29,7 +29,7 @@ from catalog_ext.repair import batches
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Scratch
-from tests.repair_cases import deny, indexed, local_catalog, register, skipped, walked, write
+from tests.kit.repair_cases import deny, indexed, local_catalog, register, skipped, walked, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.catalog import connect
-from tests.examples import examples
-from tests.name_cases import GOOD, KEYS, check_repair, posix_components, s3_keys
-from tests.partition_contents import IGNORED, S3_KEYS, SKIPPED
-from tests.repair_cases import indexed, local_catalog, skipped
+from tests.kit.examples import examples
+from tests.kit.name_cases import GOOD, KEYS, check_repair, posix_components, s3_keys
+from tests.kit.partition_contents import IGNORED, S3_KEYS, SKIPPED
+from tests.kit.repair_cases import indexed, local_catalog, skipped
 from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.repair import batches
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.scan import observe
-from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
-from tests.writes import insert
+from tests.kit.repair_cases import indexed, local_catalog, register, skipped, walked, write
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import RepairProgress
     from catalog_ext.metastore.model.changes import AppliedChanges, Change
     from catalog_ext.metastore.storage.entries import Listed
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 CHANGED = "version {} of the table changed it meanwhile: repair again"
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"

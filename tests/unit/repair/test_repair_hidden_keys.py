@@ -9,7 +9,7 @@ import pytest
 from catalog_ext.catalog import connect
 from catalog_ext.events.notifications import StoreEvent
 from catalog_ext.metastore.errors import StorageError
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
 from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.scan import observe
-from tests.examples import examples
-from tests.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.examples import examples
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ from catalog_ext.repair.verification import Verification, unfitting_header, unre
 from catalog_ext.scan import scratch as scratches
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, local_catalog, skipped
+from tests.kit.repair_cases import indexed, local_catalog, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

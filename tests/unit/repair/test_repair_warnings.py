@@ -19,8 +19,8 @@ from catalog_ext.metastore.errors import (
     TableLayoutError,
 )
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, local_catalog, skipped, write
-from tests.write_cases import Stand, definition
+from tests.kit.repair_cases import indexed, local_catalog, skipped, write
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

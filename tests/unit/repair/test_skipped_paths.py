@@ -8,7 +8,7 @@ import pytest
 
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.repair import record
-from tests.repair_cases import local_catalog, register, write
+from tests.kit.repair_cases import local_catalog, register, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

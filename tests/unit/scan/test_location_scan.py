@@ -13,7 +13,7 @@ from catalog_ext.metastore.model.tables import Column, TableDefinition, TableTyp
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.tables import location_scan
 from catalog_ext.tables.location_scan import LocationScan
-from tests.repair_cases import write
+from tests.kit.repair_cases import write
 
 if TYPE_CHECKING:
     from pathlib import Path

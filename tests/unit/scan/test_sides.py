@@ -19,7 +19,7 @@ from catalog_ext.repair.mass_drop import found_nothing
 from catalog_ext.scan import sides as sides_module
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.scan.sides import Everything, Sides
-from tests.examples import examples
+from tests.kit.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

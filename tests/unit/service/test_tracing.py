@@ -15,7 +15,7 @@ from opentelemetry.trace import StatusCode
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.runtime.tracing import current_traceparent, serving, span
 from catalog_ext.service import observation
-from tests.spans import recorded_spans
+from tests.kit.spans import recorded_spans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

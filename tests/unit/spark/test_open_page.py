@@ -10,7 +10,7 @@ import catalog_ext
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.service.server import Service
 from catalog_ext.spark import session
-from tests.page_cases import Visitor
+from tests.kit.page_cases import Visitor
 
 if TYPE_CHECKING:
     from pathlib import Path

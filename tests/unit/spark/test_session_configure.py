@@ -22,7 +22,7 @@ from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.spark import session
 from catalog_ext.spark.submitted import add_to_running_jvm
-from tests.sparks import SPARK
+from tests.kit.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.storage.options import StorageOptions
 from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
 from catalog_ext.spark.storage import s3a_packages
-from tests.sparks import since
+from tests.kit.sparks import since
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "spark_conf"

@@ -11,9 +11,9 @@ import pytest
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.service.server import Service
 from catalog_ext.spark import session
-from tests.repair_cases import EU, US, catalog_of_files
+from tests.kit.repair_cases import EU, US, catalog_of_files
+from tests.kit.service_client import Client
 from tests.service.test_writes import Writer
-from tests.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,7 +24,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote
 from catalog_ext.metastore.storage.store import Storage
-from tests.promotion_cases import move, put_back
+from tests.kit.promotion_cases import move, put_back
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.tables import Column
-from tests.repair_cases import deny, indexed, write
-from tests.transaction_cases import begin, plan
+from tests.kit.repair_cases import deny, indexed, write
+from tests.kit.transaction_cases import begin, plan
 from tests.unit.drift.conftest import catalog as catalog
 from tests.unit.drift.conftest import made as made
 from tests.unit.drift.conftest import tmp_path as tmp_path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from catalog_ext.metastore.storage.allowed_locations import Allowed, AllowedLoca
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.paths.adhoc import PathPlan
 from catalog_ext.service.server import Service
-from tests.service_client import Client
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

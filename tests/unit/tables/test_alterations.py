@@ -34,12 +34,12 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.tables.alter import check_places
-from tests.repair_cases import local_catalog, write
+from tests.kit.repair_cases import local_catalog, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 NESTED = "struct<a:int,b:array<struct<x:int>>,c:map<string,float>>"
 

@@ -27,15 +27,15 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, PartitionMode, TableDefinition, TableType
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.writes.writes import Batch
-from tests.fakes_metastore import serving
-from tests.repair_cases import indexed, write
+from tests.kit.fakes_metastore import serving
+from tests.kit.repair_cases import indexed, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import indexed, register, walked, write
+from tests.kit.repair_cases import indexed, register, walked, write
+from tests.kit.writes import begin, crash_at, insert, stage
 from tests.unit.partitions.test_partition_commands import equals, external, managed
-from tests.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ from catalog_ext.metastore.predicates.conditions import Among
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.tables.freshness import Staleness
-from tests.repair_cases import deny, indexed, local_catalog, register, walked, write
-from tests.writes import crash_at, insert
+from tests.kit.repair_cases import deny, indexed, local_catalog, register, walked, write
+from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,15 +23,15 @@ from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.notebook import cell_progress
-from tests.repair_cases import indexed, write
-from tests.write_cases import DYNAMIC, Stand, definition
+from tests.kit.repair_cases import indexed, write
+from tests.kit.write_cases import DYNAMIC, Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 ORC = "org.apache.hadoop.hive.ql.io.orc"
 

@@ -13,9 +13,9 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
-from tests.index_cases import empty_index
-from tests.repair_cases import indexed
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import empty_index
+from tests.kit.repair_cases import indexed
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

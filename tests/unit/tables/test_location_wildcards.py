@@ -25,7 +25,7 @@ from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import deny, indexed, local_catalog, skipped, write
+from tests.kit.repair_cases import deny, indexed, local_catalog, skipped, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,7 +29,7 @@ from catalog_ext.metastore.model.tables import Column, TableDefinition, TableTyp
 from catalog_ext.metastore.storage.patterns import escape
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.tables.locations import TableOverlapWarning, warn_of_other_name_node
-from tests.repair_cases import write
+from tests.kit.repair_cases import write
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

@@ -27,7 +27,7 @@ from catalog_ext.repair.verification import unreadable_reason
 from catalog_ext.scan.parquet_footer import map_keys
 from catalog_ext.tables.schema.merge import TypeConflictError, loosen, widen
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
-from tests.parquet_files import write_optional_map_keys
+from tests.kit.parquet_files import write_optional_map_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

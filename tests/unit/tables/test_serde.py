@@ -10,16 +10,16 @@ from catalog_ext.metastore import errors
 from catalog_ext.metastore.hive.mapping.formats import SERDE_FORMATS, storage_of
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY, OPEN_CSV
 from catalog_ext.tables.alter import TableAlterations
-from tests.repair_cases import local_catalog
+from tests.kit.repair_cases import local_catalog
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import external, managed
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 TEXT = {"quote": "", "sep": "\x01", "nullValue": "\\N", "serde": LAZY}
 PARQUET = next(name for name, found in SERDE_FORMATS.items() if found == "parquet")

@@ -12,15 +12,15 @@ from catalog_ext.metastore.index.database import schema
 from catalog_ext.metastore.index.write import file_statistics
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.service.server import Service
-from tests.repair_cases import local_catalog, register, write
-from tests.service_client import Client
+from tests.kit.repair_cases import local_catalog, register, write
+from tests.kit.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 

@@ -25,14 +25,14 @@ from catalog_ext.metastore.model.alterations import AddColumn, DropColumn, Renam
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, register, write
+from tests.kit.repair_cases import indexed, register, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.fakes_metastore import FakeMetastore
+    from tests.kit.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

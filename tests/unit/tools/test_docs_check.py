@@ -2,7 +2,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.docs_check import PROJECT, anchors, broken_examples, broken_links, misplaced_sources, pages, stale_files
+from tests.checks.docs_check import (
+    PROJECT,
+    anchors,
+    broken_examples,
+    broken_links,
+    misplaced_sources,
+    pages,
+    stale_files,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

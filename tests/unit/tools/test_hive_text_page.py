@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hive_text_cases import PART, TABLES, expected
+from tests.kit.hive_text_cases import PART, TABLES, expected
 
 
 def test_the_page_has_the_values_that_the_engines_gave() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import import_cycles
+from tests.checks import import_cycles
 
 if TYPE_CHECKING:
     from pathlib import Path

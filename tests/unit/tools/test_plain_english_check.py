@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.plain_english_check import (
+from tests.checks.plain_english_check import (
     LONGEST_TEST_NAME,
     MOST_EXCEPTIONS,
     PROJECT,

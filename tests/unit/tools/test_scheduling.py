@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scheduling import next_module
+from tests.kit.scheduling import next_module
 
 SPARK, SERVER, UNIT = (
     "tests/integration/test_smoke.py", "tests/service/test_server.py", "tests/unit/tools/test_scheduling.py",

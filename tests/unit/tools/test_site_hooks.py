@@ -12,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from docs.site import hooks
-from tests.docs_check import anchors
+from tests.checks.docs_check import anchors
 
 if TYPE_CHECKING:
     from pathlib import Path

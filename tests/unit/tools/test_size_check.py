@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.size_check import FUNCTION_LINES, MODULE_LINES, size_problems
+from tests.checks.size_check import FUNCTION_LINES, MODULE_LINES, size_problems
 
 if TYPE_CHECKING:
     from pathlib import Path

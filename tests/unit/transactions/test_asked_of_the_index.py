@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.catalog import connect
-from tests.writes import insert
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,9 +27,9 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions import commit_locks
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.operations import operations_of
-from tests.made_once import making
-from tests.repair_cases import indexed, local_catalog, register, walked, write
-from tests.writes import begin, crash_at, insert, stage
+from tests.kit.made_once import making
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import Partition, Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from tests.fakes_metastore import FakeMetastore
-    from tests.made_once import MadeOnce
+    from tests.kit.fakes_metastore import FakeMetastore
+    from tests.kit.made_once import MadeOnce
 
 pytestmark = pytest.mark.slow
 

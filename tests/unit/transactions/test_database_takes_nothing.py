@@ -17,8 +17,8 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CommitStateUnknownError, IndexUnavailableError
 from catalog_ext.metastore.index.database.failures import as_ours, is_refused_for_good
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.index_cases import local_index, taking_nothing
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import local_index, taking_nothing
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

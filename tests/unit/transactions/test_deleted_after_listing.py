@@ -19,9 +19,9 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from tests.repair_cases import local_catalog
-from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
-from tests.writes import crash_at
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
+from tests.kit.writes import crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -33,10 +33,10 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions import vacuum
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from catalog_ext.metastore.transactions.taken_files import take_files
-from tests.index_cases import local_index
-from tests.repair_cases import local_catalog
-from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
-from tests.writes import Crash, crash_at, insert
+from tests.kit.index_cases import local_index
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
+from tests.kit.writes import Crash, crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -33,8 +33,8 @@ from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from catalog_ext.metastore.transactions.taken_files import take_files
-from tests.index_cases import local_index
-from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
+from tests.kit.index_cases import local_index
+from tests.kit.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -34,8 +34,8 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
-from tests.write_cases import Stand, definition
-from tests.writes import begin, stage
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import begin, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from tests.repair_cases import indexed, walked, write
+from tests.kit.repair_cases import indexed, walked, write
+from tests.kit.writes import crash_at, insert
 from tests.unit.partitions.test_partition_commands import equals, managed
-from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavai
 from catalog_ext.metastore.index.write.transactions import IndexedTransactions
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.repair_cases import indexed, walked
+from tests.kit.repair_cases import indexed, walked
+from tests.kit.writes import begin, crash_at, insert
 from tests.unit.partitions.test_partition_commands import equals, managed
-from tests.writes import begin, crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ from catalog_ext.metastore.commit.plan import (
     WriteKind,
 )
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.index_cases import local_index
-from tests.made_once import MadeOnce, making
-from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
+from tests.kit.index_cases import local_index
+from tests.kit.made_once import MadeOnce, making
+from tests.kit.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,9 +17,9 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
-from tests.repair_cases import local_catalog
-from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
-from tests.writes import crash_at
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
+from tests.kit.writes import crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

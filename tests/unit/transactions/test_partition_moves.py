@@ -19,9 +19,9 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.scan.observe import StoreObserver
-from tests.repair_cases import indexed, walked, write
+from tests.kit.repair_cases import indexed, walked, write
+from tests.kit.writes import Crash, crash_at, insert
 from tests.unit.partitions.test_partition_commands import consistent, equals, external, managed, names, state
-from tests.writes import Crash, crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

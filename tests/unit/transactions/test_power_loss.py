@@ -12,10 +12,10 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.storage.local import files
 from catalog_ext.metastore.storage.store import Storage
-from tests.repair_cases import indexed, walked
-from tests.streaming_cases import Stream, hourly
+from tests.kit.repair_cases import indexed, walked
+from tests.kit.streaming_cases import Stream, hourly
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import equals, managed
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable

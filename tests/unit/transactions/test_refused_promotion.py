@@ -26,9 +26,9 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.repair_cases import indexed, register, walked
+from tests.kit.repair_cases import indexed, register, walked
+from tests.kit.writes import crash_at, insert
 from tests.unit.partitions.test_partition_commands import managed
-from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,9 +29,9 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.steps import run
 from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
-from tests.index_cases import local_index
-from tests.made_once import MadeOnce, making
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import local_index
+from tests.kit.made_once import MadeOnce, making
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

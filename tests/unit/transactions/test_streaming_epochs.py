@@ -28,15 +28,15 @@ from catalog_ext.metastore.index.read.metadata_rows import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.streaming_cases import HOURLY, Stream, announced, below, hourly, unseen, waiting
-from tests.write_cases import TABLE
+from tests.kit.streaming_cases import HOURLY, Stream, announced, below, hourly, unseen, waiting
+from tests.kit.write_cases import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.streaming_cases import Calls
-    from tests.write_cases import Stand
+    from tests.kit.streaming_cases import Calls
+    from tests.kit.write_cases import Stand
 
 
 @pytest.fixture

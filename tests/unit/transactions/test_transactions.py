@@ -37,10 +37,10 @@ from catalog_ext.metastore.transactions.begin import LOCATIONS_IN_PLAN
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
-from tests.index_cases import local_index
-from tests.repair_cases import write
-from tests.write_cases import Stand, definition
-from tests.writes import crash_at
+from tests.kit.index_cases import local_index
+from tests.kit.repair_cases import write
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,10 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions, RenamePartition, WriteKind
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.index_cases import local_index
-from tests.repair_cases import indexed, local_catalog, register
-from tests.write_cases import Stand, definition
-from tests.writes import begin, crash_at, insert, stage
+from tests.kit.index_cases import local_index
+from tests.kit.repair_cases import indexed, local_catalog, register
+from tests.kit.write_cases import Stand, definition
+from tests.kit.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.local.files import LocalFiles
-from tests.index_cases import local_index
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import local_index
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

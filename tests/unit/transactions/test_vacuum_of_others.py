@@ -20,8 +20,8 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions import strays
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
-from tests.index_cases import local_index
-from tests.write_cases import Stand, definition
+from tests.kit.index_cases import local_index
+from tests.kit.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

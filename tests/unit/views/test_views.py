@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.views import Dependency, ViewQuery
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.views.automatic import parse_requirements
 from catalog_ext.views.views import NewViewPartition, ViewRequest
-from tests.repair_cases import register, write
+from tests.kit.repair_cases import register, write
 
 if TYPE_CHECKING:
     from pathlib import Path

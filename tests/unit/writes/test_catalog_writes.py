@@ -36,8 +36,8 @@ from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumRepor
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import EU, US, catalog_of_files, indexed, local_catalog, register, skipped, walked, write
-from tests.writes import begin, crash_at, insert, stage
+from tests.kit.repair_cases import EU, US, catalog_of_files, indexed, local_catalog, register, skipped, walked, write
+from tests.kit.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

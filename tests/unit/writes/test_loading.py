@@ -13,9 +13,9 @@ from pyarrow import orc, parquet
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.transaction import transaction_id_in
-from tests.repair_cases import indexed
+from tests.kit.repair_cases import indexed
+from tests.kit.writes import insert
 from tests.unit.partitions.test_partition_commands import consistent, external, managed
-from tests.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path

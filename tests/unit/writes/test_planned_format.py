@@ -12,8 +12,8 @@ from catalog_ext.metastore.commit.transaction import new_transaction_id
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.operations import operations_of
-from tests.repair_cases import indexed, local_catalog, register
-from tests.writes import begin, insert
+from tests.kit.repair_cases import indexed, local_catalog, register
+from tests.kit.writes import begin, insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,9 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import OperationNotSupportedError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import local_catalog
-from tests.write_cases import K1, Stand, definition
-from tests.writes import insert, stage
+from tests.kit.repair_cases import local_catalog
+from tests.kit.write_cases import K1, Stand, definition
+from tests.kit.writes import insert, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.writes.writer_options import check_options_of_write, options_of_new_table
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import local_catalog, register
-from tests.writes import stage
+from tests.kit.repair_cases import local_catalog, register
+from tests.kit.writes import stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

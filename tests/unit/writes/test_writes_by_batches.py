@@ -11,8 +11,8 @@ from catalog_ext.metastore.index.write import applier, partition_rows, row_write
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Operator, Or
 from catalog_ext.metastore.transactions import new_files
 from catalog_ext.metastore.transactions.steps import clean, promote, replaced_directories, undo
-from tests.repair_cases import indexed, local_catalog, register, walked, write
-from tests.writes import insert
+from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
+from tests.kit.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
