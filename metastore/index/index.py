@@ -52,11 +52,9 @@ class Index:
     """An open index. Threads may share it; ``close`` it, or use it as a context manager.
 
     Each attribute is a reader or writer of one kind of row. Every method of them raises ``IndexUnavailableError`` if
-    the
-    database is unreachable or locked, ``ConflictError`` if another transaction was first, and ``IndexDatabaseError`` if
-    the
-    database refuses a statement. A method that changes a table, or enqueues messages about a table, raises
-    ``TableNotFoundError`` if the table no longer exists.
+    the database is unreachable or locked, ``ConflictError`` if another transaction was first, and
+    ``IndexDatabaseError`` if the database refuses a statement. A method that changes a table, or enqueues messages
+    about a table, raises ``TableNotFoundError`` if the table no longer exists.
     """
 
     def __init__(self, database: Database) -> None:

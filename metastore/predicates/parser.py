@@ -59,7 +59,7 @@ def parse_predicate(text: str) -> Predicate:
     Literals are strings, numbers, booleans, NULL, ``DATE '…'`` and ``TIMESTAMP '…'``.
 
     Raises:
-        InvalidPredicateError: The text is not such a condition.
+        InvalidPredicateError: The text is not a condition of this form.
     """
     if not text.strip() or len(text) > MAX_LENGTH:
         raise InvalidPredicateError(

@@ -100,8 +100,8 @@ class ArrowConnections:
             try:
                 if in_transaction:
                     # Begin a transaction, in one request. The driver sends three requests for a read, and a pooler in
-                    # transaction mode
-                    # may send each request to another server connection unless all are in one transaction.
+                    # transaction mode may send each request to another server connection unless all are in one
+                    # transaction.
                     cursor.executescript(f"BEGIN; {SET_LOCAL}")
                 elif fresh:
                     cursor.execute(_PREFER_INDEXES)

@@ -69,8 +69,7 @@ def stream(
         spills: Whether SQLite may spill many rows: only for a SELECT without an order and without CTEs, with exactly
             the columns of the schema.
         enough: Gets the first rows before ``step`` is applied, and returns whether the caller needs no further rows:
-            then
-            nothing is spilled.
+            then nothing is spilled.
 
     Raises:
         IndexUnavailableError: Too many streams are open, and no stream ended in time.
@@ -118,8 +117,7 @@ def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enoug
                 connection = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS)
             result = connection.execute(statement)
             # Read from SQLite's own cursor, which fetches rows lazily. Making SQLAlchemy's row objects would cost more
-            # time than
-            # the query.
+            # time than the query.
             fetch = result.cursor.fetchmany if is_sqlite else result.fetchmany
             rows = fetch(FEW_ROWS)
             if enough is None or not is_sqlite or len(rows) < FEW_ROWS or enough(to_batch(rows, schema)):

@@ -44,8 +44,7 @@ class _DatabaseTime(FunctionElement[int]):
 @compiles(_DatabaseTime)
 def _sql_of_time(_: _DatabaseTime, compiler: SQLCompiler, **_options: Any) -> str:  # noqa: ANN401 -- SQLAlchemy's
     # A subquery is evaluated once per statement. PostgreSQL would evaluate a plain function call for each row, and
-    # would
-    # not use an index for a comparison with it.
+    # would not use an index for a comparison with it.
     return f"(SELECT {_DATABASES[compiler.dialect.name]})"
 
 
@@ -101,8 +100,7 @@ def correct_future_dates(database: Database, table_id: int) -> None:
     """If a table has a version dated more than an hour in the future, date all its future versions as committed now.
 
     A later version never gets an earlier time (``insert_version``). Without the correction, no version and no claim
-    would
-    expire before that future date.
+    would expire before that future date.
     """
     with database.reading() as connection:
         far = sa.select(_V.version).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS + _FAR_MS).limit(1)

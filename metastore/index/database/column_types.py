@@ -19,8 +19,8 @@ class ExactText(sa.types.TypeDecorator[str]):
     """SQL type for text that is compared by its UTF-8 bytes.
 
     Args:
-        key_bytes: The greatest length in bytes of a text in an indexed column, which MariaDB and MySQL need; None for
-            a text of any length that is in no index.
+        key_bytes: The greatest length in bytes of a text in an indexed column, which MariaDB and MySQL need; None for a
+            text of any length that is in no index.
     """
 
     impl = sa.Text

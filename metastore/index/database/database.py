@@ -187,8 +187,7 @@ class Database:
 
         Args:
             streams: Whether rows are fetched while the query runs. PostgreSQL needs a transaction for the cursor;
-                without
-                streaming, none is begun, which saves two messages.
+                without streaming, none is begun, which saves two messages.
         """
         with translated(self.shown), self.engine.connect() as connection:
             alone = self.dialect == "postgresql" and not streams
@@ -219,8 +218,7 @@ class Database:
         """Run ``work`` in a transaction, commit it, and return its result.
 
         ``work`` runs again if the database rolls the transaction back in favour of another one, and after a
-        ``RetryAfter``,
-        when the transactions that it names have run.
+        ``RetryAfter``, when the transactions that it names have run.
 
         Args:
             work: Reads and changes in one transaction.

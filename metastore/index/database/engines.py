@@ -50,8 +50,7 @@ def make_engine(url: URL) -> sa.Engine:
     postgresql = url.get_backend_name() == "postgresql"
     if postgresql:
         # Never prepare statements: a pooler in transaction mode does not keep them, and a plan that was made for other
-        # values
-        # may be slow.
+        # values may be slow.
         arguments["connect_args"]["prepare_threshold"] = None
     else:
         arguments["connect_args"]["charset"] = "utf8mb4"
@@ -262,10 +261,8 @@ class Pooler:
     """Whether a pooler such as PgBouncer is in front of a PostgreSQL database.
 
     A pooler in transaction mode gives a client a server connection for one transaction only. Neither prepared
-    statements
-    nor settings last from one transaction to the next, and a session setting stays on the server connection, which
-    other
-    clients get later. So behind a pooler each read is a transaction, and settings are local to it.
+    statements nor settings last from one transaction to the next, and a session setting stays on the server connection,
+    which other clients get later. So behind a pooler each read is a transaction, and settings are local to it.
 
     Detection: a pooler gives its clients its own keys for cancelling a query, so the process number in a client's key
     differs from that of the server process which answers. This is also true in session mode, where the transactions are

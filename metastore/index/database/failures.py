@@ -40,8 +40,7 @@ _SQLITE_BUSY = ("database is locked", "database table is locked", "database is b
 _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
 # SQLite's messages for a database that cannot be reached. Only known messages count: drivers use OperationalError also
 # for a wrong statement (SQLite for every SQLITE_ERROR, such as an expression that is too deep; PyMySQL for every
-# unknown
-# code; psycopg for program limits, class 54), and a retry of such a statement would fail again.
+# unknown code; psycopg for program limits, class 54), and a retry of such a statement would fail again.
 _AWAY_WORDS = ("unable to open", "disk I/O error", "locking protocol", "interrupted", "out of memory", "is locked")
 # PostgreSQL's SQLSTATEs for a database that cannot be reached: connection, credentials, missing database, no resources,
 # shutdown or cancelled, system errors, and a session that was ended because its transaction was idle or took too long.

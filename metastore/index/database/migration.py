@@ -175,8 +175,7 @@ def require_head(database: Database) -> None:
 
 def _lock(connection: sa.Connection, database: Database) -> None:
     # SQLite's transaction is the lock. On the other databases two processes could create the same tables at the same
-    # time,
-    # so they take an explicit lock.
+    # time, so they take an explicit lock.
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     elif connection.dialect.name in ("mysql", "mariadb"):
@@ -191,8 +190,7 @@ def _lock(connection: sa.Connection, database: Database) -> None:
 
 def _commit_before_unlock(connection: sa.Connection) -> None:
     # The lock of MySQL and MariaDB belongs to the session, not to the transaction. If it were released before the
-    # commit,
-    # another process could read the old revision and run the same migration again.
+    # commit, another process could read the old revision and run the same migration again.
     if connection.dialect.name in ("mysql", "mariadb"):
         connection.exec_driver_sql("COMMIT")
 

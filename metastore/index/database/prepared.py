@@ -128,8 +128,7 @@ def together(connection: sa.Connection) -> Iterator[None]:
     """Within the block, send statements without waiting for each answer, if the database's protocol can do that.
 
     PostgreSQL's pipeline mode can: the holder of a lock then waits for the server only once. The statements run in
-    order,
-    and after a refused statement none is run. In the block, only statements of this module may be sent.
+    order, and after a refused statement none is run. In the block, only statements of this module may be sent.
 
     Raises:
         DBAPIError: A statement was refused, or the database is gone.

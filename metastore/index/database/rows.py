@@ -214,8 +214,7 @@ class KeyRows:
     """Computes the columns ``k1`` to ``k8`` from partition names.
 
     Names of one load share most of their components (``month=01``). Each component is checked, cast and encoded once,
-    and
-    the result is cached.
+    and the result is cached.
 
     Attributes:
         has_long_keys: Whether at least one of the names had a long key (``has_long_key``).

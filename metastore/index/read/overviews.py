@@ -231,8 +231,8 @@ class Overviews(IndexPart):
     def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
         """Count the table's files by classes of sizes, in one query.
 
-        ``edges`` are the lower bounds of the classes in bytes, ascending; the first class begins at 0. With
-        ``every`` only each ``every``-th partition id is read: a sample of a table with very many files.
+        ``edges`` are the lower bounds of the classes in bytes, ascending; the first class begins at 0. With ``every``
+        only each ``every``-th partition id is read: a sample of a table with very many files.
         """
         f = files.c
         number = sa.case(
