@@ -49,8 +49,8 @@ class Commits:
         """Claim the touched partitions, move the transaction from open to reserved, and return it.
 
         If the batch is committed already, the answer is the transaction that did it, and nothing is changed. The answer
-        has the
-        given plan object itself if this call reserved the transaction, and the index has recorded no other files.
+        has the given plan object itself if this call reserved the transaction, and the index has recorded no other
+        files.
 
         Args:
             commit: A commit with a checked plan. ``all_files`` are recorded with the reservation.
@@ -118,8 +118,8 @@ class Commits:
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: A partition or file exists already, or is gone; or after ``base`` a partition changed, or
-                the table's location or partition columns. Nothing was changed.
+            ConflictError: A partition or file exists already, or is gone; or after ``base`` a partition changed, or the
+                table's location or partition columns. Nothing was changed.
             DeletedFilesError: An added file is being deleted, or may have been since the listing. Nothing was changed.
             InvalidInputError: A name does not fit, or the changes contradict each other.
         """
