@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 500
 _ROWS_HELD = 10_000
-"""Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
+"""The most changed partition rows that are held in memory before they are written, as in a TRUNCATE."""
 _FILES_AT_ONCE = 10_000
 
 _FILE_COLUMNS = (

@@ -42,12 +42,13 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
 
 PREDICATE_CLAIM = ""
-"""The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
+"""The ``claim_hash`` of a claim on all partitions for which the plan's predicate is true."""
 
 _AT_ONCE = 200
 
 CLAIMS_KEPT_MS = 3_600_000
-"""Claims outlive their transaction by an hour: a statement may have read the table before it begins its own."""
+"""Claims are kept for an hour after their transaction: a statement may have read the table before then, and begin its
+own transaction only now."""
 
 WITHOUT_WRITE = Prepared(
     sa.select(table_versions.c.version).where(
@@ -56,7 +57,7 @@ WITHOUT_WRITE = Prepared(
         table_versions.c.transaction_id.is_(None),
     )
 )
-"""The versions of a table above a base that no write made."""
+"""The query of a table's versions above a base version that repairs or DDL made, and not a write."""
 
 
 @cache

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 MANY = 10_000
-"""A commit defers the delete of more rows of partitions and files than these."""
+"""A commit defers its delete if it removes more rows of partitions and files than this."""
 _PAGE, _FILES = 1000, 5000
-"""Partitions, and about as many files, that one transaction ends at the most: other writers wait for it."""
+"""The most partitions, and about the most files, whose rows one transaction ends. Other writers wait for it."""
 _OF = settlements.c
 _FLOOR = sa.update(tables).where(tables.c.table_id == sa.bindparam("of_table"))
 

@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
 
 _PARTITIONS, _FILES = 500, 5000
-"""Partitions and files that are looked at together: a statement may delete a million."""
+"""The most partitions and files that are checked together, since a statement may delete a million files."""
 _PLACES_AT_ONCE = 50
-"""Directories in one query: it has a part for each."""
+"""The most directories in one query, which has a SELECT for each directory."""
 _MINE: sa.BindParameter[int] = sa.bindparam("table_id")
 
 

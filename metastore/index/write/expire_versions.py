@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _PAGE, _ROWS = 5000, 20_000
-"""The most ended rows of partitions that one transaction looks at, and about the most rows that it removes."""
+"""The most ended partition rows that one transaction reads, and about the most rows that it removes."""
 _AT_ONCE = 500
 
 

@@ -41,7 +41,8 @@ _ERROR_LENGTH = 4000
 _MARKED_AT_ONCE = 200
 
 _IS_DUE = outbox.c.next_attempt_at_ms <= NOW_MS
-"""By the database's time: hosts whose clocks disagree must not take each other's claims."""
+"""The condition that a message is due, by the database's time: hosts whose clocks disagree must not take each other's
+claims."""
 _IS_FREE = sa.or_(outbox.c.claimed_by.is_(None), _IS_DUE)
 """The condition that no process is delivering the message."""
 _DELIVERIES = sa.select(outbox, _IS_DUE.label("due"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 THE_TABLES = 0
-"""Stands for the table's own descriptor where that is to be said; no descriptor has this number."""
+"""Stands for the table's own descriptor in messages to the metastore; no stored descriptor has this number."""
 
 
 class PartitionDescriptors(IndexPart):

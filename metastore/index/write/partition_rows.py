@@ -59,7 +59,7 @@ _LIVING_NAMED = Prepared(
         partitions.c.end_version == ALIVE,
     )
 )
-"""The living partitions whose names have some hashes."""
+"""The query of ``living_named``: current partitions, found by the hashes of their names."""
 
 
 class LivingPartitions(IndexPart):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import DataFile, Partition
 
 ALL, BY_FIRST_KEY = 0, 1
-"""Values of ``depth``: how many keys the sums are by."""
+"""Values of ``depth``: the number of partition columns by which the sums are grouped."""
 
 _COLUMNS = (
     "table_id", "depth", "k1", "version", "n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted",
@@ -32,10 +32,11 @@ _GROUPS_AT_ONCE = 2000
 _FEW = 40
 
 _Group = tuple[int, str, int]
-"""Depth, first key and version."""
+"""Depth, value of the first partition column, and version."""
 
 _Counted = tuple[str | None, int, int, int]
-"""Of a partition its first key, the version that began it, and how its rows and its being uncounted change."""
+"""A partition's first key, the version that began its row, and the changes of its row count and of its number (0 or 1)
+of uncounted partitions."""
 
 
 @dataclass(slots=True)
