@@ -69,7 +69,7 @@ class Index:
         self.dropped_tables = DroppedTables(database)
         self.views = IndexedViews(database)
         self.followed = FollowedMetastore(database)
-        # Reads of a table at a version.
+        # Readers of a table's partitions and files at a given version.
         self.partitions = Partitions(database)
         self.files = PlannedFiles(database)
         self.partition_groups = PartitionGroups(database)
@@ -79,7 +79,7 @@ class Index:
         self.changes = Changes(database)
         self.history = History(database)
         self.overviews = Overviews(database)
-        # Reads and changes of a table's newest version.
+        # Readers and writers for a table's newest version.
         self.planner_statistics = PlannerStatistics(database)
         self.living_partitions = LivingPartitions(database)
         self.file_statistics = FileStatistics(database)
@@ -94,7 +94,7 @@ class Index:
         self.ended_files = EndedFiles(database)
         self.deletions = Deletions(database)
         self.versions = Versions(database)
-        # Messages for the metastore.
+        # The messages for the metastore that are not delivered yet, and the means to enqueue a table's state again.
         self.outbox = Outbox(database)
         self.publications = Publications(database)
 

@@ -133,7 +133,8 @@ class Among:
         """Return the predicate ANDed with the condition that each limited column has one of its values.
 
         Raises:
-            InvalidPredicateError, InvalidPartitionNameError, InvalidValueError: As in ``Values.bound``.
+            InvalidPredicateError: A limited column is not a partition column of the table.
+            InvalidPartitionNameError, InvalidValueError: A partition name does not fit the table's partition columns.
         """
         return all_of(predicate, *(each.bound(table) for each in self.values)) if self.values else predicate
 

@@ -69,7 +69,7 @@ class KeyComparison:
 
 
 def require_partitioned(table: Table) -> None:
-    """Return if the table or view has partition columns.
+    """Check that the table or view has partition columns.
 
     Raises:
         InvalidPartitionSpecError: The table or view has no partition columns.
@@ -110,7 +110,8 @@ def full_spec(table: Table, spec: Mapping[str, str | None], session: Session = A
     """Return the canonical values of a spec that must name every partition column; see ``checked_spec``.
 
     Raises:
-        InvalidPartitionSpecError: As ``checked_spec``, or a partition column is missing.
+        InvalidPartitionSpecError: A column is missing, unknown or given twice, a value is empty, or the table has no
+            partition columns.
         InvalidValueError: A value does not fit its column's type.
     """
     given = checked_spec(table, spec, session)
@@ -128,7 +129,8 @@ def partition_name(table: Table, spec: Mapping[str, str | None], session: Sessio
     """Return the partition name of a full spec (``year=2025/month=01``), in the spelling that a write would use.
 
     Raises:
-        InvalidPartitionSpecError: As ``full_spec``, or a directory's name would be longer than its store allows.
+        InvalidPartitionSpecError: The spec does not have exactly the table's partition columns, a value is empty, or a
+            directory's name would be longer than its store allows.
         InvalidValueError: A value does not fit its column's type.
         InvalidPartitionNameError: A value is too long.
     """
@@ -148,7 +150,8 @@ def spec_condition(table: Table, spec: Mapping[str, str | None], session: Sessio
     """Return the unbound predicate that a partition has the values of a spec, which may leave partition columns out.
 
     Raises:
-        InvalidPartitionSpecError: As ``checked_spec``, or the spec names no column.
+        InvalidPartitionSpecError: The spec names no column, an unknown one, or one twice, a value is empty, or the
+            table has no partition columns.
         InvalidValueError: A value does not fit its column's type.
     """
     given = checked_spec(table, spec, session)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Operator(StrEnum):
-    """A comparison; ``<=>`` is Spark's null-safe equality."""
+    """A comparison operator; ``<=>`` is Spark's null-safe equality."""
 
     EQ = "="
     NULL_SAFE_EQ = "<=>"
@@ -39,7 +39,7 @@ class Operator(StrEnum):
 
 
 class Match(StrEnum):
-    r"""How a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
+    r"""The way in which a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
 
     STARTS_WITH = "starts_with"
     ENDS_WITH = "ends_with"
@@ -56,14 +56,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Conjunction of its arguments; TRUE without arguments."""
+    """The conjunction of its arguments; TRUE without arguments."""
 
     args: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of its arguments is true; FALSE without arguments."""
+    """The disjunction of its arguments; FALSE without arguments."""
 
     args: tuple[Predicate, ...]
 
@@ -86,7 +86,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column's value is one of the given values."""
+    """The condition that a column's value is one of the given values."""
 
     column: str
     values: tuple[Value, ...]
@@ -94,14 +94,14 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """A column is NULL."""
+    """The condition that a column is NULL."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class StringMatch:
-    """A string column matches a pattern."""
+    """The condition that a string column matches a pattern."""
 
     kind: Match
     column: str

@@ -81,7 +81,9 @@ class PoolState:
 
 
 class RetryAfter(Exception):
-    """Raised inside a transaction that needs others to run first; ``Database.write`` runs these and tries again.
+    """Raised inside a transaction that needs other transactions to run first.
+
+    ``Database.write`` runs the other transactions and then tries again.
 
     Attributes:
         others: Runs the other transactions.

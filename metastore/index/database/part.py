@@ -1,4 +1,4 @@
-"""The base class of the parts of an index."""
+"""The base class of the readers and writers of an index."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ LOCK = Prepared(
     .where(tables.c.table_id == sa.bindparam("table_id"))
     .with_for_update(of=tables)
 )
-"""The query of ``locked_row``."""
+"""The query of ``locked_row``: it reads and locks the row of a table."""
 
 
 _REMEMBERED = 4096

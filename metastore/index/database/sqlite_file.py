@@ -72,7 +72,7 @@ class Contents(Enum):
 
 
 def contents(path: Path) -> Contents:
-    """Return what exists at a path."""
+    """Return which kind of thing exists at a path."""
     if not may_exist(path):
         return Contents.NOTHING
     if _is_folder(path):

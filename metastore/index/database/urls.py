@@ -74,7 +74,8 @@ def index_file(text: str) -> Path | None:
     """Return the file of the SQLite index that the text names, also if it does not exist; None for a database server.
 
     Raises:
-        InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
+        InvalidConfigurationError: The text is not a valid URL, or names an unsupported database or driver.
+        EnvironmentSetupError: The database's driver is not installed.
     """
     url = parse_url(text)
     if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
@@ -86,7 +87,8 @@ def missing_file(text: str) -> Path | None:
     """Return the file of the SQLite index that the text names, if that file does not exist; None in all other cases.
 
     Raises:
-        InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
+        InvalidConfigurationError: The text is not a valid URL, or names an unsupported database or driver.
+        EnvironmentSetupError: The database's driver is not installed.
     """
     path = index_file(text)
     return None if path is None or may_exist(path) else path

@@ -58,7 +58,10 @@ class NeededFiles(IndexPart):
     """Finds the files that current partitions of any table need."""
 
     def users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
-        """Call ``users_within`` with a new connection."""
+        """Return which of the files (URIs) current partitions need, each with one partition that has it.
+
+        Partitions with the numbers ``besides`` are ignored; see ``users_within``.
+        """
         with self._database.reading() as connection:
             return users_within(connection, uris, besides)
 
@@ -320,7 +323,7 @@ class _Ended:
         return ends
 
     def _ends(self, connection: sa.Connection, ids: Sequence[int], paths: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Yield each URI at which a partition had a file with one of the paths, and the version that ended this."""
+        """Yield each URI at which a partition had a file with one of the paths, and the version that removed it."""
         stays: dict[int, list[_Stay]] = {}
         p, f = partitions.c, files.c
         of_partitions = (

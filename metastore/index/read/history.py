@@ -262,7 +262,7 @@ class Changes(IndexPart):
 
 
 def changes_statement(table_id: int, after: int, upto: int, first_file: int | None) -> sa.Select[Any]:
-    """Return the query of ``Changes.between``.
+    """Return the query for the files that a range of versions added (``Changes.between``).
 
     ``first_file`` is the lowest number that a file of these versions can have, or None if unknown.
     """

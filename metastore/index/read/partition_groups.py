@@ -126,7 +126,7 @@ class PartitionGroups(IndexPart):
 
         Raises:
             TableNotFoundError: The table has been dropped.
-            VersionExpiredError: Vacuum has forgotten the version.
+            VersionExpiredError: Vacuum has removed the version.
             IndexUnavailableError: The database is gone or locked.
         """
         statement, exact = groups_statement(

@@ -52,7 +52,7 @@ _NAMES_AT_ONCE = 500
 
 
 class Partitions(IndexPart):
-    """The partitions of tables, at one version each."""
+    """Reads the partitions of tables, at one version each."""
 
     def all(
         self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
@@ -78,7 +78,10 @@ class Partitions(IndexPart):
         columns: Collection[str],
         only: sa.ColumnElement[bool] | None = None,
     ) -> pa.RecordBatchReader:
-        """Return the rows of ``all`` in any order, with only some columns of ``PARTITION_SCHEMA``."""
+        """Return the partitions that satisfy a predicate, in any order, with only some columns of ``PARTITION_SCHEMA``.
+
+        ``only`` is a further condition on the columns of ``partitions``; None for no condition.
+        """
         condition = condition_of(self._database.dialect, table, predicate)
         p = partitions.c
         # The columns stay in this order: ``Check`` reads the partition names in the second one.
@@ -126,7 +129,9 @@ class Partitions(IndexPart):
         """Yield the partitions of these names that exist at the table's version (``PARTITION_SCHEMA``).
 
         Raises:
-            TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``all``.
+            TableNotFoundError: The table has been dropped.
+            VersionExpiredError: Vacuum has removed the version.
+            IndexUnavailableError: The database is gone or locked.
         """
         for some in batched(names, _NAMES_AT_ONCE):
             hashes = [name_hash(name) for name in some]

@@ -118,7 +118,7 @@ class PlannedFiles(IndexPart):
     def known(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
     ) -> pa.RecordBatchReader:
-        """Return the rows of ``plan`` with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
+        """Return the files that ``plan`` returns, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
         statement, exact = plan_statement(self._database.dialect, table, predicate, ids=ids, with_etags=True)
         check = Check(table, None if exact else predicate)
         return arrow_rows.stream(self._database, statement, KNOWN_SCHEMA, check.step, check.finish, spills=True)
@@ -136,7 +136,7 @@ def plan_statement(
     unmeasured: bool = False,
     with_etags: bool = False,
 ) -> tuple[arrow_rows.Query, bool]:
-    """Return the SQL query of ``plan``, and whether it evaluates the predicate exactly."""
+    """Return the SQL query of a plan's files, and whether it evaluates the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
     # SQLite must start from the partitions, whatever its statistics suggest. The sum ``partition_id + 0`` cannot be
     # looked up in an index, so SQLite cannot start from the files.

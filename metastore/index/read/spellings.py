@@ -50,7 +50,7 @@ def scheme_with_names(location: str) -> str | None:
 
 
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
-    """Return the result of `Spellings.of` for a single call."""
+    """Return the other names of some directories (canonical URIs), for a caller that needs them only once."""
     return Spellings(connection).of(directories)
 
 

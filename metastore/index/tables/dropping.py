@@ -210,7 +210,9 @@ def drop_within(
 
     Raises:
         TableNotFoundError: There is no table of this name.
-        ConflictError, TableLayoutError: See ``check_droppable`` and ``check_nothing_waits``.
+        ConflictError: Files of the table are being moved, another table is being created in its directory, or (with
+            ``keeps_files``) a stream has waiting files in the table.
+        TableLayoutError: With ``deletes``: another table, or a partition of another table, lies in the directory.
     """
     if deletes:
         # Lock the namespace: a concurrent CREATE TABLE in the directory either commits before this drop, and is found

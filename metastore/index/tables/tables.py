@@ -119,7 +119,9 @@ class Tables(IndexPart):
 
         Raises:
             TableNotFoundError: There is no table of this name.
-            ConflictError, TableLayoutError: See ``dropping.drop_within``.
+            ConflictError: Files of the table are being moved, another table is being created in its directory, or (with
+                ``keeps_files``) a stream has waiting files in the table.
+            TableLayoutError: With ``deletes``: another table, or a partition of another table, lies in the directory.
         """
 
         def work(connection: sa.Connection) -> Table:

@@ -278,7 +278,8 @@ class Applier:
         """Give a current partition another name and location; it keeps its files, and more are added.
 
         Raises:
-            InvalidPartitionNameError, InvalidValueError: As ``add``.
+            InvalidPartitionNameError: The name does not consist of the table's partition columns.
+            InvalidValueError: A value does not fit its column's type.
         """
         self.end_partitions([before.partition_id])
         self.sums.add(before, -1)

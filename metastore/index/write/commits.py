@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Commits:
-    """The steps of a commit that change the index, each in one transaction of the database."""
+    """The steps of a commit that change the index: reserve and apply, each in one database transaction."""
 
     def __init__(self, database: Database, statistics: PlannerStatistics) -> None:
         self._database = database

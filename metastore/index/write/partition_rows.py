@@ -161,13 +161,15 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow
 def lock_with_transaction(
     connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
 ) -> tuple[TableRow, Mapping[str, Any], list[list[Mapping[str, Any]]]]:
-    """Lock the row of a transaction's table, as ``lock_table``, and the transaction's row, in one round trip.
+    """Lock the rows of a transaction and its table, in one round trip; a deferred delete is completed first.
 
     Returns the table's row, the transaction's row, and the results of the further queries ``more``, which run with the
     locks held.
 
     Raises:
-        TableNotFoundError, TransactionNotFoundError, IndexNotAtHeadError: As ``lock_table`` and ``load_row``.
+        TableNotFoundError: The table is gone.
+        TransactionNotFoundError: The transaction has no row.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
     """
     with together(connection):
         table = LOCK.asked(connection, {"table_id": transaction.table_id})
@@ -230,7 +232,7 @@ def by_values(
 def by_values_statement(
     table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
-    """Return the query of ``by_values``; if values are long or many, it finds further rows, which the caller drops."""
+    """Return the query for partitions by values; if values are long or many, it finds further rows to be dropped."""
     keys = table.definition.keys
     columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
     same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
@@ -273,7 +275,7 @@ def _matching_statement(
     connection: sa.Connection, table: Table, predicate: Predicate, columns: Iterable[sa.Column[Any]],
     clause: sa.ColumnElement[bool] | None = None,
 ) -> tuple[sa.Select[Any], bool]:  # fmt: skip
-    """Return the query of ``matching``, and whether every row that it finds satisfies the predicate."""
+    """Return the query for partitions that satisfy a predicate, and whether every row that it finds satisfies it."""
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         alive = living(chosen, table.table_id) if clause is None else sa.true()
@@ -334,12 +336,12 @@ def living_named(connection: sa.Connection, table: Table, names: Sequence[str]) 
 
 
 def named_query(table_id: int, names: Iterable[str]) -> tuple[Prepared, Mapping[str, Any]]:
-    """Return the query of ``living_named``, with its parameters."""
+    """Return the query for current partitions with these names (``living_named``), and its parameters."""
     return _LIVING_NAMED, {"table_id": table_id, "hashes": list(map(name_hash, names))}
 
 
 def named_partitions(rows: Iterable[Mapping[str, Any]]) -> list[Partition]:
-    """Return the partitions of the rows of ``named_query``."""
+    """Convert the rows that the query of ``named_query`` has found to partitions."""
     return [partition_of(tuple(row.values())) for row in rows]
 
 

@@ -53,12 +53,12 @@ class Volume:
 
 
 def emptied(partition: Partition) -> Partition:
-    """Return the partition with counts of zero, as without files."""
+    """Return the partition with its counts of files, bytes and rows set to zero."""
     return partition._replace(files=0, bytes=0, rows=0)
 
 
 def holding(partition: Partition, added: Sequence[DataFile]) -> Partition:
-    """Return the partition with the counts of further files added."""
+    """Return the partition with the files, bytes and rows of further files added to its counts."""
     counts = [f.rows for f in added if f.rows is not None]
     known = partition.rows is not None and len(counts) == len(added)
     n_rows = (partition.rows or 0) + sum(counts) if known else None

@@ -113,7 +113,7 @@ class Publications(IndexPart):
         return self._database.write(work)
 
     def pages(self, table: Table) -> Iterator[list[PublishedPartition]]:
-        """Yield all partitions that the metastore should have, as ``page`` returns them."""
+        """Yield all partitions that the metastore should have, in pages, in the form for messages to the metastore."""
         after: int | None = -1
         while after is not None:
             found, after = self.page(table, after)
@@ -171,7 +171,10 @@ def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]
 
 
 def _publish_orphans(connection: sa.Connection, table: Table) -> None:
-    """Mark the partitions of ``_orphans`` as published: no other partition with their values is."""
+    """Mark unpublished partitions as published if no other partition with their values is.
+
+    The metastore can hold only one partition with the same values.
+    """
     p = partitions.c
     apart = sa.select(*PARTITION).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
     orphans = _orphans(connection, table, [partition_of(row) for row in connection.execute(apart)])

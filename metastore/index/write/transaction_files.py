@@ -46,7 +46,8 @@ class TransactionFiles(IndexPart):
                 lost answer, the files are then not recorded twice. None if the writer never repeats a call.
 
         Raises:
-            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not open any more.
             StagedFileMissingError: The index lost files that were recorded before.
             InvalidInputError: The call is repeated with other files.
         """
@@ -71,7 +72,8 @@ class TransactionFiles(IndexPart):
         """Replace the recorded staged files of an open transaction by these.
 
         Raises:
-            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not open any more.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -213,5 +215,5 @@ def _staged_values(connection: sa.Connection, transaction_id: str) -> Iterator[J
 
 
 def documents_within(connection: sa.Connection, transaction_id: str, *, removal: bool) -> Iterator[str]:
-    """Yield the results of ``documents``, within a database transaction."""
+    """Yield the JSON documents of staged files, or of files to delete, within a database transaction."""
     yield from _documents(lambda: nullcontext(connection), transaction_id, removal=removal)

@@ -173,7 +173,8 @@ def load_open_row(connection: sa.Connection, transaction_id: str, what: str) -> 
     """Lock and return the row of an open transaction; ``what`` completes the error message for another state.
 
     Raises:
-        TransactionNotFoundError, IndexNotAtHeadError: As ``load_row``.
+        TransactionNotFoundError: There is no transaction with this id.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
         TransactionStateError: The transaction is not open any more.
     """
     row = load_row(connection, transaction_id, lock=True)
@@ -206,7 +207,7 @@ def find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
 ROW = sa.select(transactions, NOW_MS.label("now_ms"), revision_column().label("revision")).where(
     transactions.c.transaction_id == sa.bindparam("id")
 )
-"""The query of a transaction's row."""
+"""The query of a transaction's row, with the database's time and the index's schema revision."""
 _ROW, LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
@@ -227,7 +228,7 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
 
 
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """Return the result of ``IndexedTransactions.find_application``, within a database transaction."""
+    """Return the newest committed batch of a streaming application in a table, within a database transaction."""
     row = _APPLICATION.row(connection, {"table_id": table_id, "app_hash": name_hash(app_id)})
     return None if row is None else ApplicationVersion(row["app_version"], row["version"], row["transaction_id"])
 
@@ -252,7 +253,10 @@ WITH_TABLE = ROW.add_columns(*(column.label(f"{OF_TABLE}{name}") for name, colum
 
 @cache
 def move_query(*, ends: bool, fails: bool) -> Prepared:
-    """Return the UPDATE statement of ``IndexedTransactions.move``."""
+    """Return the UPDATE statement that changes a transaction's state if it is in one of some states.
+
+    ``ends`` also sets the transaction's end, and ``fails`` its error text.
+    """
     values: dict[str, Any] = {"state": sa.bindparam("to")}
     if ends:
         values["ended_at_ms"] = NOW_MS
@@ -302,7 +306,7 @@ def _uncommitted() -> sa.CompoundSelect[Any]:
 
 
 UNCOMMITTED = _uncommitted()
-"""The query of ``IndexedTransactions.uncommitted_ids``."""
+"""The query of ``IndexedTransactions.uncommitted_ids``: transactions with files that are not visible at a version."""
 
 
 _MOVING = _T.plan.like(MOVES)
@@ -317,7 +321,7 @@ MOVING = sa.union_all(
     sa.select(transactions).where(_MOVING, _T.state.in_(sa.bindparam("in_flight", expanding=True))),
     sa.select(transactions).where(_MOVING, _STATE.in_(sa.bindparam("ended", expanding=True)), _HAS_STAGED),
 )
-"""The query of ``IndexedTransactions.moving_commands``."""
+"""The query of ``IndexedTransactions.moving_commands``: partition commands that move files, in some states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,4 +343,4 @@ _MOVES = sa.or_(
     sa.exists().where(_MOVING, _STATE.in_([str(State.ABORTED)]), _HAS_STAGED),
 )
 AT_WORK = sa.select(sa.case((_CLEANS, 1), else_=0).label("cleans"), sa.case((_MOVES, 1), else_=0).label("moves"))
-"""The query of ``IndexedTransactions.at_work``."""
+"""The query of ``IndexedTransactions.at_work``: whether any transaction may be deleting or moving files."""

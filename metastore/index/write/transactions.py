@@ -114,7 +114,10 @@ def _insert(
     connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
     looks: bool,
 ) -> Transaction:  # fmt: skip
-    """Insert the row of a transaction, dated by the database's clock; arguments as in ``IndexedTransactions.begin``."""
+    """Insert the row of a transaction, dated by the database's clock, after checks of its table.
+
+    Arguments and errors are those of ``IndexedTransactions.begin``.
+    """
     replaces, now = None, None
     if transaction.plan.definition is not None:
         current = find_relation(connection, TableIdentifier.parse(transaction.table))
