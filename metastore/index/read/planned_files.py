@@ -138,8 +138,7 @@ def plan_statement(
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the SQL query of a plan's files, and whether it evaluates the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
-    # SQLite must start from the partitions, whatever its statistics suggest. The sum ``partition_id + 0`` cannot be
-    # looked up in an index, so SQLite cannot start from the files.
+    # SQLite cannot use an index for ``partition_id + 0``: so it starts from the partitions, as it must.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
     source = source_of(condition).join(files, files.c.partition_id == partition_id)
     s = file_statistics.c
@@ -168,8 +167,7 @@ def plan_statement(
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
     union: sa.CompoundSelect[Any] = sa.union_all(marked(table, schema), rows)
-    # Only PostgreSQL needs the ORDER BY: it may use a hash join, in any order. SQLite, MySQL and MariaDB look up the
-    # files of one partition after the other.
+    # PostgreSQL may join by hashing, in any order. The other databases look up each partition's files in turn.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
 
 

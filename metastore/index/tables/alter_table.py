@@ -106,11 +106,7 @@ class Retyping:
             )
 
     def _encode(self, keys: Sequence[Key]) -> bool:
-        """Encode the keys of all current partitions again; return whether a key is too long for its column.
-
-        Raises:
-            InvalidValueError: A partition's value does not fit its new type.
-        """
+        """Encode the keys of all current partitions again; return whether a key is too long for its column."""
         p = partitions.c
         columns = [f"k{i}" for i in range(1, KEY_COLUMNS + 1)]
         statement = (
@@ -131,8 +127,7 @@ class Retyping:
                 unfit.extend([name] if len(unfit) < _SHOWN else [])
                 return None
 
-        # Also check the partitions of waiting files: a stream holds these back, and adds the partitions when they are
-        # due.
+        # Also check the partitions of waiting files, which a stream will add when they are due.
         for name in self._connection.execute(self._waiting()).scalars():
             values_of(name)
         for page in self._pages():
@@ -196,8 +191,7 @@ class Alterations(IndexPart):
 
         Args:
             identifier: The table.
-            change: Returns the new definition, with the same identifier; it is called again if the transaction is
-                retried.
+            change: Returns the new definition of the same identifier; called again if the transaction is retried.
             check: Gets the table under its lock, and raises if the table must not be changed.
             removed: The properties that ``change`` removes, for the message to the metastore.
             settings: Returns the SerDe settings that change with the new definition, for the message to the metastore.
@@ -205,8 +199,7 @@ class Alterations(IndexPart):
 
         Raises:
             TableNotFoundError: There is no table of this name.
-            ConflictError: The format or location changes while a write to the table is open, or files of a dropped
-                table are being deleted at the new location.
+            ConflictError: The format or location changes during an open write, or the new location is being deleted.
             PartitionDescriptorError: A partition with a descriptor of its own could not be read with the new columns.
         """
 

@@ -105,9 +105,7 @@ class Commits:
         base: Table | None = None,
         listed_at_ms: int | None = None,
     ) -> AppliedChanges:
-        """Apply changes of a repair, the follower or DDL at once in one transaction, and return its outcome.
-
-        Without changes no version is made.
+        """Apply changes (of a repair, the follower or DDL) at once; return the outcome. No changes make no version.
 
         Args:
             table_id: The table's number.
