@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Unknown(Enum):
-    """The type of ``UNKNOWN``."""
+    """The type of ``UNKNOWN``, which stands for a partition value that is not known yet."""
 
     UNKNOWN = "unknown"
 

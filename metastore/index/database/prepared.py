@@ -111,7 +111,7 @@ class _Compiled:
         return state, {name: value for name, value in state.parameters.items() if name not in given}, lists
 
     def named(self, rows: Sequence[Sequence[Any]]) -> list[Row]:
-        """Return rows as dictionaries by column name."""
+        """Convert rows of the driver to dictionaries by column name, with decoded values."""
         if not self._decoders:
             return [dict(zip(self._names, row, strict=True)) for row in rows]
         return [

@@ -123,7 +123,7 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class SmallFiles:
-    """A partition with a small average file size."""
+    """A partition whose average file size is small, with the number and bytes of its files."""
 
     partition: str
     files: int

@@ -134,7 +134,7 @@ class Applier:
         return few and self.sums.are_few and not self.published.dropped
 
     def flush(self) -> None:
-        """Write the collected rows; the caller then calls ``version_record.record``."""
+        """Write the collected rows of partitions and files; the caller then calls ``version_record.record``."""
         self._flush_partitions()
         self._flush_files()
         self.sums.write(self.connection, self.table.table_id, self.version)
@@ -149,7 +149,7 @@ class Applier:
         self._file_rows, self._statistics_rows = [], []
 
     def alive(self, names: Sequence[str]) -> dict[str, Partition]:
-        """Return the current partitions with these names, by name."""
+        """Return the table's current partitions (in its newest version) with these names, by name."""
         if self.named is not None and self.named.keys() == set(names):
             return {name: there for name, there in self.named.items() if there is not None}
         chunks = batched(names, _AT_ONCE)

@@ -222,7 +222,7 @@ class Outbox(IndexPart):
             return next(iter(_pending(connection, 1, outbox_id - 1, outbox.c.outbox_id == outbox_id)), None)
 
     def count(self) -> int:
-        """Return the number of messages, due or not."""
+        """Return the number of messages in the outbox, due or not."""
         with self._database.reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
 

@@ -288,7 +288,7 @@ class PartitionCommand:
 
     @cached_property
     def _moved(self) -> Mapping[str, StagedFile]:
-        """The files that were moved, by their old URIs."""
+        """The files that the command has moved, by their old URIs."""
         staged = staged_within(self._connection, self._id)
         return {file.source: file for file in staged if file.source is not None}
 

@@ -45,7 +45,7 @@ class PartitionDescriptors(IndexPart):
 
 
 def of_numbers(connection: sa.Connection, table_id: int, numbers: Collection[int]) -> dict[int, PartitionDescriptor]:
-    """Return the table's descriptors with these numbers."""
+    """Return the table's partition descriptors (other formats or schemas than the table's) with these numbers."""
     if not numbers:
         return {}
     d = partition_descriptors.c

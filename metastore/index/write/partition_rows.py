@@ -321,7 +321,7 @@ def living_page(connection: sa.Connection, table: Table, after: int, size: int) 
 
 
 def living_pages(connection: sa.Connection, table: Table, size: int) -> Iterator[list[Partition]]:
-    """Yield all current partitions, in pages."""
+    """Yield all partitions of the table's newest version, in pages."""
     after: int | None = -1
     while after is not None:
         page, _ = living_page(connection, table, after, size)

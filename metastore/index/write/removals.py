@@ -125,7 +125,7 @@ class RecordedDeletions:
         return found
 
     def flush(self) -> None:
-        """Write the buffered records."""
+        """Write the buffered files to be deleted to the database."""
         if self._taken:
             documents = (
                 (len(some), to_json([removal_to_json(removal) for removal in some]))
