@@ -11,5 +11,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Index"]
 
-# Resolved at its first use: an import of one module of the package does not load all of them, and pyarrow with them.
+# ``Index`` is imported at its first use. Otherwise an import of any module of the package would load all of them, and
+# pyarrow.
 __getattr__ = lazily(__name__, {"Index": f"{__name__}.index"})

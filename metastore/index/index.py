@@ -1,4 +1,4 @@
-"""The index: opens, closes and migrates its database. What reads and changes it are its parts."""
+"""The class ``Index``: opens, closes and migrates the index database; its attributes are readers and writers."""
 
 from __future__ import annotations
 
@@ -51,14 +51,15 @@ if TYPE_CHECKING:
 class Index:
     """An open index. Threads may share it; ``close`` it, or use it as a context manager.
 
-    Every method of its parts raises ``IndexUnavailableError`` when the database is away or locked, ``ConflictError``
-    when another transaction was first, and ``IndexDatabaseError`` when the database refuses a statement. One that
-    changes a table, or enqueues its messages, raises ``TableNotFoundError`` when the table is gone.
+    Each attribute is a reader or writer of one kind of row. Every method of them raises ``IndexUnavailableError`` if
+    the database is unreachable or locked, ``ConflictError`` if another transaction was first, and
+    ``IndexDatabaseError`` if the database refuses a statement. A method that changes a table, or enqueues messages
+    about a table, raises ``TableNotFoundError`` if the table no longer exists.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Tables, views, namespaces, and the index itself.
+        # Tables, views, namespaces, and the properties of the index.
         self.properties = Properties(database)
         self.incarnations = Incarnations(database)
         self.restoration = Restoration(database)
@@ -68,7 +69,7 @@ class Index:
         self.dropped_tables = DroppedTables(database)
         self.views = IndexedViews(database)
         self.followed = FollowedMetastore(database)
-        # Reads of a table at a version.
+        # Readers of a table's partitions and files at a given version.
         self.partitions = Partitions(database)
         self.files = PlannedFiles(database)
         self.partition_groups = PartitionGroups(database)
@@ -78,7 +79,7 @@ class Index:
         self.changes = Changes(database)
         self.history = History(database)
         self.overviews = Overviews(database)
-        # Reads and changes of a table's newest version.
+        # Readers and writers for a table's newest version.
         self.planner_statistics = PlannerStatistics(database)
         self.living_partitions = LivingPartitions(database)
         self.file_statistics = FileStatistics(database)
@@ -93,7 +94,7 @@ class Index:
         self.ended_files = EndedFiles(database)
         self.deletions = Deletions(database)
         self.versions = Versions(database)
-        # Messages for the metastore.
+        # The messages for the metastore that are not delivered yet, and the means to enqueue a table's state again.
         self.outbox = Outbox(database)
         self.publications = Publications(database)
 
@@ -103,11 +104,11 @@ class Index:
 
         Args:
             url: A SQLAlchemy URL, or the path of a SQLite file.
-            migrate: Whether to migrate the database to this release's schema; None does so on SQLite only, and creates
-                a missing file.
+            migrate: Whether to migrate the database to this release's schema. None migrates SQLite only, and creates a
+                missing file.
 
         Raises:
-            InvalidConfigurationError: The URL is not one of a supported database.
+            InvalidConfigurationError: The URL is not that of a supported database.
             EnvironmentSetupError: The database's driver is not installed.
             IndexNotAtHeadError: The database's schema is older or newer than this release's.
         """
@@ -125,7 +126,7 @@ class Index:
 
     @classmethod
     def connect(cls, url: str) -> Index:
-        """Return the index at a URL, whatever the state of its schema: for ``migrate`` and ``current_revision``."""
+        """Return the index at a URL without checking its schema: for calls of ``migrate`` and ``current_revision``."""
         return cls(open_database(url))
 
     def __enter__(self) -> Self:
@@ -135,25 +136,30 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the database."""
         self._database.close()
 
     @property
     def url(self) -> str:
-        """The URL for messages: the password is ``***``."""
+        """The URL for messages, with ``***`` as the password."""
         return self._database.shown
 
     @property
     def public_url(self) -> str:
-        """The URL without user, password and options: every reader of the store may see it."""
+        """The URL without user, password and options, for files that every reader of the store can see."""
         return public_url(self._database.url)
 
     def state(self) -> IndexState:
-        """Return open and pending work, and the size of the index, by one query; may raise ``IndexNotAtHeadError``."""
+        """Return open and pending work, and the size of the index, by one query.
+
+        Raises:
+            IndexNotAtHeadError: The database's schema is older or newer than this release's.
+        """
         try:
             return state.load(self._database)
         except IndexDatabaseError:
-            # An older schema lacks tables or columns of the query: the database's own message would not say so.
+            # A database with an older schema fails with a message about a missing table or column: raise the clearer
+            # error.
             migration.require_head(self._database)
             raise
 
@@ -164,16 +170,16 @@ class Index:
 
     @property
     def query_count(self) -> int:
-        """How many SQL statements were sent since the index was opened."""
+        """The number of SQL statements sent since the index was opened."""
         return self._database.query_count
 
     def now_ms(self) -> int:
-        """Return the database's time, by which leases are judged, in milliseconds since the epoch, UTC."""
+        """Return the database's time, by which leases expire, in milliseconds since the epoch, UTC."""
         with self._database.reading() as connection:
             return now_ms(connection)
 
     def migrate(self, revision: str = "head") -> tuple[str | None, str | None]:
-        """Return the revision that the database was at, and the one it is at now.
+        """Migrate the database to a schema revision; return the revisions before and after.
 
         Raises:
             IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
@@ -183,9 +189,9 @@ class Index:
         return migration.migrate(self._database, revision)
 
     def current_revision(self) -> str | None:
-        """Return the revision of the database; None if it holds no index."""
+        """Return the schema revision of the database; None if it contains no index."""
         return migration.current_revision(self._database)
 
     def head_revision(self) -> str:
-        """Return the revision that this release wants."""
+        """Return the newest schema revision, which this release needs."""
         return migration.head_revision()

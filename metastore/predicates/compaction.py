@@ -1,4 +1,4 @@
-"""Makes predicates small: chains of comparisons become one IN, nested ANDs and ORs of one kind become one.
+"""Makes predicates small: a chain of comparisons becomes one IN, and nested ANDs (or nested ORs) become one.
 
 Generated SQL writes ``k = 1 OR k = 2 OR …`` with thousands of terms. Databases limit the depth of expressions, and an
 evaluator looks at each term for each partition.
@@ -38,7 +38,7 @@ def compacted(predicate: Predicate) -> Predicate:
 
 
 def equalities(predicate: Predicate) -> dict[str, Scalar] | None:
-    """Return the values by column of an AND that only says that columns equal values; None for anything else."""
+    """Return the value of each column if the predicate is only an AND of ``column = value`` terms; otherwise None."""
     if not isinstance(predicate, And):
         return None
     values: dict[str, Scalar] = {}
@@ -70,7 +70,10 @@ def _flat(args: Iterable[Predicate], kind: type[And | Or]) -> Iterator[Predicate
 
 
 def _merged(args: Iterable[Predicate], *, negated: bool) -> list[Predicate]:
-    """Return the arguments, with those that list values of one column joined at the place of the first."""
+    """Merge the arguments of an OR (``negated``: of an AND) that list values of the same column into one IN or NOT IN.
+
+    The merged term takes the position of the column's first term. Other arguments stay unchanged.
+    """
     kept: list[Predicate] = []
     places: dict[str, int] = {}
     first: dict[str, set[Value]] = {}
@@ -92,7 +95,10 @@ def _merged(args: Iterable[Predicate], *, negated: bool) -> list[Predicate]:
 
 
 def _listed(predicate: Predicate, *, negated: bool) -> In | None:
-    """Return the values of one column that a term of an OR allows, or (``negated``) a term of an AND excludes."""
+    """Return, as an IN, the values that a term of an OR allows for a column; None for a term of another form.
+
+    With ``negated``, the values that a term of an AND excludes.
+    """
     match predicate:
         case Comparison(op, column, value) if op is (Operator.NE if negated else Operator.EQ):
             return In(column, (value,))

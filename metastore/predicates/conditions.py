@@ -26,12 +26,12 @@ def bound_where(table: Table, where: Where) -> Predicate | None:
     """Return the bound predicate of a condition or partition spec over the table's partition columns.
 
     Raises:
-        InvalidPredicateError: It is no condition, or names no partition column of the table.
+        InvalidPredicateError: The text is not a valid condition, or names a column that is not a partition column.
         InvalidValueError: A value does not fit its column's type.
     """
     if where is None:
         return None
-    # Not at the top: a command without a condition needs no parser of SQL.
+    # Imported here and not at the top of the module: a command without a condition then does not load the SQL parser.
     from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
 
     unbound = parse_predicate(where) if isinstance(where, str) else spec_predicate(where)
@@ -42,7 +42,7 @@ def bound_to(table: Table, predicate: Predicate | None) -> Predicate | None:
     """Return the predicate, bound to the table's partition columns; None stays None.
 
     Raises:
-        InvalidPredicateError: It names no partition column of the table.
+        InvalidPredicateError: The predicate names a column that is not a partition column of the table.
         InvalidValueError: A value does not fit its column's type.
     """
     return None if predicate is None else bind(predicate, table.definition.keys, str(table.identifier))
@@ -53,7 +53,7 @@ class PartitionClauses:
     """The PARTITION clauses of a statement.
 
     Attributes:
-        clauses: Their comparisons; a statement without a clause is about all partitions.
+        clauses: The comparisons of each clause; a statement without a clause is about all partitions.
         session: The session that the statement runs in.
     """
 
@@ -69,7 +69,7 @@ class PartitionClauses:
         return [clause_condition(table, clause, self.session) for clause in self.clauses]
 
     def narrow(self, table: Table, predicate: Predicate | None) -> Predicate | None:
-        """Return the predicate that the given one and one of the clauses, where there are any, are true; None for all.
+        """Return the predicate ANDed with "the partition matches one of the clauses"; unchanged without clauses.
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
@@ -84,7 +84,7 @@ class PartitionClauses:
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
-            InvalidPredicateError: The predicate does not.
+            InvalidPredicateError: The predicate names a column that is not a partition column of the table.
         """
         return bound_to(table, self.narrow(table, predicate))
 
@@ -94,7 +94,7 @@ NO_CLAUSES = PartitionClauses()
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values that a partition column has in some partitions.
+    """A set of values of one partition column, given by the names of partitions that have these values.
 
     Attributes:
         key: The column's name.
@@ -105,11 +105,11 @@ class Values:
     partitions: tuple[str, ...]
 
     def bound(self, table: Table) -> Predicate:
-        """Return the bound predicate for one of the values.
+        """Return the bound predicate that the column has one of the values.
 
         Raises:
-            InvalidPredicateError: The key is no partition column of the table.
-            InvalidPartitionNameError, InvalidValueError: A name is not one of its partitions'.
+            InvalidPredicateError: The key is not a partition column of the table.
+            InvalidPartitionNameError, InvalidValueError: A name does not fit the table's partition columns.
         """
         key, keys = key_named(table, self.key), table.definition.keys
         values = {typed_values(name, keys)[key.position] for name in self.partitions}
@@ -122,18 +122,19 @@ class Among:
     """Limits a plan to some partitions.
 
     Attributes:
-        ids: Their numbers; None for any.
-        values: What some of their keys have to be.
+        ids: The partitions' numbers in the index; None does not limit them.
+        values: The values that a partition must have, for each limited partition column.
     """
 
     ids: tuple[int, ...] | None = None
     values: tuple[Values, ...] = ()
 
     def within(self, table: Table, predicate: Predicate | None) -> Predicate | None:
-        """Return the bound predicate that also asks for the values.
+        """Return the predicate ANDed with the condition that each limited column has one of its values.
 
         Raises:
-            InvalidPredicateError, InvalidPartitionNameError, InvalidValueError: As in ``Values.bound``.
+            InvalidPredicateError: A limited column is not a partition column of the table.
+            InvalidPartitionNameError, InvalidValueError: A partition name does not fit the table's partition columns.
         """
         return all_of(predicate, *(each.bound(table) for each in self.values)) if self.values else predicate
 
@@ -145,7 +146,7 @@ def key_named(table: Table, name: str) -> Key:
     """Return the partition column of that name, ignoring case.
 
     Raises:
-        InvalidPredicateError: There is no such column.
+        InvalidPredicateError: The table has no partition column of this name.
     """
     found = next((key for key in table.definition.keys if key.name.lower() == name.lower()), None)
     if found is None:
@@ -154,7 +155,7 @@ def key_named(table: Table, name: str) -> Key:
 
 
 class NameFilter:
-    """Evaluates a predicate, bound to a table's partition columns, on partition names; None chooses everything."""
+    """Evaluates a predicate, bound to a table's partition columns, on partition names. None matches every name."""
 
     def __init__(self, table: Table, predicate: Predicate | None) -> None:
         self._keys = table.definition.keys
@@ -163,11 +164,11 @@ class NameFilter:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a predicate."""
+        """Whether the filter has a predicate; without one it matches every name."""
         return self._evaluator is not None
 
     def chooses(self, name: str) -> bool:
-        """Return whether the predicate is true for a partition; false for a name that is no partition's."""
+        """Return whether the predicate is true for a partition name; false if the name does not fit the table."""
         if self._evaluator is None:
             return True
         try:

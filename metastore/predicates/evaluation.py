@@ -1,4 +1,4 @@
-"""The exact evaluator of bound predicates: SQL's three-valued logic over whole or still unknown partition values."""
+"""The exact evaluator of bound predicates: SQL's three-valued logic over partition values, also unknown ones."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 class Unknown(Enum):
-    """The type of ``UNKNOWN``."""
+    """The type of ``UNKNOWN``, which stands for a partition value that is not known yet."""
 
     UNKNOWN = "unknown"
 
 
 UNKNOWN: Final = Unknown.UNKNOWN
-"""The value of a key that is not decided yet, as when only the first directories of a path are known."""
+"""The value of a partition column that is not known yet, as when only the first directories of a path are known."""
 
 
 class Outcome(IntFlag):
-    """The possible outcomes of a predicate; several if a key is unknown."""
+    """The set of possible outcomes of a predicate; it has several members if the value of a key is unknown."""
 
     TRUE = 1
     FALSE = 2
@@ -68,7 +68,7 @@ _AND = {(a, b): _conjunction(Outcome(a), Outcome(b)) for a in range(8) for b in 
 
 
 class Evaluator:
-    """Evaluates one bound predicate over the typed values of partitions, in the positions of the keys."""
+    """Evaluates one bound predicate on partitions, given by their typed values in the order of the columns."""
 
     def __init__(self, predicate: Predicate, keys: Sequence[Key]) -> None:
         self._predicate = compacted(predicate)
@@ -76,11 +76,11 @@ class Evaluator:
         self._members: dict[int, frozenset[Any]] = {}
 
     def matches(self, values: Sequence[Value | Unknown]) -> bool:
-        """Return whether the predicate is true for these values, whatever the ``UNKNOWN`` ones are."""
+        """Return whether the predicate is true for these values, regardless of the values that are ``UNKNOWN``."""
         return self._evaluate(self._predicate, values) == Outcome.TRUE
 
     def may_match(self, values: Sequence[Value | Unknown]) -> bool:
-        """Return whether the predicate can still be true, whatever the values that are ``UNKNOWN`` turn out to be."""
+        """Return whether the predicate is true for at least one choice of the values that are ``UNKNOWN``."""
         return bool(self._evaluate(self._predicate, values) & Outcome.TRUE)
 
     def _evaluate(self, predicate: Predicate, values: Sequence[Value | Unknown]) -> Outcome:
@@ -140,7 +140,8 @@ class Evaluator:
             return Outcome.NULL if all(other is None for other in others) else Outcome.ANY
         if value is None:
             return Outcome.NULL
-        # The predicate holds the tuple as long as this lives, so that its id names it.
+        # The set is cached by the id of the tuple. The predicate holds the tuple as long as this evaluator lives, so
+        # Python does not give the id to another object.
         members = self._members.get(id(others))
         if members is None:
             members = frozenset(None if other is None else order_key(other) for other in others)

@@ -1,4 +1,4 @@
-"""Predicates as the service's JSON has them (``docs/spec/service.md``)."""
+"""Conversion between predicates and the JSON objects of the service's requests (``docs/spec/service.md``)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def predicate_from_json(node: object, depth: int = 0) -> Predicate:
     """Return the unbound predicate of a JSON object.
 
     Raises:
-        InvalidPredicateError: The object does not have the contract's form.
+        InvalidPredicateError: The object does not have the form that ``docs/spec/service.md`` defines.
     """
     if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
         raise _malformed(node)
@@ -72,7 +72,7 @@ def _literal(value: object, node: Mapping[Any, Any]) -> str | None:
 
 
 def predicate_to_json(predicate: Predicate) -> JsonObject:
-    """Return the JSON object of an unbound predicate (``unbound`` makes one of a bound predicate)."""
+    """Return the JSON object of an unbound predicate; convert a bound predicate with ``unbound`` first."""
     match predicate:
         case Constant(value):
             return {"op": "true" if value else "false"}

@@ -1,8 +1,8 @@
-"""Literals of predicates, bound to a partition column; they need not be values of its type.
+"""Literals of predicates, bound to a partition column; a literal may be a value that the column's type cannot hold.
 
-A directory's text must fit the column's type; a literal need not. Spark compares by the wider of the two types: ``k <
-3000000000`` holds for every INT, no VARCHAR(3) equals a longer text, and no stored DATE is on or after year 10000. Such
-a literal lies between two values of the type, or beyond all of them.
+The value in a directory name must fit the column's type; a literal need not. Spark compares by the wider of the two
+types: ``k < 3000000000`` holds for every INT, no VARCHAR(3) equals a longer text, and no stored DATE is on or after
+year 10000. Such a literal lies between two values of the type, or beyond all of them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _YEAR = re.compile(r"\s*([+-]?)(\d{4,7})(?=\s*\Z|-)")
 _INTEGER = re.compile(r"[+-]?\d{1,80}", re.ASCII)
 _CYCLE = 400
-"""Years after which the calendar repeats itself."""
+"""The Gregorian calendar repeats after so many years."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Where a literal lies among the values of a type.
+    """The position of a literal in the order of the values of a type.
 
     Attributes:
-        floor: The greatest value that is not greater; None where it is less than all of them.
-        is_value: Whether it is that value.
+        floor: The greatest value of the type that is not greater than the literal; None if all values are greater.
+        is_value: Whether the literal equals ``floor``, so that it is a value of the type.
     """
 
     floor: Scalar | None
@@ -42,14 +42,14 @@ class Literal:
 def literal_of(value: Scalar, data_type: DataType) -> Literal:
     """Return the position of a literal among the values of a type.
 
-    The value is a text, or a number of SQL text.
+    The literal is a text, or a number that was written in SQL.
 
     Raises:
-        InvalidValueError: It is of another kind, such as a word for a DATE.
+        InvalidValueError: The literal cannot be compared with the type, such as a word with a DATE.
     """
     text = value if isinstance(value, str) else value_text(value)
     if data_type.is_string:
-        # Trailing blanks of a CHAR do not count, neither in a literal nor in a stored value.
+        # Spark ignores trailing blanks of a CHAR in comparisons, both in the literal and in the stored value.
         return Literal(text.rstrip(" ") if data_type.name == "char" else text)
     if data_type.is_integer or data_type.name == "decimal":
         return _number(text, data_type, is_text=isinstance(value, str))
@@ -66,7 +66,7 @@ def literal_of(value: Scalar, data_type: DataType) -> Literal:
 def _number(text: str, data_type: DataType, *, is_text: bool) -> Literal:
     number = decimal_number(text)
     if number is None or (data_type.is_integer and is_text and not _INTEGER.fullmatch(text.strip())):
-        # A text that Spark does not cast to the type either: this says why.
+        # Spark does not cast this text to the type either: ``cast_text`` raises the error that says why.
         return Literal(cast_text(text, data_type))
     least, greatest = _bounds(data_type)
     if number < least:
@@ -79,7 +79,7 @@ def _number(text: str, data_type: DataType, *, is_text: bool) -> Literal:
 
 
 def _beyond(text: str, data_type: DataType) -> Literal | None:
-    """Return the position of a date with a year out of range; None if the text is no date."""
+    """Return the position of a date or timestamp whose year is not in 1 to 9999; None for any other text."""
     found = _YEAR.match(text)
     if found is None or data_type.name not in ("date", "timestamp", "timestamp_ntz"):
         return None
@@ -92,7 +92,7 @@ def _beyond(text: str, data_type: DataType) -> Literal | None:
 
 
 def least_value(data_type: DataType) -> Scalar:
-    """Return the least value of a type whose literals may lie beyond all of its values."""
+    """Return the least value of a type for which a literal may lie outside of the type's range."""
     if data_type.name == "date":
         return date.min
     if data_type.name.startswith("timestamp"):
@@ -102,7 +102,7 @@ def least_value(data_type: DataType) -> Scalar:
 
 
 def _bounds(data_type: DataType) -> tuple[Decimal, Decimal]:
-    """Return the least and the greatest value of a type of exact numbers."""
+    """Return the least and the greatest value of an integer or DECIMAL type."""
     if data_type.is_integer:
         half = Decimal(1 << (INTEGER_BITS[data_type.name] - 1))
         return -half, half - 1

@@ -1,4 +1,4 @@
-"""Predicates as text: Spark's SQL over partition columns, as ``where=`` and partial specs take it."""
+"""Parses SQL conditions over partition columns, as the ``where=`` argument takes them, and partial partition specs."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
-"""What sqlglot says, in the names of its classes, of ``ds =``."""
+"""The message of sqlglot, with names of its classes, for an incomplete condition such as ``ds =``."""
 MAX_LENGTH = 1_000_000
 """Characters of the longest predicate text that is parsed."""
 
 _MAX_EXPONENT = 400
-"""Larger numbers fit no type, and their text would fill the memory."""
+"""Numbers with a larger exponent fit no column type, and their text would fill the memory."""
 
 _OPERATORS: dict[type[exp.Expression], tuple[Operator, Operator]] = {
     exp.EQ: (Operator.EQ, Operator.EQ), exp.NullSafeEQ: (Operator.NULL_SAFE_EQ, Operator.NULL_SAFE_EQ),
     exp.NEQ: (Operator.NE, Operator.NE), exp.LT: (Operator.LT, Operator.GT), exp.LTE: (Operator.LE, Operator.GE),
     exp.GT: (Operator.GT, Operator.LT), exp.GTE: (Operator.GE, Operator.LE),
 }  # fmt: skip
-"""Each comparison, and the one that says the same with its sides exchanged."""
+"""Each comparison of sqlglot: its operator, and the operator that means the same with the two sides exchanged."""
 
 _MATCHES: dict[type[exp.Expression], Match] = {
     exp.StartsWith: Match.STARTS_WITH,
@@ -59,7 +59,7 @@ def parse_predicate(text: str) -> Predicate:
     Literals are strings, numbers, booleans, NULL, ``DATE '…'`` and ``TIMESTAMP '…'``.
 
     Raises:
-        InvalidPredicateError: The text is not such a condition.
+        InvalidPredicateError: The text is not a condition of this form.
     """
     if not text.strip() or len(text) > MAX_LENGTH:
         raise InvalidPredicateError(
@@ -112,7 +112,7 @@ class _Converter:
         raise self._unsupported(node)
 
     def _sides(self, node: exp.Expression, kind: type[exp.Expression]) -> tuple[Predicate, ...]:
-        # A chain of a thousand ORs is a left-deep tree: it is walked, not recursed into.
+        # A chain of a thousand ORs is a left-deep tree. A loop walks it, since recursion would exceed Python's limit.
         sides: list[exp.Expression] = []
         while isinstance(node, kind):
             sides.append(node.expression)
@@ -163,7 +163,7 @@ class _Converter:
         if isinstance(node, exp.Neg) and isinstance(number := self._literal(node.this), Decimal):
             return -number
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
-            # DATE '…', and numbers with a suffix such as 10L, are casts in the parsed tree.
+            # sqlglot parses ``DATE '…'``, and numbers with a suffix such as ``10L``, as casts of a literal.
             return self._literal(node.this)
         raise self._unsupported(node, "a literal")
 

@@ -1,6 +1,6 @@
-"""Partition specs: the PARTITION clauses of statements, held against the partition columns of a table or view.
+"""Checks the PARTITION clauses of statements against the partition columns of a table or view.
 
-Every statement and every client gets these errors alone for a wrong clause; their texts are also in
+Every statement and every client reports a wrong clause with the errors of this module; the texts are also in
 ``tests/contract/partition_specs.json``.
 """
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 MAX_COMPONENT_BYTES = 255
-"""The longest name of a directory that local file systems and HDFS take."""
+"""The most bytes that local file systems and HDFS allow in the name of one directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the session that a statement runs in decides about its PARTITION clauses, and its transaction.
+    """The settings of a statement's session on which PARTITION clauses and transactions depend.
 
     Attributes:
-        zone: Whose local time an instant becomes as the value of a TIMESTAMP; None where instants do not fit.
-        case_sensitive: Whether names differ by their case.
-        settings: What it gives of the settings that a transaction takes over, by key.
+        zone: The time zone in which an instant becomes the local time of a TIMESTAMP key; None refuses instants.
+        case_sensitive: Whether names that differ only by their case are different.
+        settings: The session's values of the settings that a transaction takes over, by setting name.
     """
 
     zone: str | None = None
@@ -43,10 +43,10 @@ class Session:
 
 
 ANY_SESSION = Session()
-"""Of calls that no session makes."""
+"""The default settings, for calls that do not come from a Spark session."""
 
 TIME_ZONE_OPTION = "timezone"
-"""Spark's option of the zone, in lower case."""
+"""The name, in lower case, of Spark's table option for the time zone."""
 
 ANY_VALUE = "any"
 """The operator of a key that INSERT or ANALYZE names without a value."""
@@ -59,7 +59,8 @@ class KeyComparison:
     Attributes:
         key: The column, as the statement spells it.
         operator: ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` or ``any``.
-        values: Literals as the statement has them, None for NULL; one, but for ``in``; none for ``any``.
+        values: The literals as the statement has them, None for NULL: several for ``in``, no value for ``any``, and
+            exactly one for every other operator.
     """
 
     key: str
@@ -68,10 +69,10 @@ class KeyComparison:
 
 
 def require_partitioned(table: Table) -> None:
-    """Return if the table or view has partition columns.
+    """Check that the table or view has partition columns.
 
     Raises:
-        InvalidPartitionSpecError: It has none.
+        InvalidPartitionSpecError: The table or view has no partition columns.
     """
     if not table.definition.keys:
         what = _subject(table)
@@ -80,15 +81,19 @@ def require_partitioned(table: Table) -> None:
 
 
 def checked_spec(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> dict[str, str | None]:
-    """Return the canonical values of a spec, which may leave keys out, by the table's own names, in its order.
+    """Return the canonical values of a partition spec, with the table's spelling and order of columns.
+
+    The spec may leave partition columns out.
 
     Args:
         table: The table or view.
-        spec: Literals by names, as the statement spells them; None is NULL, and so is the default partition's name.
+        spec: Literals by column name, as the statement spells them. Both None and the name of the default partition
+            mean NULL.
         session: The session that the statement runs in.
 
     Raises:
-        InvalidPartitionSpecError: A key is unknown or there twice, a value is empty, or there are no keys at all.
+        InvalidPartitionSpecError: A column is unknown or is given twice, a value is empty, or the table has no
+            partition columns.
         InvalidValueError: A value does not fit its column's type.
     """
     given: dict[str, str | None] = {}
@@ -102,10 +107,11 @@ def checked_spec(table: Table, spec: Mapping[str, str | None], session: Session 
 
 
 def full_spec(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> dict[str, str | None]:
-    """Return ``checked_spec`` of a spec that names every key.
+    """Return the canonical values of a spec that must name every partition column; see ``checked_spec``.
 
     Raises:
-        InvalidPartitionSpecError: As ``checked_spec``, or a key is missing.
+        InvalidPartitionSpecError: A column is missing, unknown or given twice, a value is empty, or the table has no
+            partition columns.
         InvalidValueError: A value does not fit its column's type.
     """
     given = checked_spec(table, spec, session)
@@ -120,17 +126,18 @@ def full_spec(table: Table, spec: Mapping[str, str | None], session: Session = A
 
 
 def partition_name(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> str:
-    """Return the directory's name of a full spec, as a write would make it.
+    """Return the partition name of a full spec (``year=2025/month=01``), in the spelling that a write would use.
 
     Raises:
-        InvalidPartitionSpecError: As ``full_spec``, or a directory's name would be longer than its store allows.
+        InvalidPartitionSpecError: The spec does not have exactly the table's partition columns, a value is empty, or a
+            directory's name would be longer than its store allows.
         InvalidValueError: A value does not fit its column's type.
         InvalidPartitionNameError: A value is too long.
     """
     given = full_spec(table, spec, session)
     name = format_partition_name(list(given), list(given.values()))
     for component in name.split("/"):
-        # Object stores have no such limit, and a view has no directories.
+        # Only local file systems and HDFS limit the length of a directory's name, and a view has no directories.
         if len(component.encode()) > MAX_COMPONENT_BYTES and table.definition.location.startswith(("file:", "hdfs:")):
             raise _error(
                 table, f"The PARTITION clause has a value whose directory's name {component[:200]!r}… of "
@@ -140,10 +147,11 @@ def partition_name(table: Table, spec: Mapping[str, str | None], session: Sessio
 
 
 def spec_condition(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> Predicate:
-    """Return the unbound predicate that a partition has the values of a spec, which may leave keys out.
+    """Return the unbound predicate that a partition has the values of a spec, which may leave partition columns out.
 
     Raises:
-        InvalidPartitionSpecError: As ``checked_spec``, or it names no key.
+        InvalidPartitionSpecError: The spec names no column, an unknown one, or one twice, a value is empty, or the
+            table has no partition columns.
         InvalidValueError: A value does not fit its column's type.
     """
     given = checked_spec(table, spec, session)
@@ -156,7 +164,8 @@ def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Ses
     """Return the unbound predicate of a clause with comparisons, as in DROP PARTITION and ANALYZE.
 
     Raises:
-        InvalidPartitionSpecError: A key is unknown or equal to two values, a value is empty, or there are no keys.
+        InvalidPartitionSpecError: A column is unknown or must equal two values, a value is empty, or the table has no
+            partition columns.
         InvalidValueError: A value does not fit its column's type, or NULL is compared by less or greater.
     """
     require_partitioned(table)
@@ -228,7 +237,7 @@ def _canonical(table: Table, key: Key, literal: str | None, session: Session) ->
 
 
 def _zone_of_keys(table: Table) -> str | None:
-    """Return the zone that the table's TIMESTAMP keys are local in, if it is not the session's."""
+    """Return the time zone that the table's option sets for its TIMESTAMP keys; None if the session's zone applies."""
     return next((zone for name, zone in table.definition.options.items() if name.lower() == TIME_ZONE_OPTION), None)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Operator(StrEnum):
-    """A comparison; ``<=>`` is Spark's null-safe equality."""
+    """A comparison operator; ``<=>`` is Spark's null-safe equality."""
 
     EQ = "="
     NULL_SAFE_EQ = "<=>"
@@ -39,7 +39,7 @@ class Operator(StrEnum):
 
 
 class Match(StrEnum):
-    r"""How a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
+    r"""The way in which a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
 
     STARTS_WITH = "starts_with"
     ENDS_WITH = "ends_with"
@@ -49,28 +49,28 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """TRUE or FALSE."""
+    """The predicate TRUE or FALSE."""
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Conjunction of its arguments; TRUE without any."""
+    """The conjunction of its arguments; TRUE without arguments."""
 
     args: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of its arguments; FALSE when it has none."""
+    """The disjunction of its arguments; FALSE without arguments."""
 
     args: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The negation; NULL stays NULL."""
+    """The negation of a predicate; NULL stays NULL."""
 
     arg: Predicate
 
@@ -86,7 +86,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column's value is one of the given values."""
+    """The condition that a column's value is one of the given values."""
 
     column: str
     values: tuple[Value, ...]
@@ -94,14 +94,14 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """A column is NULL."""
+    """The condition that a column is NULL."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class StringMatch:
-    """A string column matches a pattern."""
+    """The condition that a string column matches a pattern."""
 
     kind: Match
     column: str
@@ -118,18 +118,18 @@ FALSE = Constant(value=False)
 
 
 def all_of(*args: Predicate | None) -> Predicate:
-    """Return the conjunction of the arguments that are not None; ``TRUE`` for none."""
+    """Return the conjunction of the arguments that are not None; ``TRUE`` if there are no arguments."""
     given = tuple(a for a in args if a is not None)
     return given[0] if len(given) == 1 else And(given) if given else TRUE
 
 
 def any_of(*args: Predicate) -> Predicate:
-    """Return the disjunction of the arguments; ``FALSE`` for none."""
+    """Return the disjunction of the arguments; ``FALSE`` if there are no arguments."""
     return args[0] if len(args) == 1 else Or(args) if args else FALSE
 
 
 def columns_of(predicate: Predicate) -> Iterator[str]:
-    """Yield the columns that the predicate names, repeated as often as it names them."""
+    """Yield the columns that the predicate names; a column that it names twice comes twice."""
     match predicate:
         case And(args) | Or(args):
             for arg in args:
@@ -143,7 +143,9 @@ def columns_of(predicate: Predicate) -> Iterator[str]:
 
 
 def constant_of(predicate: Predicate | None) -> bool | None:
-    """Return the constant outcome of a predicate, if its form shows one; None if it depends on the partition.
+    """Return the outcome of a predicate that is the same for every partition; None if it depends on the partition.
+
+    Only the form of the predicate is looked at, so some constant predicates are not recognized.
 
     >>> constant_of(Or((IsNull("k"), Not(IsNull("k")))))
     True
@@ -178,15 +180,15 @@ def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     The given values are texts, ``Decimal`` (a number in SQL text) or None.
 
     Raises:
-        InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on
-            one that is not a string.
+        InvalidPredicateError: The predicate names a column that is not a partition column of the table, or matches a
+            pattern on a column that is not a string.
         InvalidValueError: A value cannot be compared with its column, such as a word with a DATE.
     """
     return _Binder({key.name.lower(): key for key in keys}, table).bind(predicate)
 
 
 def unbound(predicate: Predicate, keys: Sequence[Key]) -> Predicate:
-    """Return the inverse of ``bind``, with the canonical texts of the values."""
+    """Return a bound predicate in unbound form, with the canonical texts of the values: the inverse of ``bind``."""
     types = {key.name: key.type for key in keys}
 
     def text(column: str, value: Value) -> str | None:
@@ -211,12 +213,12 @@ def unbound(predicate: Predicate, keys: Sequence[Key]) -> Predicate:
 
 
 def _for_no_value(key: Key) -> Predicate:
-    """Return a predicate that is false for every value, and NULL for NULL."""
+    """Return a predicate that is false for every non-NULL value of a column, and NULL for NULL."""
     return Comparison(Operator.LT, key.name, least_value(key.type))
 
 
 def _for_each_value(key: Key) -> Predicate:
-    """Return a predicate that is true for every value, and NULL for NULL."""
+    """Return a predicate that is true for every non-NULL value of a column, and NULL for NULL."""
     return Comparison(Operator.GE, key.name, least_value(key.type))
 
 
@@ -274,7 +276,7 @@ class _Binder:
         return key
 
     def _comparison(self, key: Key, op: Operator, value: Value) -> Predicate:
-        """Return the comparison; for a literal that is no value of the type, an equivalent predicate."""
+        """Return the comparison; if the column's type cannot hold the literal, an equivalent predicate without it."""
         if value is None:
             return Comparison(op, key.name, None)
         literal = self._literal(value, key)

@@ -29,24 +29,25 @@ _BATCH_BYTES = str(2 << 20)
 _PREFER_INDEXES = "SET random_page_cost = 1.1"
 
 _NO_FAULT_OF_THE_DATABASE = frozenset({"INVALID_ARGUMENT", "INVALID_DATA", "NOT_IMPLEMENTED"})
-"""What the driver says without an SQLSTATE where it cannot send a statement or read its answer."""
+"""Status codes of the driver, without an SQLSTATE, if it cannot send a statement or read the answer. The database
+itself is reachable."""
 
 _OF_A_STATEMENT = ": ERROR:"
-"""The severity in the database's words for a failure of the statement; a connection that ends has FATAL."""
+"""The severity in PostgreSQL's message if a statement failed; if the connection was ended, the severity is FATAL."""
 
 
 def is_available(url: URL) -> bool:
-    """Return whether the database at the URL can be read this way."""
+    """Return whether the database at the URL is PostgreSQL and its ADBC driver is installed."""
     return url.get_backend_name() == "postgresql" and find_spec("adbc_driver_postgresql") is not None
 
 
 class ArrowConnections:
-    """A few ADBC connections to one PostgreSQL database, with the errors of ``Database``.
+    """A few ADBC connections to one PostgreSQL database, which raise the same errors as ``Database``.
 
     Args:
         url: The index's URL.
-        shown: The same for people, without the password.
-        is_pooled: Says whether a pooler stands before the database; see `engines.Pooler`.
+        shown: The URL without its password, for error messages.
+        is_pooled: Returns whether a connection pooler such as PgBouncer is in front of the database.
     """
 
     def __init__(self, url: URL, shown: str, is_pooled: Callable[[], bool]) -> None:
@@ -69,7 +70,7 @@ class ArrowConnections:
         """Yield the batches of a query, as they arrive.
 
         Args:
-            statement: SQL with its values written out: the driver copies only statements without parameters.
+            statement: SQL with literal values: the driver uses COPY only for statements without parameters.
         """
         with self._translated():
             pooled = self._is_pooled()
@@ -85,7 +86,8 @@ class ArrowConnections:
                 if finished and self._idle.qsize() < _KEPT:
                     self._idle.put(connection)
                 else:
-                    # Of an abandoned query the rest is still on its way.
+                    # The reader stopped early, so the server still sends the rest of the result on this connection: it
+                    # cannot be reused.
                     self._close(connection)
 
     def _execute(self, statement: str, *, in_transaction: bool) -> tuple[Any, Any]:
@@ -97,8 +99,9 @@ class ArrowConnections:
             cursor = connection.cursor()
             try:
                 if in_transaction:
-                    # One request. The read is three, and a pooler in transaction mode may send each to another server
-                    # connection unless they are one transaction.
+                    # Begin a transaction, in one request. The driver sends three requests for a read, and a pooler in
+                    # transaction mode may send each request to another server connection unless all are in one
+                    # transaction.
                     cursor.executescript(f"BEGIN; {SET_LOCAL}")
                 elif fresh:
                     cursor.execute(_PREFER_INDEXES)
@@ -107,7 +110,8 @@ class ArrowConnections:
             except self._driver.Error:
                 cursor.close()
                 self._close(connection)
-                # A connection that waited in the pool may have died; only the error of a fresh one counts.
+                # An idle connection may have died since its last use: try the next one. A new connection's error is a
+                # real error.
                 if fresh:
                     raise
             else:
@@ -134,7 +138,7 @@ class ArrowConnections:
                 raise failed(Subject.INDEX, unreachable) from error
             raise self._refused(text) from error
         except (OSError, pa.ArrowException) as error:
-            # pyarrow raises these where a result breaks off after its first batch, without the SQLSTATE.
+            # pyarrow raises these, without an SQLSTATE, if the database breaks off a result after its first batch.
             text = next(iter(str(error).splitlines()), "")[:300]
             if _OF_A_STATEMENT in text and "cancel" not in text:
                 raise self._refused(text) from error
@@ -150,7 +154,7 @@ class ArrowConnections:
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
-    """Return the statement in PostgreSQL's words, with its values as literals that psycopg quotes."""
+    """Return the statement as SQL text of PostgreSQL, with its values as quoted literals."""
     literal = import_module("psycopg.sql").Literal
     compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     return str(compiled) % {name: literal(value).as_string(None) for name, value in compiled.params.items()}

@@ -1,12 +1,12 @@
-"""Results as streams of Arrow batches, in bounded memory.
+"""Query results as streams of Arrow batches, in bounded memory.
 
-PostgreSQL's come through ADBC where its driver is installed; many rows of SQLite are spilled to a private file, which
-ADBC reads; otherwise the driver's rows are packed in batches.
+On PostgreSQL the rows come through ADBC if its driver is installed. On SQLite many rows are spilled to a private file,
+which ADBC reads. In all other cases the rows of the SQLAlchemy driver are packed into batches.
 
-ADBC makes Arrow of a million rows several times as fast as Python's ``sqlite3``, and without the GIL. It carries a
-SQLite library of its own, and two libraries in one process must not open one file: closing it in one of them drops the
-POSIX locks of the other (``docs/spec/index.md``). So ``sqlite3`` alone opens the index. It copies the rows of the query
-to a new file and closes that before ADBC opens it.
+ADBC converts a million rows to Arrow several times as fast as Python's ``sqlite3``, and without the GIL. It contains
+its own SQLite library, and two SQLite libraries in one process must not open the same file: when one of them closes the
+file, the POSIX locks of the other are lost (``docs/spec/index.md``). So only ``sqlite3`` opens the index. It copies the
+rows of the query to a new file and closes that file before ADBC opens it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BATCH_ROWS = 16_384
 """Rows of one batch: about two megabytes."""
 
 FEW_ROWS = 2048
-"""Rows that the driver reads as fast as ADBC would begin to."""
+"""Up to so many rows, ``sqlite3`` has read the result by the time that ADBC would begin."""
 
 Step = Callable[[pa.RecordBatch], pa.RecordBatch]
 End = Callable[[], None]
@@ -57,7 +57,7 @@ def stream(
 ) -> pa.RecordBatchReader:  # fmt: skip
     """Return the rows of a query as a stream.
 
-    The first batch is read before this returns, so that a failing query fails here; a result of one batch keeps no
+    The first batch is read before this returns, so that a failing query fails here. A result of one batch keeps no
     connection.
 
     Args:
@@ -68,10 +68,11 @@ def stream(
         at_end: Called when every batch has been read; may raise.
         spills: Whether SQLite may spill many rows: only for a SELECT without an order and without CTEs, with exactly
             the columns of the schema.
-        enough: Returns, for the first rows before ``step``, whether the caller needs no more: then nothing is spilled.
+        enough: Gets the first rows before ``step`` is applied, and returns whether the caller needs no further rows:
+            then nothing is spilled.
 
     Raises:
-        IndexUnavailableError: Too many streams are open and none of them ends.
+        IndexUnavailableError: Too many streams are open, and no stream ended in time.
     """
     read = _in_turn(database, _read(database, statement, schema, enough if spills else None))
     batches = _batches(read, step, at_end)
@@ -92,14 +93,17 @@ def _batches(read: Iterator[pa.RecordBatch], step: Step, at_end: End) -> Iterato
         if last is not None:
             yield last
         last = step(batch)
-    # The connection is back in the pool before the consumer sees the last batch.
+    # ``_read`` has ended, so the connection is back in the pool before the consumer sees the last batch.
     at_end()
     if last is not None:
         yield last
 
 
 def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enough | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; SQLite's are spilled from ``FEW_ROWS`` on unless these are enough, with None never."""
+    """Yield the rows of a query; on SQLite, results of ``FEW_ROWS`` rows or more are spilled to a file.
+
+    Nothing is spilled if ``enough`` returns true for the first rows, or is None.
+    """
     if database.arrow is not None:
         database.count_statement()
         text = adbc.with_values(statement, database.engine.dialect)
@@ -112,7 +116,8 @@ def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enoug
             if not is_sqlite:
                 connection = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS)
             result = connection.execute(statement)
-            # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
+            # Read from SQLite's own cursor, which fetches rows lazily. Making SQLAlchemy's row objects would cost more
+            # time than the query.
             fetch = result.cursor.fetchmany if is_sqlite else result.fetchmany
             rows = fetch(FEW_ROWS)
             if enough is None or not is_sqlite or len(rows) < FEW_ROWS or enough(to_batch(rows, schema)):
@@ -121,18 +126,19 @@ def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enoug
                     rows = fetch(BATCH_ROWS)
                 return
             spilled = _spilled(database, connection, result, schema, kept)
-        # The connection is back in the pool: a slow reader holds none.
+        # The connection is back in the pool while the file is read, so a slow reader does not occupy a connection.
         yield from _read(database, statement, schema, None) if spilled is None else spilled
 
 
 def _spilled(
     database: Database, connection: sa.Connection, result: sa.CursorResult[Any], schema: pa.Schema, kept: ExitStack
 ) -> Iterator[pa.RecordBatch] | None:
-    """Spill the rows of a running query, and return a reader of them; None if they cannot be spilled.
+    """Spill the rows of a running query to a file, and return a reader of the file; None if spilling fails.
 
-    ``kept`` deletes the file at its end.
+    ``kept`` deletes the file when it is closed.
     """
-    # As the driver got it, not as the statement was made: lists are JSON there, and truth is 1.
+    # Take the SQL and the values that SQLAlchemy gave to the driver: it has replaced lists by JSON, and booleans by 0
+    # and 1.
     query = str(result.context.statement), tuple(result.context.parameters[0])
     result.close()
     try:
@@ -153,7 +159,7 @@ def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of the driver's rows; text may come as bytes, from binary columns."""
+    """Return a batch of the driver's rows; texts may be given as bytes, since some columns are binary."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return pa.RecordBatch.from_arrays(
         [_array(column, field.type) for column, field in zip(columns, schema, strict=False)], schema=schema
@@ -166,7 +172,7 @@ def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     return pa.array(values, data_type)
 
 
-# The file is gone with its reader: nothing of it is worth a journal, or waiting for the disk.
+# The file is deleted with its reader, so it needs neither a journal nor a sync to the disk.
 _PRAGMAS = ("page_size = 16384", "journal_mode = OFF", "synchronous = OFF")
 
 SentQuery = tuple[str, "Sequence[Any]"]
@@ -178,7 +184,7 @@ def spill_file() -> Iterator[Path]:
     """Give an empty file for this user alone, in the temporary directory; it is deleted at the end of the block.
 
     Raises:
-        OSError: No file can be made there, or SQLite cannot open one: it takes paths as UTF-8 text.
+        OSError: The file cannot be created in the temporary directory, or its path is not UTF-8, which SQLite requires.
     """
     folder = os.environ.get("SQLITE_TMPDIR") or tempfile.gettempdir()
     if not is_storable(folder):
@@ -193,9 +199,9 @@ def spill_file() -> Iterator[Path]:
 
 
 def spill(connection: sa.Connection, query: SentQuery, schema: pa.Schema, file: Path) -> None:
-    """Write the rows of a query to a file, in the order in which SQLite finds them.
+    """Write the rows of a query to an empty file, in the order in which SQLite finds them.
 
-    The file is empty. The connection's transaction ends: a file cannot be attached within one. The query is a SELECT
+    The connection's transaction ends, because SQLite cannot attach a file within a transaction. The query is a SELECT
     without an order and without CTEs, with as many columns as the schema.
 
     Raises:
@@ -208,7 +214,7 @@ def spill(connection: sa.Connection, query: SentQuery, schema: pa.Schema, file: 
     try:
         for pragma in _PRAGMAS:
             driver.execute(f"PRAGMA spilled.{pragma}")
-        # Columns without a declared type keep each value as it is.
+        # SQLite converts no value of a column that has no declared type.
         driver.execute(f"CREATE TABLE spilled.result ({', '.join(f'c{i}' for i in range(len(schema)))})")
         driver.execute(f"INSERT INTO spilled.result SELECT {_typed_row(schema)} UNION ALL {text}", values)
     finally:
@@ -216,7 +222,10 @@ def spill(connection: sa.Connection, query: SentQuery, schema: pa.Schema, file: 
 
 
 def _typed_row(schema: pa.Schema) -> str:
-    """Return a row from which ADBC infers the column types: in other rows a column may have only NULL."""
+    """Return a SELECT of one row with typed values, which goes before the result: ADBC infers column types from it.
+
+    Without this row, a column that has only NULL in the first rows would get no type.
+    """
     return ", ".join("''" if pa.types.is_string(field.type) else "0" for field in schema)
 
 
@@ -229,7 +238,7 @@ def read_spilled(file: Path, batch_rows: int, index: str) -> Iterator[pa.RecordB
     try:
         with _opened(file, batch_rows) as statement:
             stream, _ = statement.execute_query()
-            # A process that is killed from here on leaves no file.
+            # Delete the file while it is open: a process that is killed later leaves no file behind.
             file.unlink()
             batches = pa.RecordBatchReader.from_stream(stream)
             yield next(batches).slice(1)
@@ -245,8 +254,11 @@ def read_spilled(file: Path, batch_rows: int, index: str) -> Iterator[pa.RecordB
 
 @contextmanager
 def _opened(file: Path, batch_rows: int) -> Iterator[adbc_driver_manager.AdbcStatement]:
-    """Give the query of a file's rows. ``adbc_driver_sqlite.dbapi`` would load pandas, which takes seconds."""
-    # Nothing changes the file any more, so SQLite needs no locks on it.
+    """Give an ADBC statement that selects all rows of a spilled file.
+
+    The low-level driver is used because ``adbc_driver_sqlite.dbapi`` would load pandas, which takes seconds.
+    """
+    # No process changes the file from now on, so SQLite is opened without locks (``immutable``).
     with (
         adbc_driver_sqlite.connect(f"{file.as_uri()}?mode=ro&immutable=1") as database,
         adbc_driver_manager.AdbcConnection(database) as connection,
@@ -258,4 +270,4 @@ def _opened(file: Path, batch_rows: int) -> Iterator[adbc_driver_manager.AdbcSta
 
 
 _REFUSALS = (OSError, sqlite3.Error)
-"""What ``spill_file`` and ``spill`` raise where the rows cannot be spilled."""
+"""Errors of ``spill_file`` and ``spill`` if the rows cannot be spilled."""

@@ -1,4 +1,4 @@
-"""The database's time, and the rows of ``table_versions``, which it dates: the hosts have clocks that disagree."""
+"""The database's clock, and new rows of ``table_versions`` dated by that clock: clocks of hosts may disagree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FAR_MS = 3_600_000
-"""A clock that is about right is not set back by more."""
+"""One hour. A smaller lead over the clock is tolerated, since correct clocks are set back by less."""
 _MYSQL = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 _DATABASES = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -31,9 +31,10 @@ _DATABASES = {
 
 
 class _DatabaseTime(FunctionElement[int]):
-    """The database's time in milliseconds since the epoch, UTC.
+    """SQL expression for the database's time in milliseconds since the epoch, UTC.
 
-    A plain ``ColumnElement`` has no cache key: SQLAlchemy would compile each statement that has one at every execution.
+    This is a ``FunctionElement`` because a plain ``ColumnElement`` has no cache key: SQLAlchemy would then compile each
+    statement that contains the expression at every execution.
     """
 
     type = sa.BigInteger()
@@ -42,18 +43,19 @@ class _DatabaseTime(FunctionElement[int]):
 
 @compiles(_DatabaseTime)
 def _sql_of_time(_: _DatabaseTime, compiler: SQLCompiler, **_options: Any) -> str:  # noqa: ANN401 -- SQLAlchemy's
-    # A subquery is evaluated once a statement. PostgreSQL would evaluate the function for each row, and use no index.
+    # A subquery is evaluated once per statement. PostgreSQL would evaluate a plain function call for each row, and
+    # would not use an index for a comparison with it.
     return f"(SELECT {_DATABASES[compiler.dialect.name]})"
 
 
 NOW_MS = _DatabaseTime()
-"""The time by which leases are judged, and that the index writes down, as part of a statement."""
+"""SQL expression for the database's time: leases expire by it, and all times in the index are taken from it."""
 
 _NOW = Prepared(sa.select(NOW_MS.label("now_ms")))
 
 
 def now_ms(connection: sa.Connection) -> int:
-    """Return the database's time."""
+    """Return the database's time, in milliseconds since the epoch, UTC."""
     return int(_NOW.scalar(connection))
 
 
@@ -75,9 +77,9 @@ def insert_version(
     connection: sa.Connection, table_id: int, version: int, operation: str, summary: str, *,
     transaction_id: str | None = None, first_file_id: int | None = None,
 ) -> None:  # fmt: skip
-    """Add a row at the time of the database, or at that of the version before where that is later.
+    """Insert a row into ``table_versions``, dated by the database's clock, but not before the previous version.
 
-    The summary is JSON, ``first_file_id`` the number that the version's first new file has got.
+    ``summary`` is JSON. ``first_file_id`` is the number of the first file that the version adds.
     """
     values = (table_id, version, operation, summary, transaction_id, first_file_id)
     new = {f"new_{name}": value for name, value in zip(_GIVEN, values, strict=True)}
@@ -95,10 +97,10 @@ def version_date(connection: sa.Connection, table_id: int, version: int) -> int:
 
 
 def correct_future_dates(database: Database, table_id: int) -> None:
-    """Date a table's versions as committed now, if one of them lies far in the future; all future versions are changed.
+    """If a table has a version dated more than an hour in the future, date all its future versions as committed now.
 
-    Later versions never get an earlier time (``insert_version``). Without the correction, no version and no claim would
-    expire before that future date.
+    A later version never gets an earlier time (``insert_version``). Without the correction, no version and no claim
+    would expire before that future date.
     """
     with database.reading() as connection:
         far = sa.select(_V.version).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS + _FAR_MS).limit(1)

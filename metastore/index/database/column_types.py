@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class ExactText(sa.types.TypeDecorator[str]):
-    """Text compared by its UTF-8 bytes.
+    """SQL type for text that is compared by its UTF-8 bytes.
 
     Args:
-        key_bytes: The most bytes that it can have where it is part of an index (MariaDB and MySQL need to know);
-            None for text of any length that is in no index.
+        key_bytes: The greatest length in bytes of a text in an indexed column, which MariaDB and MySQL need; None for a
+            text of any length that is in no index.
     """
 
     impl = sa.Text
@@ -31,7 +31,7 @@ class ExactText(sa.types.TypeDecorator[str]):
         self.key_bytes = key_bytes
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        """Return the database's own type."""
+        """Return the database's type for the column: text, or on MariaDB and MySQL binary."""
         if dialect.name == "postgresql":
             return postgresql.TEXT(collation="C")
         if _is_binary(dialect):
@@ -39,21 +39,21 @@ class ExactText(sa.types.TypeDecorator[str]):
         return sa.Text()
 
     def bind_processor(self, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
-        """Return nothing where text stays text: SQLAlchemy then calls nothing for each value."""
+        """Return no converter if the database has a text type: SQLAlchemy then skips the call for each value."""
         return super().bind_processor(dialect) if _is_binary(dialect) else None
 
     def result_processor(self, dialect: sa.Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """Return nothing where text stays text."""
+        """Return no converter if the database has a text type."""
         return super().result_processor(dialect, coltype) if _is_binary(dialect) else None
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
-        """Return bytes where the column is binary."""
+        """Encode the text as UTF-8 bytes for a binary column."""
         if value is not None and _is_binary(dialect):
             return value.encode("utf-8")
         return value
 
     def process_result_value(self, value: str | bytes | None, dialect: sa.Dialect) -> str | None:
-        """Text again."""
+        """Decode the bytes of a binary column to text."""
         return value.decode("utf-8") if isinstance(value, bytes) else value
 
 
@@ -71,36 +71,36 @@ metadata = sa.MetaData(
     }
 )
 
-# SQLite gives numbers by itself only to a column of the type INTEGER.
+# SQLite generates row numbers only for a primary key column of the type INTEGER.
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def name_type() -> ExactText:
-    """Return the type of a name: 128 characters of up to four bytes."""
+    """Return the column type for names: 128 characters of up to four bytes."""
     return ExactText(512)
 
 
 def big(name: str, *, nullable: bool = False) -> sa.Column[int]:
-    """Return a column of whole numbers."""
+    """Return a BIGINT column."""
     return sa.Column(name, sa.BigInteger, nullable=nullable)
 
 
 def text(name: str, *, nullable: bool = False) -> sa.Column[str]:
-    """Return a column of texts of any length."""
+    """Return a column for texts of any length."""
     return sa.Column(name, ExactText(), nullable=nullable)
 
 
 def key(name: str) -> sa.Column[int]:
-    """Return a number that is part of the primary key."""
+    """Return an integer column that is part of the primary key."""
     return sa.Column(name, sa.BigInteger, primary_key=True, autoincrement=False)
 
 
 def id_column(name: str, *, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
-    """Return a transaction's id, or a hash: 32 hexadecimal digits."""
+    """Return a column for a transaction's id or a hash: 32 hexadecimal digits."""
     return sa.Column(name, ExactText(32), primary_key=primary_key, nullable=nullable)
 
 
 def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return the sum of a column as a whole number; 0 of no rows, and where all of them are NULL."""
-    # Sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB.
+    """Return the sum of a column as a whole number; 0 without rows, or if every value is NULL."""
+    # Without the cast, sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB, and not integers.
     return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)

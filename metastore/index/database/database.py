@@ -1,4 +1,4 @@
-"""Connections to the index database: pool, transactions, streams, and errors in our own classes."""
+"""Connections to the index database: pool, transactions, streams, and translation of database errors to our own."""
 
 from __future__ import annotations
 
@@ -36,35 +36,37 @@ if TYPE_CHECKING:
 
 
 class IndexGuard(Protocol):
-    """Compares the counter of the index with the one on the store."""
+    """Detects an index that was restored from an older copy, by a counter that the index and the store both keep."""
 
     @property
     def behind(self) -> IndexRestoredError | None:
-        """The reason why the index changes nothing; None where it is current, as far as is known."""
+        """The error that changes raise because the index was restored; None if it is current, as far as known."""
 
     def require_current(self) -> None:
-        """Check that the index is not older than an earlier state of it (``IndexRestoredError``)."""
+        """Raise ``IndexRestoredError`` if the index was restored from an older copy."""
 
     def advance(self) -> None:
-        """Raise the counter, in the index and on the store, before files are deleted that a backup may still name.
+        """Raise the counter in the index and on the store.
+
+        Called before files are deleted: an older copy of the index may still list them, and then shows a lower counter.
 
         Raises:
-            IndexRestoredError: The index is older than an earlier state of it.
+            IndexRestoredError: The index was restored from an older copy.
             StorageError: The store does not answer.
         """
 
     def note_version(self, table_id: int, version: int) -> None:
-        """Record the newest version of a table; an older version than recorded shows that the index was restored."""
+        """Record the newest version of a table; if a later read finds an older version, the index was restored."""
 
     def forget(self) -> None:
-        """Compare again before the next change: a connection to the database's server is a new one."""
+        """Compare the counters again before the next change: a new connection may lead to a restored database."""
 
 
 _Result = TypeVar("_Result")
 
 MOST_STREAMS = 20
-"""Results that are read as streams at once. Each holds a connection for as long as its reader takes, or a file; what is
-left of the pool's connections is for what is short."""
+"""The most results that are read as streams at the same time. Each occupies a connection, or a spilled file, for as
+long as its reader takes; the other connections of the pool stay free for short statements."""
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
 _LOCKED = Backoff(retries=60, first_s=0.1, longest_s=0.1)
 
@@ -79,7 +81,9 @@ class PoolState:
 
 
 class RetryAfter(Exception):
-    """Raised inside a transaction that other transactions must precede; ``Database.write`` runs these and retries.
+    """Raised inside a transaction that needs other transactions to run first.
+
+    ``Database.write`` runs the other transactions and then tries again.
 
     Attributes:
         others: Runs the other transactions.
@@ -91,10 +95,10 @@ class RetryAfter(Exception):
 
 
 class Database:
-    """A pool of connections with our transactions, error translation and statement count.
+    """The pool of connections to the index: transactions, error translation, and a count of the statements.
 
-    Each method that sends statements raises ``IndexUnavailableError`` where the database is gone or locked, and
-    ``IndexDatabaseError`` where it refuses one. ``urls.parse_url`` makes the URL.
+    Each method that sends statements raises ``IndexUnavailableError`` if the database is gone or locked, and
+    ``IndexDatabaseError`` if it refuses a statement. ``urls.parse_url`` makes the URL.
     """
 
     def __init__(self, url: URL) -> None:
@@ -105,7 +109,7 @@ class Database:
         self._streams = threading.BoundedSemaphore(MOST_STREAMS)
         self._opened_file: tuple[int, int] | None = None
         self.guard: IndexGuard | None = None
-        """Is asked before each change whether the index is older than what it once wrote."""
+        """Checked before each change: it detects an index that was restored from an older copy."""
         self.engine = make_engine(url)
         self._file = url.database if self.dialect == "sqlite" else None
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
@@ -116,26 +120,26 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """``sqlite``, ``postgresql`` or ``mysql`` (which MariaDB is here, too)."""
+        """``sqlite``, ``postgresql`` or ``mysql`` (also for MariaDB)."""
         name = self.engine.dialect.name
         return "mysql" if name == "mariadb" else name
 
     @property
     def query_count(self) -> int:
-        """How many statements were sent since the database was opened; transaction control is not counted."""
+        """The number of statements sent since the database was opened, without BEGIN, COMMIT and ROLLBACK."""
         return self._counted
 
     @property
     def pool(self) -> PoolState:
         """The state of the pool; streams of Arrow batches use further connections."""
         pool = self.engine.pool
-        # An index in memory has one connection for each thread, and no pool that could run short.
+        # A SQLite database in memory has one connection per thread, and no pool that could run out of connections.
         if not isinstance(pool, sa.QueuePool):
             return PoolState(0, 0, 0)
         return PoolState(pool.checkedout(), pool.checkedin(), POOL_SIZE + POOL_OVERFLOW)
 
     def _is_pooled(self) -> bool:
-        """Return whether a pooler stands before the database; the first connection says."""
+        """Return whether a pooler such as PgBouncer is in front of the database; connect first if this is unknown."""
         pooler = self.pooler
         if pooler is None:
             return False
@@ -145,12 +149,12 @@ class Database:
         return bool(pooler.is_there)
 
     def _note_connection(self, *_: object) -> None:
-        # Its database may have failed over since the last connection.
+        # The server may have failed over to an older database since the last connection: let the guard compare again.
         if self.guard is not None:
             self.guard.forget()
 
     def _note_replaced_file(self) -> None:
-        """Have the guard compare again where a restored backup, or a copy, took the place of the SQLite file.
+        """Let the guard compare again if a restored backup or another copy has replaced the SQLite file.
 
         Otherwise the first change would go into the restored index before its age is known.
         """
@@ -161,13 +165,14 @@ class Database:
             self._opened_file = found
 
     def note_version(self, table_id: int, version: int) -> None:
-        """Record the newest version of a table: an older version than recorded shows a lost commit."""
+        """Record the newest version of a table; if a later read finds an older version, commits were lost."""
         if self.guard is not None:
             self.guard.note_version(table_id, version)
 
     def count_statement(self, *_: object) -> None:
-        """Count one statement that was sent."""
-        # next() on a count is atomic, so that threads need no lock; a reader may see a number that is one behind.
+        """Increase the count of sent statements by one."""
+        # next() on an itertools.count is atomic, so that threads need no lock. A reader may see a number that is one
+        # too low.
         self._counted = next(self._counter) + 1
 
     def close(self) -> None:
@@ -178,13 +183,13 @@ class Database:
 
     @contextmanager
     def reading(self, *, streams: bool = False) -> Iterator[sa.Connection]:
-        """Give a connection that is only read by; on SQLite all its statements see one state.
+        """Give a connection for reading only. On SQLite, all statements of the block see the same snapshot.
 
-        On PostgreSQL it is outside of any transaction, as VACUUM wants it, unless rows are streamed.
+        On PostgreSQL the connection has no transaction, as VACUUM requires, unless rows are streamed.
 
         Args:
-            streams: Whether rows are fetched as the database has them: PostgreSQL keeps no cursor without a
-                transaction, which otherwise only costs two more messages.
+            streams: Whether rows are fetched while the query runs. PostgreSQL needs a transaction for the cursor;
+                without streaming, none is begun, which saves two messages.
         """
         with translated(self.shown), self.engine.connect() as connection:
             alone = self.dialect == "postgresql" and not streams
@@ -192,7 +197,7 @@ class Database:
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
-        """A context in which a result is read as a stream; waits for a slot if many streams are open.
+        """Reserve one of the slots for results that are read as streams; wait if all slots are in use.
 
         Raises:
             IndexUnavailableError: No stream ended in time.
@@ -214,12 +219,13 @@ class Database:
     def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
         """Run ``work`` in a transaction, commit it, and return its result.
 
-        It is repeated if the database chose another transaction, and after the transactions of a ``RetryAfter``.
+        ``work`` runs again if the database rolls the transaction back in favour of another one, and after a
+        ``RetryAfter``, when the transactions that it names have run.
 
         Args:
             work: Reads and changes in one transaction.
-            durable: Whether the changes must survive a power loss at once. Otherwise they do so from the next durable
-                transaction on, which waits for the disk once for all (MySQL and MariaDB: always durable).
+            durable: Whether the changes must survive a power loss at once. Otherwise the next durable transaction makes
+                them durable too, with a single sync of the disk. On MySQL and MariaDB all changes are durable at once.
 
         Raises:
             ConflictError: The transaction lost several times in a row.
@@ -270,12 +276,12 @@ def open_database(url: str) -> Database:
 
 
 def use_write_ahead_log(database: Database) -> None:
-    """Make readers and the writer of a SQLite file independent of each other; the file keeps the setting.
+    """Switch a SQLite file to WAL mode, so that readers and the writer do not block each other; the file keeps it.
 
     Raises:
         IndexUnavailableError: Other processes kept the file locked.
     """
     with translated(database.shown), database.engine.connect() as connection:
         driver: Any = connection.connection.dbapi_connection
-        # The busy time-out does not apply to this switch.
+        # SQLite's busy time-out does not apply to this PRAGMA, so retry while the file is locked.
         _LOCKED.attempt(lambda: driver.execute("PRAGMA journal_mode = WAL").fetchall(), is_locked)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_TIMEOUT_S = 30
-"""How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
+"""The seconds that a SQLite writer waits for another writer; the URL's ``?timeout=`` overrides it."""
 
 POOL_SIZE, POOL_OVERFLOW = 5, 25
 POOL_WAIT_S = 30
@@ -32,23 +32,25 @@ _RESTS_SINCE = "catalog_ext_rests_since"
 _REST_S = 5.0
 _FILE = "catalog_ext_file"
 _WRITE_LOCK_ASKED_EVERY_S = 0.003
-"""SQLite's own waiting gets longer up to 100 ms, many times what a commit holds the lock: the lock lies idle then."""
+"""The interval between attempts to take SQLite's write lock. SQLite's own intervals grow up to 100 ms, many times as
+long as a commit holds the lock, so the lock would often be free while writers wait."""
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
 def make_engine(url: URL) -> sa.Engine:
-    """Return the engine of a URL that ``parse_url`` made, with a pool of connections and our listeners.
+    """Return the SQLAlchemy engine for a URL of ``parse_url``, with a connection pool and event listeners.
 
     Raises:
-        InvalidConfigurationError: The folder of a SQLite file is no folder.
-        IndexUnavailableError: That folder cannot be made.
+        InvalidConfigurationError: The parent path of a SQLite file is not a directory.
+        IndexUnavailableError: The directory of a SQLite file cannot be created.
     """
     if url.get_backend_name() == "sqlite":
         return _sqlite_engine(url)
     arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 10}}
     postgresql = url.get_backend_name() == "postgresql"
     if postgresql:
-        # Never prepare: a pooler in transaction mode keeps no prepared statements, and plans for other values mislead.
+        # Never prepare statements: a pooler in transaction mode does not keep them, and a plan that was made for other
+        # values may be slow.
         arguments["connect_args"]["prepare_threshold"] = None
     else:
         arguments["connect_args"]["charset"] = "utf8mb4"
@@ -64,10 +66,10 @@ def make_engine(url: URL) -> sa.Engine:
 
 
 def _ping_idle_connections(engine: sa.Engine) -> None:
-    """Ping a pooled connection before use if it was idle for long, or if its server sent something unasked.
+    """Ping a pooled connection before use if it was idle for long, or if the server sent data that no query asked for.
 
     SQLAlchemy's ``pool_pre_ping`` pings every time: a commit of twenty short transactions would send twenty more
-    statements. A server that closes a connection sends a message, which is there without a ping.
+    statements. A server that closes a connection sends a message, which can be seen without a ping.
     """
 
     def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
@@ -84,7 +86,8 @@ def _ping_idle_connections(engine: sa.Engine) -> None:
         except dialect.loaded_dbapi.Error as error:
             if not dialect.is_disconnect(error, driver, None):
                 raise
-            # The pool's other connections are gone too, as after a restart of the server.
+            # The server probably restarted, so the other pooled connections are dead too: this error makes SQLAlchemy
+            # discard all.
             raise sa.exc.InvalidatePoolError from error
 
     sa.event.listen(engine, "checkin", on_checkin)
@@ -138,27 +141,27 @@ def _make_parent_folder(url: URL) -> None:
 
 
 def _make_private(file: Path, *_: object) -> None:
-    """Make the file of a new index for its owner alone: SQLite would apply the umask.
+    """Create the file of a new index readable for its owner alone; SQLite would apply the umask.
 
-    The files of the write-ahead log get the mode of the index's file, from SQLite itself.
+    SQLite gives the files of the write-ahead log the same mode.
     """
-    # If the file cannot be created, SQLite fails too, and its error is translated with the remedy.
+    # If the file cannot be created here, SQLite fails too, and that error is translated with a remedy.
     with suppress(OSError):
         make_private_file(file)
 
 
 def _note_file(file: Path, _: object, record: ConnectionPoolEntry) -> None:
-    """Note which file a new connection has open."""
+    """Record device and inode of the file that a new connection has open."""
     record.info[_FILE] = file_identity(file)
 
 
 def _require_same_file(file: Path, _: object, record: ConnectionPoolEntry, __: object) -> None:
     """Make the pool open a new connection if the database file was replaced, as by a restored backup.
 
-    The old connection still has the deleted file open: its commits would be in no index that any process opens later.
+    The old connection still has the deleted file open: no other process would ever see its commits.
 
     Raises:
-        DisconnectionError: Another file is at the path now.
+        DisconnectionError: The path now leads to another file.
     """
     found = file_identity(file)
     if found is not None and found != record.info.get(_FILE):
@@ -175,7 +178,8 @@ def file_identity(file: str | Path) -> tuple[int, int] | None:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    # Transactions begin where we say so: the driver's own idea of them would begin late and without the write lock.
+    # ``isolation_level = None`` turns off the driver's implicit BEGIN, which comes late and takes no write lock. The
+    # listeners below begin the transactions.
     connection.isolation_level = None
     for pragma in _SQLITE_PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
@@ -187,16 +191,17 @@ def _begin_sqlite(wait_s: float, connection: sa.Connection) -> None:
     if not execution.get("catalog_ext_write", False):
         driver.execute("BEGIN")
         return
-    # NORMAL does not sync the write-ahead log. The next durable transaction syncs it, also for the ones before it.
+    # With NORMAL, a commit does not sync the write-ahead log. The next commit with FULL syncs the log, and with it the
+    # earlier commits.
     level = "FULL" if execution.get("catalog_ext_durable", True) else "NORMAL"
     driver.execute(f"PRAGMA synchronous = {level}")
     _take_write_lock(driver, wait_s)
 
 
 def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as SQLAlchemy has it
-    """Begin a transaction that writes.
+    """Begin a transaction that writes, and take SQLite's write lock at once.
 
-    It takes the write lock at once: a transaction that reads first could find its snapshot too old to write.
+    If a transaction read before it took the lock, its snapshot could be too old to write.
 
     Raises:
         sqlite3.OperationalError: Other processes held the lock for the whole wait.
@@ -218,21 +223,22 @@ def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as 
 
 
 def is_locked(error: Exception) -> bool:
-    """Return whether SQLite says that another connection holds the lock."""
+    """Return whether SQLite reports that another connection holds the lock."""
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
-# Without a strict mode the server truncates long values silently: JSON of the index would be damaged, and different
-# names would become equal. Tables of a non-transactional engine would keep half a commit, and lock no rows.
+# Strict mode: otherwise the server truncates long values silently, which would damage JSON of the index and make
+# different names equal. InnoDB: tables of a non-transactional engine would keep half a commit, and lock no rows.
 _MYSQL_SETTINGS = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION default_storage_engine = InnoDB"
 )
 
 
 def _set_up_mysql_sessions(engine: sa.Engine) -> None:
-    """Give each new session on MariaDB or MySQL the settings that the index relies on, instead of the server's.
+    """Set the SQL mode and storage engine that the index relies on, for each new session on MariaDB or MySQL.
 
-    SQLAlchemy asks the first connection how names are quoted in its ``sql_mode``, so the settings come before that.
+    The listener runs before SQLAlchemy's own, which reads from the first connection's ``sql_mode`` how names are
+    quoted.
     """
 
     def connected(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 -- the driver is not always installed
@@ -243,8 +249,8 @@ def _set_up_mysql_sessions(engine: sa.Engine) -> None:
 
 
 SET_LOCAL = "SET LOCAL random_page_cost = 1.1"
-"""PostgreSQL by default takes a jump for four times a sequential read, as on a disk with heads, and would rather hash
-all files than look up those of a thousand partitions."""
+"""Makes PostgreSQL prefer indexes. By default it assumes that a random read costs four times as much as a sequential
+one, as on a spinning disk, and would scan all files instead of looking up those of a thousand partitions."""
 
 _PREPARE = """SELECT pg_backend_pid(), CASE WHEN pg_backend_pid() = %s
 THEN set_config('random_page_cost', '1.1', false) END"""
@@ -252,25 +258,25 @@ THEN set_config('random_page_cost', '1.1', false) END"""
 
 @dataclass(slots=True)
 class Pooler:
-    """Whether a pooler such as PgBouncer stands before a PostgreSQL database.
+    """Whether a pooler such as PgBouncer is in front of a PostgreSQL database.
 
-    The server connections of a pooler in transaction mode belong to a client for one transaction. Neither prepared
-    statements nor settings stay from one transaction to the next, and a setting of a session stays with the server
-    connection, which other clients get. So behind a pooler each read is a transaction, and settings are local to it.
+    A pooler in transaction mode gives a client a server connection for one transaction only. Neither prepared
+    statements nor settings last from one transaction to the next, and a session setting stays on the server connection,
+    which other clients get later. So behind a pooler each read is a transaction, and settings are local to it.
 
-    A pooler gives its clients keys for cancelling that are its own, so that the process number in a client's key is not
-    that of the server process which answers it. That also holds in session mode, where the transactions are not needed
-    and cost two requests for each read by ADBC.
+    Detection: a pooler gives its clients its own keys for cancelling a query, so the process number in a client's key
+    differs from that of the server process which answers. This is also true in session mode, where the transactions are
+    not needed and cost two requests for each read by ADBC.
 
     Attributes:
-        is_there: What the last new connection has shown; None before the first one.
+        is_there: The result for the last new connection; None before the first connection.
     """
 
     is_there: bool | None = None
 
 
 def look_for_pooler(engine: sa.Engine) -> Pooler:
-    """Have an engine look for a pooler on each new connection, and give connections and transactions their settings."""
+    """Install listeners that detect a pooler at each new connection, and that send the settings suitable for it."""
     pooler = Pooler()
 
     def connected(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 -- the driver is not always installed

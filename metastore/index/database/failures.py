@@ -1,4 +1,4 @@
-"""Database errors in the words of our own error tree."""
+"""Translates database errors to errors of this project (``CatalogExtError``)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from catalog_ext.metastore.runtime.measures import Subject, failed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# PostgreSQL: serialization_failure, deadlock_detected, unique_violation, lock_not_available. MySQL: deadlock, lock wait
-# time-out, duplicate entry. MariaDB from 11.6 on rolls a transaction back for a row that another one has changed (1020:
-# innodb_snapshot_isolation), MySQL's Group Replication at its commit (3101).
+# Errors after which a transaction is retried or reports a conflict. PostgreSQL: serialization_failure,
+# deadlock_detected, unique_violation, lock_not_available. MySQL: deadlock, lock wait time-out, duplicate entry. MariaDB
+# from 11.6 on rolls a transaction back if another one has changed the row (1020: innodb_snapshot_isolation); MySQL's
+# Group Replication does so at the commit (3101).
 _RETRY_STATES = frozenset({"40001", "40P01"})
 _RETRY_CODES = frozenset({1020, 1213, 3101})
 _LOCKED_CODES = frozenset({1205})
@@ -29,38 +30,41 @@ _FULL = (
     ("database or disk is full", "No space left on device", "Got error 28"),
 )
 _DISK_WORDS = "disk I/O error"
-"""What SQLite says of any trouble with its file, that of a disk without room for its log among it."""
+"""SQLite's message for every problem with its file, also for a full disk while it writes its log."""
 
-# Read only: a standby, or a server or session that was switched to it. MySQL: --read-only, a transaction, InnoDB's own.
+# The database is read-only: a standby, or a server or session that was switched to read-only. MySQL has codes for the
+# option --read-only, for a transaction, and for InnoDB.
 _READ_ONLY = (frozenset({"25006"}), frozenset({1290, 1792, 1836}), ("attempt to write a readonly database",))
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database is busy")
-# What a server that is there says when the statement itself is at fault.
+# Messages of a reachable database about a wrong statement or a missing table.
 _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
-# Drivers call errors of a statement operational, too: SQLite's all of SQLITE_ERROR (an expression that is too deep, DDL
-# that finds a table there), PyMySQL's every code that it does not know, psycopg's program limits (class 54). So a
-# database is away only where it is known to say so; a statement that it refuses is refused again, and not repeated.
+# SQLite's messages for a database that cannot be reached. Only known messages count: drivers use OperationalError also
+# for a wrong statement (SQLite for every SQLITE_ERROR, such as an expression that is too deep; PyMySQL for every
+# unknown code; psycopg for program limits, class 54), and a retry of such a statement would fail again.
 _AWAY_WORDS = ("unable to open", "disk I/O error", "locking protocol", "interrupted", "out of memory", "is locked")
-# PostgreSQL: connection, credentials, no such database, no resources, shutdown or cancelled, trouble of its system; a
-# session that was ended because it waited in a transaction, or because the transaction took too long.
+# PostgreSQL's SQLSTATEs for a database that cannot be reached: connection, credentials, missing database, no resources,
+# shutdown or cancelled, system errors, and a session that was ended because its transaction was idle or took too long.
 AWAY_STATES = ("08", "25P03", "25P04", "28", "3D", "53", "57", "58")
-# MySQL and MariaDB, whose client has the codes from 2000 and ProxySQL those from 9000: files and storage engine, no
-# memory, too many connections, handshakes, credentials, no such database, a node of Galera that is not ready (1047),
-# shutdown, broken connections, blocked hosts, a commit that failed, limits of users, cancelled, out of time.
+# Codes for a database that cannot be reached: MySQL and MariaDB (client codes from 2000, ProxySQL codes from 9000).
+# Files and storage engine, no memory, too many connections, handshakes, credentials, missing database, a Galera node
+# that is not ready (1047), shutdown, broken connections, blocked hosts, a failed commit, user limits, cancelled,
+# time-out.
 _AWAY_CODES = frozenset({
     0, 1015, *range(1023, 1031), 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1046, 1047, 1049, 1053, 1129, 1130,
     *range(1156, 1162), 1180, 1181, 1203, 1205, 1206, 1226, 1317, 1698, 1927, 1969, 3024, *range(2000, 3000),
     *range(9000, 9100),
 })  # fmt: skip
 _STATEMENT_MODE = "not allowed in statement pooling mode"
-"""What PgBouncer says to BEGIN, with the SQLSTATE of a connection that broke."""
+"""PgBouncer's message if it refuses BEGIN; its SQLSTATE is that of a broken connection."""
 
 _REFUSED_WORDS = ("number of parameters must be between",)
-"""What libpq says without an SQLSTATE of a statement that it does not send."""
+"""Messages of libpq, without an SQLSTATE, for a statement that it does not send."""
 
 
 def is_lost_race(error: BaseException) -> bool:
-    """Return whether the database rolled the transaction back for another one, so that it may simply run again."""
-    # ConflictError has the same SQLSTATE, and the caller repeats it.
+    """Return whether the database rolled the transaction back because of a concurrent one, so that it may run again."""
+    # psycopg's attribute ``sqlstate`` also exists on our ConflictError, which the caller of the statement retries
+    # itself.
     if not isinstance(error, (sa.exc.SQLAlchemyError, sqlite3.Error)):
         return False
     origin = _origin(error)
@@ -78,16 +82,16 @@ def is_duplicate(error: BaseException) -> bool:
 
 
 def is_refused_for_good(error: CatalogExtError) -> bool:
-    """Return whether the database will refuse the request for ever; a wrong schema or an absent one do not count."""
+    """Return whether the database would refuse the same request again; a wrong or missing schema does not count."""
     if type(error) is not IndexDatabaseError:
         return False
     text = str(_origin(error.__cause__ or error))
-    # The missing tables may be those of another release, to which the index is being migrated.
+    # Another release may be migrating the index at this moment, and then the tables exist later.
     return not any(words in text for words in _SCHEMA_WORDS)
 
 
 def takes_nothing(error: CatalogExtError) -> bool:
-    """Return whether the database has said that it is full or read-only, so that it has not run the statement."""
+    """Return whether the database reported that it is full or read-only, so that it did not run the statement."""
     cause = error.__cause__
     if not isinstance(error, IndexUnavailableError) or cause is None:
         return False
@@ -97,12 +101,14 @@ def takes_nothing(error: CatalogExtError) -> bool:
 
 @contextmanager
 def translated(database: str) -> Iterator[None]:
-    """Raise database errors of its block as ours; ``database`` names it for people, without its password.
+    """Raise database errors of the block as errors of this project.
+
+    ``database`` is the database's URL for messages, without its password.
 
     Raises:
         IndexUnavailableError: The database cannot be reached, has gone away, is locked, full or read-only.
         ConflictError: Another transaction was first.
-        IndexDatabaseError: Anything else the database says.
+        IndexDatabaseError: Any other error of the database.
     """
     try:
         yield
@@ -111,9 +117,9 @@ def translated(database: str) -> Iterator[None]:
 
 
 def as_ours(error: Exception, database: str) -> CatalogExtError:
-    """Return the error of our tree that stands for the database's."""
+    """Return the error of this project for a database error, and count it as a failure of the index."""
     ours = _as_ours(error, database)
-    # Callers expect duplicate rows and rows that another transaction changed: these are no failures.
+    # Callers expect duplicate rows and concurrent changes, so these are not counted as failures of the index.
     return ours if isinstance(ours, ConflictError) or is_duplicate(error) else failed(Subject.INDEX, ours)
 
 
@@ -122,7 +128,8 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
     text = _first_line(origin)
     parameters = {"index": database}
     if is_lost_race(error):
-        # The statement may have committed earlier transactions.
+        # The statement may consist of several transactions, and earlier ones may be committed: do not say that all was
+        # undone.
         message = (
             f"Another transaction on the index {database} was first ({text}). This one was rolled back; try again."
         )
@@ -219,7 +226,8 @@ def _is_unreachable(error: Exception) -> bool:
     origin = _origin(error)
     state, code = getattr(origin, "sqlstate", None), _code(origin)
     if code is not None:
-        # MySQL's states are coarse: an unknown database has that of a syntax error.
+        # Decide by the code if there is one: MySQL's SQLSTATEs are coarse, and an unknown database has that of a syntax
+        # error.
         return code in _AWAY_CODES
     if state is not None:
         return str(state).startswith(AWAY_STATES)

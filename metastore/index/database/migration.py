@@ -1,4 +1,4 @@
-"""Bringing an index database to the schema that this release wants."""
+"""Migrates an index database to the schema of this release."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.
 
 
 def configuration() -> Config:
-    """Return Alembic's configuration of the shipped migrations."""
-    # Not at the top: a process that finds the index at head, as nearly all do, needs no Alembic.
+    """Return Alembic's configuration for the shipped migrations."""
+    # Imported here and not at the top of the module: nearly every process finds the schema current and needs no
+    # Alembic.
     from alembic.config import Config
 
     config = Config()
@@ -34,15 +35,15 @@ def configuration() -> Config:
 
 
 def head_revision() -> str:
-    """Return the revision that this release wants."""
+    """Return the newest schema revision, which this release needs."""
     return known_revisions()[-1]
 
 
 @cache
 def known_revisions() -> tuple[str, ...]:
-    """Return the revisions of this release, the oldest first; kept, since every index that is opened asks for them.
+    """Return the schema revisions of this release, oldest first; cached, since each opened index needs them.
 
-    They are numbered in their order, and each file is named after its own: nothing of them has to be run to be listed.
+    The revisions are numbered, and each file name begins with its revision, so no migration file has to be imported.
     """
     order = tuple(sorted(file.name.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
     if not order:
@@ -51,21 +52,21 @@ def known_revisions() -> tuple[str, ...]:
 
 
 def current_revision(database: Database) -> str | None:
-    """Return the revision of the database; None if it holds no index."""
+    """Return the schema revision of the database; None if it contains no index."""
     with database.reading() as connection:
         return _revision(connection)
 
 
 def revision_column() -> sa.ScalarSelect[str]:
-    """Return the revision that the database is at, for a column of a query on an index."""
+    """Return a scalar subquery for the schema revision, to be added as a column to a query on the index."""
     return sa.select(sa.func.max(_revisions.c.version_num)).scalar_subquery()
 
 
 def require_same(revision: str | None) -> None:
-    """Return when a revision that ``revision_column`` has given is that of this release.
+    """Check that a revision that ``revision_column`` read is the one of this release.
 
     Raises:
-        IndexNotAtHeadError: Another process has migrated the index since this one opened it.
+        IndexNotAtHeadError: Another process has migrated the index since this process opened it.
     """
     head = head_revision()
     if revision != head:
@@ -91,11 +92,11 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
 
     Args:
         database: The database.
-        revision: ``head``, a known revision, or ``base`` for none (this removes the index).
+        revision: ``head``, a known revision, or ``base``, which removes the index.
 
     Raises:
         IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
-        IndexUnavailableError: Another process is migrating it, or it cannot be reached.
+        IndexUnavailableError: Another process is migrating the database, or it cannot be reached.
     """
     order = known_revisions()
     target = {"head": order[-1], "base": None}.get(revision, revision)
@@ -135,7 +136,7 @@ def _run(connection: sa.Connection, before: str | None, target: str | None, orde
 
 
 def _check_downgrade(connection: sa.Connection, config: Config, revisions: tuple[str, ...]) -> None:
-    """Ask each revision of a downgrade whether it can be reverted, before any is: MariaDB cannot roll back DDL."""
+    """Check that every revision of a downgrade can be reverted, before the first is: MariaDB cannot roll back DDL."""
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory.from_config(config)
@@ -155,10 +156,10 @@ def _refuse_newer(revision: str | None, order: tuple[str, ...], database: Databa
 
 
 def require_head(database: Database) -> None:
-    """Return when the database is at the revision that this release wants.
+    """Check that the database is at the schema revision of this release.
 
     Raises:
-        IndexNotAtHeadError: It is older (the message names the command), or newer.
+        IndexNotAtHeadError: The database is older (the message names the command to migrate it), or newer.
     """
     current = current_revision(database)
     order = known_revisions()
@@ -173,7 +174,8 @@ def require_head(database: Database) -> None:
 
 
 def _lock(connection: sa.Connection, database: Database) -> None:
-    # SQLite's transaction is the lock. The other databases would let two processes create the same tables at once.
+    # SQLite's transaction is the lock. On the other databases two processes could create the same tables at the same
+    # time, so they take an explicit lock.
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     elif connection.dialect.name in ("mysql", "mariadb"):
@@ -187,13 +189,13 @@ def _lock(connection: sa.Connection, database: Database) -> None:
 
 
 def _commit_before_unlock(connection: sa.Connection) -> None:
-    # The lock of MySQL and MariaDB belongs to the session, not to the transaction. Released before the commit, it lets
-    # another process read the old revision, and run the same migration again.
+    # The lock of MySQL and MariaDB belongs to the session, not to the transaction. If it were released before the
+    # commit, another process could read the old revision and run the same migration again.
     if connection.dialect.name in ("mysql", "mariadb"):
         connection.exec_driver_sql("COMMIT")
 
 
 def _unlock(connection: sa.Connection) -> None:
-    # A connection that is lost, or that was broken off, has lost its locks; to ask would hide why.
+    # A broken connection has lost its lock already; RELEASE_LOCK would raise a second error that hides the first.
     if connection.dialect.name in ("mysql", "mariadb") and not connection.invalidated:
         connection.execute(sa.text("SELECT RELEASE_LOCK('catalog_ext_migrate')"))

@@ -1,4 +1,4 @@
-"""The base class of the parts of an index."""
+"""The base class of the readers and writers of an index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class IndexPart:
-    """Base class of readers and writers of one kind of rows of an open index; they raise the errors of ``Index``."""
+    """Base class for the readers and writers of an index, each for one kind of row, with the errors of ``Index``."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

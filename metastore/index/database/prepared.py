@@ -1,7 +1,7 @@
-"""Statements of SQLAlchemy Core that are compiled once and then sent directly by the driver; and bulk inserts.
+"""SQLAlchemy Core statements that are compiled once and then sent directly by the driver; and bulk inserts.
 
 SQLAlchemy's work for each execution (cache key, contexts, result objects) takes many times SQLite's time for a short
-statement. A write sends two dozen short statements, most while it holds a lock: those come through this module.
+statement. A write sends about two dozen short statements, most of them while it holds a lock: these use this module.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NOTHING: Parameters = {}
 
 
 class Prepared:
-    """A statement with named parameters and constants; a parameter that is an IN's expanding list is given as a list.
+    """A statement with named parameters and constants. The value of an expanding parameter (``IN :ids``) is a list.
 
-    Each method raises ``DBAPIError`` where the database refuses the statement or is gone; in a block of ``together``
-    it may be raised at the block's end.
+    Each method raises ``DBAPIError`` if the database refuses the statement or is gone; in a block of ``together`` the
+    error may be raised at the block's end.
     """
 
     def __init__(self, statement: sa.Executable) -> None:
@@ -35,21 +35,21 @@ class Prepared:
         self._compiled: dict[str, _Compiled] = {}
 
     def rows(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> list[Row]:
-        """Return the rows of a query, by the names of their columns."""
+        """Run a query; return its rows as dictionaries by column name."""
         return self.asked(connection, parameters)()
 
     def row(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Row | None:
-        """Return the only row of a query that finds one at most; None where it finds none."""
+        """Run a query that finds at most one row; return the row, or None."""
         found = self.rows(connection, parameters)
         assert len(found) <= 1, "what is asked for is one row"
         return found[0] if found else None
 
     def scalars(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> list[Any]:
-        """Return the first column of the rows of a query."""
+        """Run a query; return the first column of its rows."""
         return [next(iter(row.values())) for row in self.rows(connection, parameters)]
 
     def scalar(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Any:  # noqa: ANN401 -- its type
-        """Return the first column of the first row of a query; None where it finds none."""
+        """Run a query; return the first column of its first row, or None without a row."""
         return next(iter(self.scalars(connection, parameters)), None)
 
     def asked(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Callable[[], list[Row]]:
@@ -69,7 +69,7 @@ class Prepared:
         _sent(connection, *self._for(connection.dialect).bound(parameters))
 
     def changed(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> int:
-        """Send a statement that changes rows; return the number of matched rows. Not for a block of ``together``."""
+        """Send a statement that changes rows, and return how many it matched. Not for a block of ``together``."""
         return int(_sent(connection, *self._for(connection.dialect).bound(parameters)).rowcount)
 
     def _for(self, dialect: sa.Dialect) -> _Compiled:
@@ -79,7 +79,7 @@ class Prepared:
 
 
 class _Compiled:
-    """A statement in the driver's own style of a dialect."""
+    """A statement compiled for one dialect, with the parameter style of its driver."""
 
     def __init__(self, statement: Any, dialect: sa.Dialect) -> None:  # noqa: ANN401 -- SQLAlchemy's kinds of statements
         self._sql: SQLCompiler = statement.compile(dialect=dialect)
@@ -90,7 +90,7 @@ class _Compiled:
         self._expanded: dict[tuple[int, ...], tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]] = {}
 
     def bound(self, parameters: Parameters) -> tuple[str, Any]:
-        """Return the text with a place for each element of the lists, and the values as the driver wants them."""
+        """Return the SQL text with a placeholder for each list element, and the values as the driver needs them."""
         lengths = tuple([len(value) for value in parameters.values() if isinstance(value, list)])
         if lengths not in self._expanded:
             self._expanded[lengths] = self._expand(parameters)
@@ -104,14 +104,14 @@ class _Compiled:
         return state.statement, values if placed is None else tuple([values[name] for name in placed])
 
     def _expand(self, parameters: Parameters) -> tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]:
-        """Return the statement for the lengths of lists, its constants, and the parameters that each list becomes."""
+        """Return the statement for lists of these lengths, its constants, and the placeholders' names of each list."""
         state = self._sql.construct_expanded_state(parameters, escape_names=False)
         lists = {name: parts for name, parts in state.parameter_expansion.items() if name in parameters}
         given = {*parameters, *chain.from_iterable(lists.values())}
         return state, {name: value for name, value in state.parameters.items() if name not in given}, lists
 
     def named(self, rows: Sequence[Sequence[Any]]) -> list[Row]:
-        """Return rows by the names of their columns."""
+        """Convert rows of the driver to dictionaries by column name, with decoded values."""
         if not self._decoders:
             return [dict(zip(self._names, row, strict=True)) for row in rows]
         return [
@@ -127,8 +127,8 @@ class _Compiled:
 def together(connection: sa.Connection) -> Iterator[None]:
     """Within the block, send statements without waiting for each answer, if the database's protocol can do that.
 
-    PostgreSQL's pipeline can: the holder of a lock then waits for the server once. The statements run in order, and
-    none runs after one that was refused. Only this module's statements may be sent in the block.
+    PostgreSQL's pipeline mode can: the holder of a lock then waits for the server only once. The statements run in
+    order, and after a refused statement none is run. In the block, only statements of this module may be sent.
 
     Raises:
         DBAPIError: A statement was refused, or the database is gone.
@@ -143,7 +143,7 @@ def together(connection: sa.Connection) -> Iterator[None]:
 
 
 def _sent(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> Any:  # noqa: ANN401 -- its cursor
-    """Send a statement in the driver's style; with ``many``, once for each of the values."""
+    """Send a statement in the driver's parameter style; with ``many``, once for each element of ``values``."""
     if not connection.in_transaction():
         connection.begin()
     cursor: Any = connection.connection.cursor()
@@ -156,7 +156,7 @@ def _sent(connection: sa.Connection, text: str, values: Any, *, many: bool = Fal
 
 @contextmanager
 def _translated(connection: sa.Connection, text: str) -> Iterator[None]:
-    """Raise the driver's errors of the block as SQLAlchemy does of the statements that it sends itself."""
+    """Raise the driver's errors of the block as ``DBAPIError``, as SQLAlchemy does for its own statements."""
     module: Any = connection.dialect.loaded_dbapi
     try:
         yield
@@ -170,7 +170,8 @@ def _translated(connection: sa.Connection, text: str) -> Iterator[None]:
         ) from error
     except BaseException as error:
         if not isinstance(error, Exception):
-            # An interrupt: the answer that the connection still has to give is not known.
+            # KeyboardInterrupt and the like: the answer may still be on its way, so the connection cannot be used
+            # again.
             connection.invalidate()
         raise
 
@@ -180,14 +181,14 @@ _MANY = 1000
 
 
 def is_few(rows: Sequence[object]) -> bool:
-    """Return whether the rows are inserted by a statement, which can be sent together with others."""
+    """Return whether the rows are few enough for one INSERT statement, which can be sent in a block of ``together``."""
     return len(rows) < _COPY_FROM
 
 
 def insert_rows(
     connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Insert the rows, whose values are in the order of the columns.
+    """Insert rows, with values in the order of ``columns``.
 
     Values go to the driver unchanged: numbers, text and None need no conversion on any of the databases.
 
@@ -207,7 +208,7 @@ def insert_rows(
     marks = f"({', '.join([mark] * len(columns))})"
     insert = f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES "
     if connection.dialect.name == "postgresql":
-        # Its driver would send a statement a row.
+        # One INSERT with all rows: the driver's ``executemany`` would send a statement for each row.
         _sent(connection, insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
     else:
         _sent(connection, insert + marks, rows, many=True)
@@ -224,9 +225,9 @@ def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], ro
 def _without_empty(
     columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> tuple[Sequence[str], Sequence[tuple[Any, ...]]]:
-    """Leave out the columns that are NULL in every row; none of them has another default.
+    """Leave out the columns that are NULL in every row; NULL is also the default of these columns.
 
-    They take SQLite a fifth of the time of a row: a partition's eight key columns, and its location.
+    Binding NULLs takes SQLite a fifth of the time of a row: a partition has eight key columns and a location.
     """
     values = list(zip(*rows, strict=True))
     kept = [i for i, column in enumerate(values) if column.count(None) < len(column)]

@@ -1,7 +1,7 @@
-"""Migrations that can be repeated on databases that commit each statement by itself.
+"""Makes migrations repeatable on MySQL and MariaDB, which commit each DDL statement by itself.
 
-MySQL and MariaDB commit at every DDL statement, so an interrupted migration (a kill, a lost connection, a power
-failure) leaves a revision half done and not recorded. A repeated migration skips each statement that is done already.
+An interrupted migration (a kill, a lost connection, a power failure) leaves a revision half done and not recorded
+there. A repeated migration skips each statement that is done already.
 """
 
 from __future__ import annotations
@@ -16,40 +16,43 @@ if TYPE_CHECKING:
 
 
 class RepeatableImpl(MySQLImpl):
-    """Alembic's DDL of MySQL and MariaDB, which skips objects that exist already (or are gone already).
+    """Alembic's DDL for MySQL and MariaDB that skips a CREATE of an existing object and a DROP of a missing one.
 
-    It registers no dialect name, so other users of Alembic in the process do not get it.
+    The class registers no dialect name, so other users of Alembic in the process do not get it.
     """
 
     def create_table(self, table: sa.Table, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Create a table and its indexes; one of other columns is another program's, and the database refuses."""
+        """Create a table and its indexes, unless the table exists with the same columns.
+
+        If it has other columns, it belongs to another program: CREATE TABLE runs, and the database refuses it.
+        """
         if self._columns(table.name) != {column.name for column in table.columns}:
             super().create_table(table, **kw)
         for index in table.indexes:
             self.create_index(index)
 
     def drop_table(self, table: sa.Table, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Drop a table."""
+        """Drop a table, if it exists."""
         if self._columns(table.name):
             super().drop_table(table, **kw)
 
     def create_index(self, index: sa.Index, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Create an index."""
+        """Create an index, unless it exists."""
         if not self._has_index(index):
             super().create_index(index, **kw)
 
     def drop_index(self, index: sa.Index, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Drop an index."""
+        """Drop an index, if it exists."""
         if self._has_index(index):
             super().drop_index(index, **kw)
 
     def add_column(self, table_name: str, column: sa.Column[Any], **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Add a column."""
+        """Add a column, unless the table has it."""
         if column.name not in self._columns(table_name):
             super().add_column(table_name, column, **kw)
 
     def drop_column(self, table_name: str, column: sa.Column[Any], **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Drop a column."""
+        """Drop a column, if the table has it."""
         if column.name in self._columns(table_name):
             super().drop_column(table_name, column, **kw)
 
@@ -64,13 +67,13 @@ class RepeatableImpl(MySQLImpl):
         return inspector.has_table(table) and index.name in {one["name"] for one in inspector.get_indexes(table)}
 
     def _inspector(self) -> sa.Inspector:
-        # An inspector caches its answers, so use a new one each time.
+        # An inspector caches its answers, so each call makes a new one.
         assert self.connection is not None, "migrations are carried out, and not printed"
         return sa.inspect(self.connection)
 
 
 def make_repeatable(migration: MigrationContext) -> None:
-    """Have migrations go on where an earlier run was interrupted; nothing is done where DDL is rolled back."""
+    """Let a migration on MySQL or MariaDB resume after an interruption; no effect on databases that roll back DDL."""
     old = migration.impl
     if migration.dialect.name in ("mysql", "mariadb"):
         migration.impl = RepeatableImpl(

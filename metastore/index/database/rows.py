@@ -1,6 +1,6 @@
-"""Rows of tables, namespaces, partitions and files from domain objects, and back; and the lock of a table's row.
+"""Converts tables, namespaces, partitions and files to database rows and back; and locks the row of a table.
 
-The columns ``k1`` to ``k8`` have the encoded keys of a partition.
+The columns ``k1`` to ``k8`` contain the encoded values of a partition's first eight partition columns.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ PARTITION = tuple(
         "n_rows", "descriptor_id", "created_at_ms", *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
     )
 )  # fmt: skip
-"""The columns that ``partition_of`` reads, in its order."""
+"""The columns that ``partition_of`` reads, in their order."""
 
 FILE = (files.c.path, files.c.size, files.c.modified_ms, files.c.n_rows, files.c.etag_hash, files.c.file_id)
-"""The columns that ``file_of`` reads, in its order."""
+"""The columns that ``file_of`` reads, in their order."""
 
 
 def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
-    """Return the columns of ``tables`` that hold the definition, without the namespace.
+    """Return the values for the columns of ``tables`` that store a table definition, without the namespace.
 
     Raises:
-        InvalidInputError: A text of it cannot be kept.
+        InvalidInputError: A text of the definition has a NUL or is not valid UTF-8, so no database can store it.
     """
     of = f"table {definition.identifier}"
     return {
@@ -65,7 +65,7 @@ def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
 
 
 def table_from_row(row: Mapping[str, Any]) -> Table:
-    """Return the table of a row of ``tables`` joined with its namespace's name as ``namespace``."""
+    """Return the table of a row of ``tables`` that was joined with its namespace's name as column ``namespace``."""
     definition = TableDefinition(
         identifier=TableIdentifier(row["namespace"], row["name"]),
         table_type=TableType(row["table_type"]),
@@ -92,18 +92,18 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A table with the counters that only its row has.
+    """A table with the further counters of its row in ``tables``.
 
     Attributes:
         table: The table at its newest version.
         now_ms: The database's time when the row was read, in milliseconds since the epoch, UTC.
         oldest_version: The oldest readable version.
-        claims_from: The version up to which claims are forgotten.
-        next_partition: The number of the next new partition, within the table.
-        next_file: The number of the next new file.
-        counted_rows: The rows of the partitions with a known row count.
+        claims_from: Claims of transactions up to this version have been removed.
+        next_partition: The number that the next new partition of the table gets.
+        next_file: The number that the next new file of the table gets.
+        counted_rows: The sum of the rows of partitions with a known row count.
         uncounted_partitions: The number of partitions without a known row count.
-        has_long_keys: Whether the key columns are too short to order some of the partitions.
+        has_long_keys: Whether some partitions cannot be ordered by ``k1`` to ``k8`` (see ``has_long_key``).
     """
 
     table: Table
@@ -117,12 +117,12 @@ class TableRow:
     has_long_keys: bool
 
     def raised(self) -> TableRow:
-        """Return the row with the table at its next version."""
+        """Return a copy with the version raised by one."""
         return replace(self, table=replace(self.table, version=self.table.version + 1))
 
 
 def table_row_of(row: Mapping[str, Any]) -> TableRow:
-    """Return the row of ``tables``, joined as in ``table_from_row``, that has the database's time as ``now_ms``."""
+    """Return the ``TableRow`` of a row as in ``table_from_row`` that also has the database's time as ``now_ms``."""
     return TableRow(
         table_from_row(row), row["now_ms"], row["oldest_version"], row["claims_from"], row["next_partition_number"],
         row["next_file_id"], row["counted_rows"], row["uncounted_partitions"], bool(row["has_long_keys"]),
@@ -130,10 +130,10 @@ def table_row_of(row: Mapping[str, Any]) -> TableRow:
 
 
 def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
-    """Return the columns of ``namespaces`` that hold the namespace.
+    """Return the values for the columns of ``namespaces``.
 
     Raises:
-        InvalidInputError: A text of it cannot be kept.
+        InvalidInputError: A text of the namespace has a NUL or is not valid UTF-8, so no database can store it.
     """
     of = f"namespace {namespace.name}"
     return {
@@ -150,7 +150,7 @@ def namespace_from_row(row: Mapping[str, Any]) -> Namespace:
 
 
 def partition_of(row: Sequence[Any]) -> Partition:
-    """Return the partition of a row with the columns ``PARTITION``."""
+    """Return the partition of a row that has the columns ``PARTITION``, in their order."""
     number, name, location, begin, end, in_metastore, n_files, n_bytes, n_rows, descriptor, created_at_ms, *keys = row
     return Partition(
         number, name, location, begin, end, bool(in_metastore), n_files, n_bytes, n_rows, descriptor, created_at_ms,
@@ -159,7 +159,7 @@ def partition_of(row: Sequence[Any]) -> Partition:
 
 
 def partition_to_row(partition: Partition, table_id: int, digest: str) -> tuple[Any, ...]:
-    """Return the row of a partition of a table, with the columns ``PARTITION_ROW``; ``digest`` is its name's hash."""
+    """Return the row of a partition, in the order of ``PARTITION_ROW``; ``digest`` is the hash of its name."""
     return (*partition[:5], int(partition.in_metastore), *partition[6:-1], *partition.keys, table_id, digest)
 
 
@@ -167,15 +167,15 @@ PARTITION_ROW = (*(column.key for column in PARTITION), "table_id", "name_hash")
 
 
 def file_of(row: Sequence[Any]) -> DataFile:
-    """Return the file of a row with the columns ``FILE``, without its statistics."""
+    """Return the file, without its statistics, of a row that has the columns ``FILE``, in their order."""
     path, size, modified_ms, n_rows, etag, file_id = row
     return DataFile(path, size, modified_ms, n_rows, etag=etag, file_id=file_id)
 
 
 def locked_row(connection: sa.Connection, table_id: int) -> TableRow | None:
-    """Lock the table's row until the end of the transaction and return it; None for a table that is gone.
+    """Lock the table's row until the end of the transaction and return it; None if the table no longer exists.
 
-    Writers call ``partition_rows.lock_table``, which completes a deferred delete first.
+    Writers call ``partition_rows.lock_table``, which first completes a deferred delete.
     """
     row = LOCK.row(connection, {"table_id": table_id})
     return None if row is None else table_row_of(row)
@@ -187,15 +187,16 @@ LOCK = Prepared(
     .where(tables.c.table_id == sa.bindparam("table_id"))
     .with_for_update(of=tables)
 )
-"""The query of ``locked_row``."""
+"""The query of ``locked_row``: it reads and locks the row of a table."""
 
 
 _REMEMBERED = 4096
-"""Of each partition column: a bulk load repeats few values of a column, or has each only once."""
+"""The most values that are cached for each partition column. In a bulk load a column has few values, or each value only
+once."""
 
 
 def key_row(values: Sequence[Value], keys: Sequence[Key]) -> list[str | None]:
-    """Return the contents of ``k1`` to ``k8``."""
+    """Return the values of the columns ``k1`` to ``k8``: the encoded keys, and None for missing columns."""
     encoded: list[str | None] = [
         encode_key(value, key.type) for value, key in zip(values[:KEY_COLUMNS], keys, strict=False)
     ]
@@ -203,20 +204,20 @@ def key_row(values: Sequence[Value], keys: Sequence[Key]) -> list[str | None]:
 
 
 def has_long_key(values: Sequence[Value], keys: Sequence[Key]) -> bool:
-    """Return whether the key columns cannot order this partition: a key is truncated, or has no column."""
+    """Return whether ``k1`` to ``k8`` cannot order the partition: a key is truncated, or there are over eight keys."""
     return len(keys) > KEY_COLUMNS or any(
         isinstance(v, str) and is_truncated(encode_scalar(v, key.type)) for v, key in zip(values, keys, strict=True)
     )
 
 
 class KeyRows:
-    """The contents of ``k1`` to ``k8`` by partitions' names.
+    """Computes the columns ``k1`` to ``k8`` from partition names.
 
-    Names of one load share most of their components: each component is checked, cast and encoded once while it is
-    remembered.
+    Names of one load share most of their components (``month=01``). Each component is checked, cast and encoded once,
+    and the result is cached.
 
     Attributes:
-        has_long_keys: Whether one of the names had a long key (``has_long_key``).
+        has_long_keys: Whether at least one of the names had a long key (``has_long_key``).
     """
 
     def __init__(self, keys: Sequence[Key], table: str) -> None:
@@ -230,7 +231,7 @@ class KeyRows:
         """Return the encoded keys of a partition to be registered.
 
         Raises:
-            InvalidPartitionNameError: Its keys are not the table's partition columns in their order.
+            InvalidPartitionNameError: The name does not consist of the table's partition columns in their order.
             InvalidValueError: A value does not fit its column's type.
         """
         components = name.split("/")
@@ -240,11 +241,11 @@ class KeyRows:
             except KeyError:
                 if self._learn(components):
                     return (*map(getitem, self._known, components), *self._rest)[:KEY_COLUMNS]
-        # Names that do not fit raise here, where the error names the table and the whole partition.
+        # ``checked_values`` raises for a name that does not fit; its error names the table and the whole partition.
         return tuple(key_row(checked_values(name, self._keys, self._table), self._keys))
 
     def _learn(self, components: Sequence[str]) -> bool:
-        """Remember the components of a name; return False, and remember none, if one of them does not fit."""
+        """Cache the components of a name; return False, and cache nothing, if a component does not fit its column."""
         learned: list[tuple[dict[str, str | None], str, str]] = []
         for position, (known, component) in enumerate(zip(self._known, components, strict=True)):
             if component not in known:
@@ -256,12 +257,12 @@ class KeyRows:
             if len(known) >= _REMEMBERED:
                 known.clear()
             encoded = known[component] = truncate_key(whole)
-            # Keys without a column cannot order partitions either.
+            # Partition columns after the eighth have no key column, so ``k1`` to ``k8`` cannot order such partitions.
             self.has_long_keys = self.has_long_keys or encoded != whole or len(self._keys) > KEY_COLUMNS
         return True
 
     def _whole_encoding(self, position: int, component: str) -> str | None:
-        """Return the encoding of one component, of any length; None if it is not a valid value of its column."""
+        """Return the untruncated encoding of one component; None if it is not a valid value of its column."""
         key, split = self._keys[position], split_component(component)
         if split is None or split[0].lower() != key.name.lower():
             return None

@@ -1,4 +1,4 @@
-"""The tables of the index for SQLAlchemy; ``docs/spec/index.md`` describes their meaning.
+"""The tables of the index as SQLAlchemy metadata; ``docs/spec/index.md`` describes their meaning.
 
 The migrations create the tables and do not import this module; a test compares the two on each database.
 """
@@ -21,10 +21,11 @@ from catalog_ext.metastore.index.database.sqlite_file import ALIVE as ALIVE
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
 
 KEY_COLUMNS = 8
-"""How many partition columns have an encoded, indexed key; those after them are evaluated from the partition's name."""
+"""The number of partition columns with an encoded, indexed key column. Later partition columns are evaluated from the
+partition's name."""
 
 PARTITION_NUMBER_BITS = 40
-"""``partition_id`` is ``table_id`` shifted by this, plus the partition's number in its table."""
+"""``partition_id`` is ``table_id`` shifted left by so many bits, plus the partition's number in its table."""
 
 namespaces = sa.Table(
     "namespaces", metadata,
@@ -58,7 +59,8 @@ tables = sa.Table(
     sa.Column("floor_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("has_descriptors", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("namespace_id", "name"),
-    # A table's number is part of its partitions' ids: it must not come again.
+    # A table's number is part of its partitions' ids. Without AUTOINCREMENT, SQLite would reuse the number of the last
+    # dropped table.
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -87,24 +89,26 @@ partitions = sa.Table(
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
     sa.Index(None, "table_id", "begin_version"),
-    # Every write asks for the partitions at locations of their own; few tables have any.
+    # Every write asks for the partitions that have their own location (outside the default directory). The index is
+    # partial, since few tables have such partitions.
     sa.Index(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
     ),
-    # Before files are deleted or registered every table is asked for partitions in their directories.
+    # Before files are deleted or registered, a query looks in all tables for partitions in the same directories.
     sa.Index(
         "ix_partitions_location", "location", mysql_length=400, mariadb_length=400,
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
-        # A B-tree takes no value above 2,700 bytes.
+        # SP-GiST, because PostgreSQL's B-tree refuses values above 2,700 bytes.
         postgresql_using="spgist",
     ),
-    # Only tables that have partitions with their own descriptors use this index.
+    # Only tables with partitions that have their own descriptor (another format or schema than the table) use this
+    # index.
     sa.Index(
         "ix_partitions_described", "table_id", "descriptor_id",
         sqlite_where=sa.text("descriptor_id IS NOT NULL"), postgresql_where=sa.text("descriptor_id IS NOT NULL"),
     ),
-    # What has ended is few, unless nothing expires.
+    # For vacuum: the index has only ended rows, which are few if versions expire regularly.
     sa.Index(
         "ix_partitions_ended", "table_id", "end_version", "partition_id",
         sqlite_where=sa.text(f"end_version < {ALIVE}"), postgresql_where=sa.text(f"end_version < {ALIVE}"),
@@ -122,7 +126,8 @@ partition_descriptors = sa.Table(
     "partition_descriptors", metadata,
     key("table_id"), key("descriptor_id"), id_column("descriptor_hash"), text("descriptor"),
 )  # fmt: skip
-"""How partitions are read that are not read as their tables: each way once a table, by its number."""
+"""Descriptors (format and schema) of partitions that differ from their table: a row for each different descriptor of a
+table, referred to by number."""
 
 partition_sums = sa.Table(
     "partition_sums", metadata,
@@ -133,7 +138,8 @@ partition_sums = sa.Table(
     *map(big, ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")),
     sqlite_with_rowid=False,
 )  # fmt: skip
-"""How each version changed the sums of a table's partitions, all of them (``depth`` 0) and by the first key (1)."""
+"""For each version, the changes of a table's totals (``depth`` 0) and of the totals by the value of the first partition
+column (``depth`` 1)."""
 
 files = sa.Table(
     "files", metadata,
@@ -161,7 +167,7 @@ outbox = sa.Table(
     id_column("claimed_by", nullable=True),
     sa.Column("refusals", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Index(None, "table_id"),
-    # Deliveries are in the order of their numbers: none may come again.
+    # Messages are delivered in the order of their numbers, so SQLite must not reuse a number.
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -171,7 +177,7 @@ dropped_tables = sa.Table(
     big("dropped_at_ms"),
     text("name", nullable=True), text("location", nullable=True), text("directory", nullable=True),
 )  # fmt: skip
-"""Tables whose name is gone, and whose rows or (where there is a location) files are still to be removed."""
+"""Dropped tables whose rows, or (if ``location`` is set) whose files, are not removed yet."""
 
 settlements = sa.Table(
     "settlements", metadata,
@@ -182,7 +188,7 @@ settlements = sa.Table(
     big("committed_at_ms"),
     big("settled_id"),
 )  # fmt: skip
-"""Deferred deletes: up to which partition the rows of a table with a floor have their ends."""
+"""The progress of deferred deletes: the last partition of a table whose rows have got their end version."""
 
 transactions = sa.Table(
     "transactions", metadata,
@@ -242,7 +248,7 @@ forgotten_transactions = sa.Table(
     sa.Index(None, "table_id", "forgotten_at_ms"),
     sqlite_with_rowid=False,
 )  # fmt: skip
-"""Transactions that have ended and have no row any more, and that may have left files which vacuum has not seen."""
+"""Ids of ended transactions whose rows vacuum has removed. They may have left files that no vacuum has found yet."""
 
 applications = sa.Table(
     "applications", metadata,
@@ -268,7 +274,7 @@ file_statistics = sa.Table(
     text("statistics"),
     sqlite_with_rowid=False,
 )  # fmt: skip
-"""Apart from ``files``, so that planning does not read over it."""
+"""Column statistics of files. They are not in ``files``, so that planning does not have to read past them."""
 
 repairs = sa.Table(
     "repairs", metadata,
@@ -283,7 +289,7 @@ repairs = sa.Table(
     sa.Index(None, "table_id", "ended_at_ms"),
     sqlite_autoincrement=True,
 )  # fmt: skip
-"""Every repair that ran, also those that found nothing to change."""
+"""All repairs, also those that found nothing to change."""
 
 skipped_paths = sa.Table(
     "skipped_paths", metadata,
@@ -296,7 +302,8 @@ verifications = sa.Table(
     "verifications", metadata,
     key("table_id"), id_column("name_hash", primary_key=True), big("verified_at_ms"), big("version"),
 )  # fmt: skip
-"""When partitions were last compared with the store; the row without a hash is of all that have none of their own."""
+"""The time of the last comparison of partitions with the store. The row without a name hash applies to all partitions
+of a table without a row of their own."""
 
 followed_metastore = sa.Table(
     "followed_metastore", metadata,
@@ -305,26 +312,28 @@ followed_metastore = sa.Table(
     big("looked_at_ms", nullable=True), big("compared_at_ms", nullable=True), text("error", nullable=True),
     text("holder", nullable=True), big("held_until_ms"),
 )  # fmt: skip
-"""How far the metastore is followed, and by whom: one row."""
+"""The state of the follower, in a single row: the last processed event of the metastore, and the process that holds the
+lease."""
 
 followed_tables = sa.Table(
     "followed_tables", metadata,
     key("table_id"), big("version"), text("missing", nullable=True), text("definition"),
 )  # fmt: skip
-"""At which version a table was last compared with the metastore's, what that did not have then, and what it was."""
+"""The last comparison of each table with the metastore: the table's version, the partitions that the metastore did not
+have, and the metastore's definition."""
 
 followed_doubts = sa.Table(
     "followed_doubts", metadata,
     id_column("name_hash", primary_key=True), text("table_name"), text("doubt", nullable=True), big("attempts"),
     big("next_attempt_at_ms"), big("since_ms"), text("error"),
 )  # fmt: skip
-"""Tables of the metastore that could not be synchronized, and those that are refused (no ``doubt``)."""
+"""Tables of the metastore that could not be synchronized, and tables that are refused (without a ``doubt``)."""
 
 views = sa.Table(
     "views", metadata,
     key("table_id"), text("query_text"), text("details"), sa.Column("automatic", sa.SmallInteger, nullable=False),
 )  # fmt: skip
-"""What a row of ``tables`` of the type VIEW has besides it."""
+"""The attributes that a view has in addition to its row of type VIEW in ``tables``."""
 
 view_sources = sa.Table(
     "view_sources", metadata,
@@ -335,32 +344,33 @@ view_sources = sa.Table(
     big("seen_table_id"),
     big("seen_version"),
 )  # fmt: skip
-"""The tables from whose partitions a view's own follow, and which version of them was looked at last."""
+"""The tables from whose partitions those of a view are derived, and the version of each at the last refresh."""
 
 view_partition_dependencies = sa.Table(
     "view_partition_dependencies", metadata,
     key("partition_id"), key("number"), text("relation"), text("partitions"),
 )  # fmt: skip
-"""What a partition of a view was made of when it was added."""
+"""The partitions of other tables from which a partition of a view was made when it was added."""
 
 index_properties = sa.Table(
     "index_properties", metadata,
     sa.Column("name", ExactText(64), primary_key=True),
     text("value"),
 )  # fmt: skip
-"""What the index says of itself."""
+"""Properties of the index itself by name, such as the counter that detects a restored copy."""
 
 
 def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
-    """Return the clause for rows of ``partitions`` that nothing has ended, for readers without the table's lock.
+    """Return the condition for rows of ``partitions`` in the newest version, for readers without the table's lock.
 
-    Under the lock a table has no floor (``write.deferred_deletes``): rows without an end are alive.
+    A deferred delete (``write.deferred_deletes``) leaves rows without an end that began before ``floor_version``; the
+    condition excludes them. Under the table's lock no deferred delete is pending, and no such rows exist.
     """
     floor = sa.select(tables.c.floor_version).where(tables.c.table_id == table_id).scalar_subquery()
     return sa.and_(rows.c.end_version == ALIVE, rows.c.begin_version >= sa.func.coalesce(floor, 0))
 
 
 def partition_ids(table_id: int) -> tuple[int, int]:
-    """Return the least number that a partition of the table can have, and the least one above them all."""
+    """Return the range of ``partition_id`` of a table: the least possible id, and the first id above the range."""
     low = table_id << PARTITION_NUMBER_BITS
     return low, low + (1 << PARTITION_NUMBER_BITS)

@@ -1,6 +1,6 @@
-"""Looks into SQLite files by themselves: without SQLAlchemy, and without making or changing anything.
+"""Inspects SQLite files without SQLAlchemy, and without creating or changing a file.
 
-It has the constants of the schema that readers without SQLAlchemy need.
+The module also has the constants of the schema for readers that do not load SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VERSION_TABLE = "catalog_ext_schema_version"
-"""The table that says which revision the index is at: our own name, so that it can share a database with another user
-of alembic."""
+"""The table with the index's schema revision. It does not have Alembic's default name, so that another user of Alembic
+can share the database."""
 
 ALIVE = 2**63 - 1
-"""``end_version`` of a row that no version has ended."""
+"""The ``end_version`` of a row that no version has ended: it belongs to the newest version."""
 
 _MAGIC = b"SQLite format 3\x00"
 
 
 def absolute_path(text: str) -> str:
-    """Return the path that a user means. One file has one name: an index says of itself where it is."""
+    """Return the absolute path for a user's text. The index records its path, so a file must have one spelling."""
     return os.path.abspath(Path(text).expanduser())
 
 
 def plain_file(index: str) -> Path | None:
-    """Return the file of a SQLite index, which is given by its path or a plain URL; None for anything else."""
+    """Return the file of a SQLite index that is given by a path or a simple URL; None for any other text."""
     text = index
     if "://" in index:
         scheme, _, text = index.partition(":///")
@@ -42,12 +42,12 @@ def plain_file(index: str) -> Path | None:
 
 @contextlib.contextmanager
 def existing(path: Path, *, timeout_s: float = 1.0) -> Iterator[sqlite3.Connection]:
-    """Give a connection to a file that is there; none is made.
+    """Give a read-only connection to an existing SQLite file; a missing file is not created.
 
     Raises:
-        sqlite3.Error: It cannot be opened, or it is no database.
+        sqlite3.Error: The file cannot be opened, or is not a SQLite database.
     """
-    # Not "ro": a read-only connection would leave the files of the write-ahead log behind.
+    # The mode is not "ro": a read-only connection would leave the files of the write-ahead log behind.
     with contextlib.closing(
         sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", timeout=timeout_s, uri=True)
     ) as connection:
@@ -56,23 +56,23 @@ def existing(path: Path, *, timeout_s: float = 1.0) -> Iterator[sqlite3.Connecti
 
 
 class Contents(Enum):
-    """The contents of the path of a SQLite index."""
+    """The kinds of things that may exist at the path of a SQLite index."""
 
     NOTHING = "nothing"
-    """No file, or one without a table."""
+    """No file, or a database without a table."""
 
     FOLDER = "folder"
     """A directory."""
 
     OTHERS = "others"
-    """Tables of another program."""
+    """A database with tables of another program."""
 
     INDEX = "index"
-    """An index; or what cannot be looked into, so that opening it fails with the reason."""
+    """An index; or a file that cannot be read: opening it as an index then fails with the reason."""
 
 
 def contents(path: Path) -> Contents:
-    """Return the contents of a path."""
+    """Return which kind of thing exists at a path."""
     if not may_exist(path):
         return Contents.NOTHING
     if _is_folder(path):
@@ -85,8 +85,9 @@ def contents(path: Path) -> Contents:
 
 
 def may_exist(path: Path) -> bool:
-    """Return whether something is at a path, or may be, because its folder cannot be looked into."""
-    # From Python 3.14 on, `Path.exists` returns False for a path that may not be read.
+    """Return whether something exists at a path, or may exist because its folder cannot be read."""
+    # ``stat`` distinguishes the cases. From Python 3.14 on, ``Path.exists`` returns False for a path that may not be
+    # read.
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -97,7 +98,7 @@ def may_exist(path: Path) -> bool:
 
 
 def why_unopened(index: str) -> str | None:
-    """Return why the SQLite file of an index (path or URL) cannot be opened, which SQLite does not say; or None."""
+    """Return why an index's SQLite file (path or URL) cannot be opened, as SQLite does not say why; None if unknown."""
     path = plain_file(index)
     if path is None:
         return None
@@ -123,7 +124,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def holds_index(path: Path) -> bool:
-    """Return whether there is an index for certain; a file that is no SQLite database is not opened as one."""
+    """Return whether a path certainly holds an index. A file that is not a SQLite database is not opened by SQLite."""
     try:
         with path.open("rb") as file:
             is_database = file.read(len(_MAGIC)) == _MAGIC

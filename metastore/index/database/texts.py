@@ -1,4 +1,4 @@
-"""Text limits of the three databases, and the hash by which long names are found."""
+"""Checks that the three databases can store a text, and computes the hash by which partition names are looked up."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionName
 
 
 def name_hash(name: str) -> str:
-    """Return the 32 hexadecimal digits by which a partition's name is found: names are too long for an index.
+    """Return the hash of a partition's name: 32 hexadecimal digits. Names themselves are too long for a database index.
 
     Raises:
-        InvalidPartitionNameError: The name has a character that no database keeps.
+        InvalidPartitionNameError: The name has a NUL or is not valid UTF-8, so no database can store it.
     """
     return hashlib.blake2b(storable(name, "partition").encode("utf-8"), digest_size=16).hexdigest()
 
 
 def storable(text: str, what: str) -> str:
-    """Return the name of a partition or file, when a database can keep it.
+    """Return the name of a partition or file unchanged, if a database can store it.
 
     Raises:
-        InvalidPartitionNameError: It has a NUL, or bytes that are not UTF-8 (kept by Python as lone surrogates).
+        InvalidPartitionNameError: The name has a NUL, or bytes that are not UTF-8 (in Python, lone surrogates).
     """
     if text.isascii() and "\x00" not in text:
         return text
@@ -35,16 +35,16 @@ def storable(text: str, what: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether a database can keep the text."""
-    # Every file and directory of a repair is asked for.
+    """Return whether a database can store the text: it has no NUL and is valid UTF-8."""
+    # The fast test for ASCII comes first, because a repair checks every file and directory.
     return (text.isascii() and "\x00" not in text) or _problem(text) is None
 
 
 def storable_field(text: str | None, what: str, of: str) -> str | None:
-    """Return a field of a definition, when a database can keep it.
+    """Return a field of a definition unchanged, if a database can store it.
 
     Raises:
-        InvalidInputError: As in ``storable``.
+        InvalidInputError: The text has a NUL, or bytes that are not UTF-8.
     """
     problem = None if text is None else _problem(text)
     if problem is not None:

@@ -1,4 +1,4 @@
-"""URLs of index databases: parsing the user's text, and a form that is safe to show."""
+"""URLs of index databases: parses the user's text, and makes a form without secrets for messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_url(text: str) -> URL:
     """Return the URL for a user's text: a SQLAlchemy URL, or the path of a SQLite file.
 
     Raises:
-        InvalidConfigurationError: It is not such a URL, or names an unsupported database or driver.
+        InvalidConfigurationError: The text is not a valid URL, or names an unsupported database or driver.
         EnvironmentSetupError: The database's driver is not installed.
     """
     if "://" not in text:
@@ -71,10 +71,11 @@ def _with_path(url: URL) -> URL:
 
 
 def index_file(text: str) -> Path | None:
-    """Return the file of the SQLite index that the text means, there or not; None for a database of a server.
+    """Return the file of the SQLite index that the text names, also if it does not exist; None for a database server.
 
     Raises:
-        InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
+        InvalidConfigurationError: The text is not a valid URL, or names an unsupported database or driver.
+        EnvironmentSetupError: The database's driver is not installed.
     """
     url = parse_url(text)
     if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
@@ -83,30 +84,31 @@ def index_file(text: str) -> Path | None:
 
 
 def missing_file(text: str) -> Path | None:
-    """Return the file of the SQLite index that the text means, where it is not there; None for anything else.
+    """Return the file of the SQLite index that the text names, if that file does not exist; None in all other cases.
 
     Raises:
-        InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
+        InvalidConfigurationError: The text is not a valid URL, or names an unsupported database or driver.
+        EnvironmentSetupError: The database's driver is not installed.
     """
     path = index_file(text)
     return None if path is None or may_exist(path) else path
 
 
 def shown_url(url: URL) -> str:
-    """Return the URL for people: the password is ``***``, and so are the secrets in its query."""
+    """Return the URL for messages: the password, and secrets in the query, are replaced by ``***``."""
     hidden = {name: _MARK for name in url.query if is_secret(name)}
-    # SQLAlchemy would escape the stars in a query.
+    # SQLAlchemy would percent-encode the stars in a query, so they are put in afterwards.
     return url.update_query_dict(hidden).render_as_string(hide_password=True).replace(_MARK, HIDDEN)
 
 
 def public_url(url: URL) -> str:
-    """Return the URL for all readers of the store: where the database is, without user and password."""
+    """Return the URL for files that every reader of the store can see: without user and password."""
     bare = URL.create(url.drivername, host=url.host, port=url.port, database=url.database)
     return bare.render_as_string()
 
 
 def shown_index(text: str) -> str:
-    """Return the user's index setting in a form that is safe to show; a text that only looks like a URL is hidden."""
+    """Return the user's index setting for messages. A text that looks like a URL but cannot be parsed is hidden."""
     if "://" not in text:
         return text
     try:

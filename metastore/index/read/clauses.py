@@ -1,8 +1,9 @@
-"""Joins conditions by AND and OR within the databases' limits on expressions.
+"""Joins SQL conditions by AND and OR within the databases' limits on the depth of expressions.
 
-SQLite takes expressions up to 1,000 levels deep, and a chain of 1,000 ORs is that deep; its parser holds 100 open
-parentheses and operators; other databases run out of stack later. So a chain is written in groups. A condition that is
-too large for a database is replaced by one that holds for more rows, and the caller evaluates the original again.
+SQLite takes expressions up to 1,000 levels deep, and a chain of 1,000 ORs is that deep. Its parser takes 100 open
+parentheses and operators; other databases run out of stack later. So a long chain is written as nested groups. A
+condition that is too large for a database is replaced by one that selects more rows, and the caller evaluates the
+predicate again on the result.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ if TYPE_CHECKING:
     _Clause = sa.ColumnElement[bool]
 
 MAX_TERMS = 5_000
-"""Terms of a whole condition: twice as many parameters are below SQLite's limit of 32,766."""
+"""The most comparisons in one condition. A condition has up to two parameters per comparison, and SQLite's limit is
+32,766 parameters."""
 
 MAX_NESTING = 16
-"""Groups in each other."""
+"""The most levels of nested groups."""
 
 _IN_GROUP = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A clause, and whether it selects exactly the rows of the predicate or a superset.
+    """A SQL clause for a predicate, and whether it selects exactly the predicate's rows or a superset.
 
     Attributes:
-        ids: Selects the ``partition_id`` of a few partitions, to which the clause is then limited.
+        ids: A subquery for the ``partition_id`` of a few partitions, to which the clause is then limited; or None.
         terms: The number of comparisons.
         nesting: The depth of nested groups.
     """
@@ -49,18 +51,18 @@ class Condition:
     nesting: int = 0
 
     def within(self, rows: sa.FromClause) -> _Clause:
-        """Return the whole condition as a clause on the rows."""
+        """Return one clause that combines ``clause`` and the limitation to ``ids``."""
         if self.ids is None:
             return self.clause
         return sa.and_(rows.c.partition_id.in_(sa.select(self.ids.c.partition_id)), self.clause)
 
 
 EVERYTHING = Condition(sa.true(), exact=False)
-"""A superset of the rows of any predicate."""
+"""A condition that is true for all rows: a superset of the rows of any predicate."""
 
 
 class group(FunctionElement[bool]):
-    """A clause in parentheses, which SQLAlchemy does not flatten into the clauses around it."""
+    """A clause in parentheses, which SQLAlchemy does not merge into the clauses around it: groups stay nested."""
 
     type = sa.Boolean()
     inherit_cache = True
@@ -72,7 +74,7 @@ def _write_group(element: group, compiler: SQLCompiler, **options: Any) -> str: 
 
 
 def every(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
-    """Return the conjunction; conditions beyond the limits on number or depth are left out."""
+    """Join conditions by AND. Conditions beyond the limits on number or depth are left out (a superset then)."""
     kept: list[Condition] = []
     terms = 0
     for condition in conditions:
@@ -86,7 +88,7 @@ def every(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
 
 
 def some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
-    """Return the disjunction; everything where it is too large or too deep."""
+    """Join conditions by OR. If the result would be too large or too deep, return ``EVERYTHING``, a superset."""
     too_deep = any(condition.nesting >= MAX_NESTING - 1 for condition in conditions)
     if too_deep or sum(condition.terms for condition in conditions) > MAX_TERMS:
         return EVERYTHING
@@ -95,9 +97,9 @@ def some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
 
 
 def in_groups(join: Callable[..., _Clause], nothing: _Clause, clauses: Iterable[_Clause]) -> _Clause:
-    """Return clauses joined by ``sa.and_`` or ``sa.or_``; many clauses are joined in nested groups.
+    """Join clauses by ``sa.and_`` or ``sa.or_`` (``join``); many clauses are joined in nested groups.
 
-    ``join`` is the function, and ``nothing`` is the result for no clauses: true or false.
+    ``nothing`` is the result for no clauses: true or false.
     """
     joined = list(clauses)
     while len(joined) > _IN_GROUP:

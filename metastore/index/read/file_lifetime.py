@@ -1,4 +1,8 @@
-"""The files that living partitions of any table need, and those that relocating overwrites replaced."""
+"""Which files are needed by current partitions of any table, and which files were replaced by relocating overwrites.
+
+A relocating overwrite writes a partition's new files into a new directory. The old files stay for readers of older
+versions.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +36,17 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 500
 _MOST_LOCATIONS = 10_000
-"""Parameters that every database takes in one statement."""
+"""The most locations that are sent as parameters of one statement: every database accepts so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUser:
-    """A living partition that has a file.
+    """A current partition (in its table's newest version) that has a certain file.
 
     Attributes:
         table: ``namespace.name`` of its table.
         partition: Its name; empty for an unpartitioned table.
-        version: The version of the table that gave it the file.
+        version: The version of the table that added the file.
     """
 
     table: str
@@ -51,10 +55,13 @@ class FileUser:
 
 
 class NeededFiles(IndexPart):
-    """The files that living partitions have."""
+    """Finds the files that current partitions of any table need."""
 
     def users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
-        """Call ``users_within`` with a connection of its own."""
+        """Return which of the files (URIs) current partitions need, each with one partition that has it.
+
+        Partitions with the numbers ``besides`` are ignored; see ``users_within``.
+        """
         with self._database.reading() as connection:
             return users_within(connection, uris, besides)
 
@@ -62,11 +69,11 @@ class NeededFiles(IndexPart):
 def users_within(
     connection: sa.Connection, uris: Collection[str], besides: Collection[int] = (), *, besides_table: int | None = None
 ) -> dict[str, FileUser]:
-    """Return the files that the current version of some table has, each with one of its partitions.
+    """Return which of the given files (URIs) a table's newest version has, each with one partition that has it.
 
-    A partition has the files of its directory: its own location, or the table's location and its name. All tables of
-    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder,
-    also by a symbolic link or a mount.
+    A partition's files lie in its directory: its own location, or the table's location and the partition's name. All
+    tables of the index are searched, since two tables may use the same directory, and a partition may lie in another
+    table's directory, also by a symbolic link or a mount.
 
     The partitions with the numbers ``besides``, and those of the table ``besides_table``, are ignored.
     """
@@ -95,7 +102,7 @@ _TABLES = sa.select(
 def _partitions_at(
     connection: sa.Connection, directories: Collection[str], roots: Mapping[int, str]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the living partitions that lie in the directories: their numbers and directories."""
+    """Yield the number and directory of each current partition that lies in one of the directories."""
     p = partitions.c
     of_root: dict[str, list[int]] = {}
     for number, root in roots.items():
@@ -116,7 +123,11 @@ def _partitions_at(
 
 
 def _default_names(directories: Collection[str], of_root: Mapping[str, Collection[int]]) -> dict[int, dict[str, str]]:
-    """Return the names that partitions at default places have in the directories, with these, by the table's number."""
+    """Return, by table number, the partition names that belong to the directories if these are default directories.
+
+    A default directory is ``<table location>/<partition name>``. ``of_root`` gives the tables at each location. The
+    result maps each name to its directory.
+    """
     names: dict[int, dict[str, str]] = {}
     for directory in directories:
         above = directory
@@ -128,7 +139,7 @@ def _default_names(directories: Collection[str], of_root: Mapping[str, Collectio
 
 
 def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterator[tuple[str, str, int, str, int]]:
-    """Yield the living files of partitions: directory, path in it, table's number, partition's name, and version."""
+    """Yield the current files of partitions: directory, path in it, table's number, partition's name, and version."""
     p, f = partitions.c, files.c
     statement = (
         sa.select(p.partition_id, p.table_id, p.name, f.path, f.begin_version)
@@ -141,17 +152,17 @@ def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class EndedFile:
-    """A file that a relocating overwrite has replaced where it lay.
+    """A file that a relocating overwrite replaced, without deleting it.
 
     Attributes:
         uri: The file.
-        size: Its bytes.
-        modified_ms: Modification time that the index has of it, in milliseconds since the epoch (UTC).
-        etag: The hash of the object's ETag, where the index has it.
+        size: Its size in bytes.
+        modified_ms: Its modification time in the index, in milliseconds since the epoch (UTC).
+        etag: The hash of the object's ETag, if the index has one.
         version: The version of the overwrite.
         partition: The name of the partition that had the file.
-        named_again: Whether a version from the overwrite's on names the path, which a kept version can read: the file
-            is no leftover.
+        named_again: Whether a readable version, from the overwrite's on, has the file again: then it must not be
+            deleted.
     """
 
     uri: str
@@ -164,7 +175,7 @@ class EndedFile:
 
 
 class _Stay(NamedTuple):
-    """The versions, from ``begin`` until ``end``, in which a partition lies in a directory."""
+    """A partition lies in ``directory`` in the versions from ``begin`` up to, but not including, ``end``."""
 
     directory: str
     begin: int
@@ -176,18 +187,18 @@ _NAMES_AT_ONCE = 500
 
 
 class EndedFiles(IndexPart):
-    """Files that relocating overwrites have replaced."""
+    """Finds files that relocating overwrites have replaced."""
 
     def pages(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
         """Yield, in pages, the files that relocating overwrites up to ``before_version`` replaced.
 
-        The latest entry for a path decides. A file that SET LOCATION, ADD PARTITION or a repair registered again
-        belongs to that partition, and later changes of the partition (DROP PARTITION, an expiry, a repair) decide
-        whether the file stays. Files that an in-place overwrite replaced are left out: its clean-up deleted them, and a
-        file at such a path was brought back on purpose.
+        The index may have several entries for a path; the latest decides. A file that SET LOCATION, ADD PARTITION or a
+        repair registered again belongs to that partition, and later changes of the partition (DROP PARTITION, an
+        expiry, a repair) decide whether the file stays. Files that an in-place overwrite replaced are left out: its
+        clean-up deleted them, and a file at such a path was brought back on purpose.
 
         ``before_version`` is the oldest version that is kept. With ``named_again``, replaced files that a kept version
-        has are yielded too, with a mark.
+        has again are yielded too, marked by ``EndedFile.named_again``.
         """
         versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:
@@ -224,13 +235,18 @@ class _Ended:
                 if row["end_version"] in self._versions:
                     replaced[f"{self._directory(row)}/{row['path']}"] = row
             ends = self._last_ends(list(replaced.values()), located)
-            # A vacuum may forget rows between the two queries: the files of these are deleted, or the user's.
+            # A vacuum may remove rows between the two queries. Their files are already deleted, or belong to the user:
+            # skip them.
             found = [self._ended_file(uri, row, ends[uri]) for uri, row in replaced.items() if uri in ends]
             if wanted := [file for file in found if file is not None]:
                 yield wanted
 
     def _ended_file(self, uri: str, row: Mapping[str, Any], last_end: int) -> EndedFile | None:
-        """Return the file where the overwrite is the last fact about its path, or a kept version names the path."""
+        """Return a replaced file if it is a leftover, or (``named_again``) if a kept version has it; else None.
+
+        ``last_end`` is the version that last removed the path from a partition. The file is a leftover if this is the
+        overwrite.
+        """
         is_leftover = last_end == row["end_version"]
         if not is_leftover and not (self._with_named and last_end > self._before):
             return None
@@ -249,7 +265,8 @@ class _Ended:
             )
             .join(
                 partitions,
-                # The row that held when the file was last there: the partition may have moved since.
+                # Join the partition row that was valid when the file was last there: the partition may have moved
+                # since.
                 sa.and_(
                     p.partition_id == f.partition_id, p.begin_version < f.end_version, p.end_version >= f.end_version
                 ),
@@ -266,7 +283,7 @@ class _Ended:
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def _located(self) -> dict[str, set[int]]:
-        """Return the partitions that have or had a location of their own, by location."""
+        """Return the numbers of the partitions that have or had their own location, by location."""
         p = partitions.c
         statement = sa.select(p.location, p.partition_id).where(
             p.table_id == self._table.table_id, p.location.is_not(None)
@@ -278,15 +295,19 @@ class _Ended:
         return located
 
     def _last_ends(self, page: Sequence[Mapping[str, Any]], located: Mapping[str, set[int]]) -> dict[str, int]:
-        """Return when the index last took each file in the page's directories out of a partition (``ALIVE``: not)."""
+        """Return, for each file in the page's directories, the version that last removed it from a partition.
+
+        The version is ``ALIVE`` if a partition of the newest version still has the file.
+        """
         directories = {self._directory(row) for row in page}
         root = f"{self._table.definition.location}/"
-        # Another partition may lie there, by its name or by a location of its own.
+        # Include other partitions that lie in the same directories, by their name or by their own location.
         names = sorted(
             {row["name"] for row in page} | {d.removeprefix(root) for d in directories if d.startswith(root)}
         )
         ids = {partition_id for directory in directories for partition_id in located.get(directory, ())}
-        # Without the paths, each page would read every file of its partitions, and one partition may have 100,000.
+        # Select by path. Otherwise each page would read every file of its partitions, and a partition may have 100,000
+        # files.
         paths = sorted({row["path"] for row in page})
         p = partitions.c
         ends: dict[str, int] = {}
@@ -302,7 +323,7 @@ class _Ended:
         return ends
 
     def _ends(self, connection: sa.Connection, ids: Sequence[int], paths: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Yield each place that a file of the partitions had, by its path, with the version that ended it there."""
+        """Yield each URI at which a partition had a file with one of the paths, and the version that removed it."""
         stays: dict[int, list[_Stay]] = {}
         p, f = partitions.c, files.c
         of_partitions = (
@@ -313,7 +334,8 @@ class _Ended:
         for row in connection.execute(of_partitions).mappings():
             found, stay = stays.setdefault(row["partition_id"], []), self._stay(dict(row))
             if found and (found[-1].directory, found[-1].end) == (stay.directory, stay.begin):
-                # A partition whose row is replaced, as by an append, keeps its files in place.
+                # Merge the two intervals: if a partition's row is replaced in the same directory, as by an append, its
+                # files stay.
                 found[-1] = found[-1]._replace(end=stay.end)
             else:
                 found.append(stay)
@@ -339,4 +361,4 @@ _RELOCATIONS = Prepared(
         transactions.c.plan.like('%"relocate":true%'),
     )
 )
-"""The query of ``relocations``, which every append that makes a partition asks."""
+"""The query of ``relocations``. It is compiled once, since every append that creates a partition runs it."""

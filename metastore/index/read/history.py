@@ -1,4 +1,4 @@
-"""The versions of a table and its transactions, as metadata tables show them, and the files that versions added."""
+"""The metadata tables ``history`` and ``transactions``, and the files that a range of versions added."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ HISTORY_SCHEMA = pa.schema([
     pa.field("user", pa.string()),
     pa.field("summary", pa.string(), nullable=False),
 ])  # fmt: skip
-"""One row a version: the metadata table ``history``."""
+"""The metadata table ``history``: one row per version."""
 
 TRANSACTIONS_SCHEMA = pa.schema([
     pa.field("transaction", pa.string(), nullable=False),
@@ -70,14 +70,14 @@ TRANSACTIONS_SCHEMA = pa.schema([
     pa.field("files", _COUNT),
     pa.field("error", pa.string()),
 ])  # fmt: skip
-"""One row a transaction: the metadata table ``transactions``."""
+"""The metadata table ``transactions``: one row per transaction."""
 
 
 class History(IndexPart):
-    """The versions and transactions of tables."""
+    """Reads the versions and transactions of tables."""
 
     def rows(self, table: Table) -> pa.RecordBatchReader:
-        """Yield the versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""
+        """Return the versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""
         v = table_versions.c
         select = sa.select(
             v.version, v.operation, v.committed_at_ms.label("committed_at"), v.transaction_id.label("transaction"),
@@ -98,7 +98,7 @@ class History(IndexPart):
         return pa.RecordBatchReader.from_batches(HISTORY_SCHEMA, pages())
 
     def transactions(self, table: Table) -> pa.RecordBatchReader:
-        """Yield the transactions of a table that the index still knows, newest first (``TRANSACTIONS_SCHEMA``)."""
+        """Return the transactions of a table that vacuum has not removed, newest first (``TRANSACTIONS_SCHEMA``)."""
         t, f = transactions.c, transaction_files.c
         staged = (
             sa.select(f.transaction_id, sa.func.sum(f.n_files).label("files"))
@@ -126,14 +126,14 @@ class History(IndexPart):
         return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """Return the newest version that was committed, with all versions before it, by a time; 0 without one.
+        """Return the newest version that was committed by a time, with all earlier versions; 0 without a version.
 
         The time is in milliseconds since the epoch, UTC. Dates far in the future are corrected first.
         """
         correct_future_dates(self._database, table_id)
         v, later = table_versions.c, table_versions.alias().c
-        # Below the first younger version: a version that a wrong clock dated in the past must not include those before
-        # it.
+        # Take the version before the first one with a later date. A wrong clock may have dated a later version in the
+        # past: it must not count, since versions before it are too young.
         younger = sa.select(sa.func.min(later.version)).where(later.table_id == table_id, later.committed_at_ms > at_ms)
         first = sa.func.coalesce(younger.scalar_subquery(), ALIVE)
         statement = sa.select(sa.func.max(v.version)).where(v.table_id == table_id, v.version < first)
@@ -141,7 +141,7 @@ class History(IndexPart):
             return connection.execute(statement).scalar() or 0
 
     def version_times(self, table_id: int, versions: Collection[int]) -> dict[int, int]:
-        """Return the commit times of versions (milliseconds since the epoch, UTC); forgotten versions are left out."""
+        """Return the commit times of versions (milliseconds since the epoch, UTC), without removed versions."""
         v = table_versions.c
         times: dict[int, int] = {}
         with self._database.reading() as connection:
@@ -163,21 +163,21 @@ CHANGES_SCHEMA = pa.schema([
     pa.field("version", _COUNT, nullable=False),
     pa.field("position", _COUNT, nullable=False),
 ])  # fmt: skip
-"""One row a file that a version added: ``tables/changes`` of the service contract."""
+"""One row per file that a version added: ``tables/changes`` of the service contract."""
 
 
 class Removals(StrEnum):
-    """How a reader of changes treats versions that removed files whose rows it has already read."""
+    """How a stream treats versions that removed files whose rows it has already read."""
 
     IGNORE = "ignore"
-    """The files that they added are answered, as those of others."""
+    """The files that these versions added are returned, like the files of all other versions."""
     REFUSE = "refuse"
     SKIP = "skip"
-    """They are left out, with the files that they added."""
+    """These versions are left out, with the files that they added."""
 
 
 class Changes(IndexPart):
-    """What versions of a table have added."""
+    """Reads the files that versions of a table have added, for streams."""
 
     def between(
         self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
@@ -186,10 +186,12 @@ class Changes(IndexPart):
 
         Raises:
             TableNotFoundError: The table is gone.
-            VersionExpiredError: Vacuum has forgotten one of the versions.
-            IndexRestoredError: One of the two is newer than the table, or of an incarnation that was given up.
-            PartitionDescriptorError: A partition of theirs is not read as its table.
-            StreamChangedError: A version removed files, which ``removals`` refuses.
+            VersionExpiredError: Vacuum has removed one of the versions.
+            IndexRestoredError: ``after`` or ``upto`` is newer than the table, or was made by an index that was since
+                replaced by a restored backup.
+            PartitionDescriptorError: One of the versions added or changed a partition that has another format or schema
+                than its table.
+            StreamChangedError: A version removed files, and ``removals`` is ``REFUSE``.
         """
         for version in (after, upto):
             Incarnations(self._database).require_version(table_id, version)
@@ -231,7 +233,10 @@ class Changes(IndexPart):
         )
 
     def _require_whole(self, table_id: int, after: int, upto: int) -> int | None:
-        """Return the number of the first file that the versions can have added, where the history knows it."""
+        """Check that the versions are complete and readable by a stream.
+
+        Returns the number of the first file that the versions can have added, or None if the history does not have it.
+        """
         v = table_versions.c
         first = sa.select(v.first_file_id).where(v.table_id == table_id, v.version == after + 1).scalar_subquery()
         with self._database.reading() as connection:
@@ -257,14 +262,14 @@ class Changes(IndexPart):
 
 
 def changes_statement(table_id: int, after: int, upto: int, first_file: int | None) -> sa.Select[Any]:
-    """Return the query of ``changes``.
+    """Return the query for the files that a range of versions added (``Changes.between``).
 
-    ``first_file`` is the lowest number that a file of them can have, where it is known.
+    ``first_file`` is the lowest number that a file of these versions can have, or None if unknown.
     """
     p, f = partitions.c, files.c
     in_range = [p.begin_version > after, p.begin_version <= upto]
     if first_file is not None:
-        # Numbers are assigned in order, so the primary key skips the files that a partition had before.
+        # File numbers ascend with the versions. The bound lets the primary key skip files that a partition had before.
         in_range.append(f.file_id >= first_file)
     return (
         sa.select(
@@ -278,7 +283,7 @@ def changes_statement(table_id: int, after: int, upto: int, first_file: int | No
 
 
 class _Positions:
-    """Replaces the number of each file by its position within its version; drops the versions to be skipped."""
+    """Replaces each file's number by its position within its version, and drops the files of skipped versions."""
 
     def __init__(self, skipped: Collection[int]) -> None:
         self._skipped = pa.array(sorted(skipped), _COUNT)
@@ -299,7 +304,7 @@ class _Positions:
 
 
 def _described(connection: sa.Connection, table_id: int, after: int, upto: int) -> str | None:
-    """Return the name of a partition that one of the versions began and that is not read as its table."""
+    """Return a partition that a version added with another format or schema than its table's, or None."""
     p = partitions.c
     statement = sa.select(p.name).where(
         p.table_id == table_id, p.descriptor_id.is_not(None), p.begin_version > after, p.begin_version <= upto

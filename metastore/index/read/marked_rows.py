@@ -1,7 +1,7 @@
 """Shared by all queries of a table's readers: the mark row, the version filter, and the check of the result.
 
-Each query also selects one *mark*: a row from ``tables``, with the partition id -1. If it is missing, the table was
-dropped after the statement loaded it, and an answer without rows must not pass for an empty table. The mark also has
+Each query also selects one extra row, the *mark*, from ``tables``, with the partition id -1. If it is missing, the
+table was dropped after the statement loaded it, and an empty result must not pass for an empty table. The mark also has
 the oldest version that is still complete.
 """
 
@@ -32,7 +32,7 @@ ZERO = sa.literal(0)
 
 
 def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clauses that choose the table's rows of ``partitions``, or of an alias of it, at its version."""
+    """Return the clauses that select the table's partitions at its version, from ``partitions`` or an alias of it."""
     return (
         rows.c.table_id == table.table_id,
         rows.c.end_version > table.version,
@@ -42,7 +42,10 @@ def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool
 
 
 def in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return ``at_version``, for ``files`` too, of a query that reads most of the table: as the rows lie."""
+    """Return the clauses of ``at_version`` for a query that reads most of the table, in the order of the primary key.
+
+    They select by the range of the table's partition ids, so they also work for ``files``.
+    """
     low, high = partition_ids(table.table_id)
     return (
         rows.c.partition_id >= low,
@@ -54,31 +57,37 @@ def in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool],
 
 
 def _above_floor(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clause that excludes rows that a deferred DELETE or overwrite of the whole table has ended."""
+    """Return the clause that excludes rows that a deferred delete has removed without setting their end version yet.
+
+    A deferred delete is a DELETE or overwrite of the whole table whose rows get their end version after the commit.
+    """
     return (rows.c.begin_version >= table.begins_at,) if table.begins_at else ()
 
 
 def condition_of(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
-    """Return the condition under which a partition satisfies the predicate at the table's version."""
+    """Return the SQL condition under which a partition satisfies the predicate at the table's version."""
     return predicate_sql(
         predicate or TRUE, table.definition.keys, dialect, lambda rows: at_version(rows, table), partitions
     )
 
 
 def source_of(condition: Condition) -> sa.FromClause:
-    """Return ``partitions``, joined after the few ids if there are any: MariaDB joins in the written order."""
+    """Return ``partitions``, or, if the condition has ids, the ids joined with ``partitions`` in this order.
+
+    MariaDB joins in the written order, so the few ids must come first.
+    """
     if condition.ids is None:
         return partitions
     return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
 
 
 def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return the column as the driver gives it: text is decoded a batch at a time."""
+    """Return the column without SQLAlchemy's conversion of each value; text is decoded later, batch by batch."""
     return sa.type_coerce(column, sa.types.NullType())
 
 
 def text(value: str) -> sa.ColumnElement[Any]:
-    """Return a literal of the kind of text columns."""
+    """Return a literal with the type of text columns, so that it can be in a UNION with them."""
     return raw(sa.literal(value, ExactText()))
 
 
@@ -98,7 +107,7 @@ def marked(table: Table, schema: pa.Schema, **columns: sa.ColumnElement[Any]) ->
 
 
 def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
-    """Return the error for a version that is not complete any more."""
+    """Return the error for a version that vacuum, or a change of the partition columns' types, has removed."""
     return VersionExpiredError(
         f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
         f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
@@ -107,7 +116,7 @@ def version_expired(table: str, version: int, oldest: int) -> VersionExpiredErro
 
 
 class Check:
-    """Takes the mark out of the batches of one query, and the partitions that a superset has too many."""
+    """Removes the mark row from the batches of one query, and the rows that do not match if SQL selected a superset."""
 
     def __init__(self, table: Table, predicate: Predicate | None) -> None:
         self._table = table
@@ -137,10 +146,10 @@ class Check:
             raise version_expired(str(self._table.identifier), self._table.version, oldest)
 
     def finish(self) -> None:
-        """Return when the mark was there.
+        """Check that the mark row was found.
 
         Raises:
-            TableNotFoundError: It was not.
+            TableNotFoundError: The mark row is missing, so the table was dropped.
         """
         if not self._found:
             raise TableNotFoundError(

@@ -1,7 +1,7 @@
 """Aggregations over the metadata tables ``partitions`` and ``files``, as far as the database can compute them.
 
 A group is identified by the name of one of its partitions. Several groups may have equal values, down to one group per
-partition, if the index cannot distinguish the values: the caller merges them.
+partition, if the index cannot distinguish the values: the caller merges these groups.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 _Column = sa.ColumnElement[Any]
 _SPLIT = 32
-"""Sums of what may pass 64 bits are had in two halves, of the bits above and below."""
+"""A sum that may exceed 64 bits is computed as two sums: of the bits from this position on, and of the lower bits."""
 
 _MOST = 2**63 - 1
 _SAFE = 2**62
 
 
 class Function(StrEnum):
-    """What is asked of a column of a group's rows, NULLs left out; without a column ``COUNT`` counts the rows."""
+    """An aggregate function over a column of a group's rows, without NULLs; ``COUNT`` without a column counts rows."""
 
     COUNT = "count"
     SUM = "sum"
@@ -58,14 +58,14 @@ class Function(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A function of a column of the metadata table, one of ``AGGREGATED``; None for the rows themselves."""
+    """A function of a column of the metadata table (one of ``AGGREGATED``); column None stands for whole rows."""
 
     function: Function
     column: str | None
 
 
 AGGREGATED = {"partitions": frozenset({"files", "bytes", "rows"}), "files": frozenset({"size", "rows", "version"})}
-"""The columns of numbers, by metadata table."""
+"""The numeric columns of each metadata table."""
 
 
 def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
@@ -75,7 +75,7 @@ def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
 
 
 class MetadataGroups(IndexPart):
-    """Counts and groups of metadata tables."""
+    """Counts and grouped aggregates of the metadata tables."""
 
     def groups(
         self,
@@ -88,8 +88,8 @@ class MetadataGroups(IndexPart):
     ) -> pa.RecordBatchReader:
         """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
 
-        A group may come in several rows: the caller adds up their counts and sums, and takes the least and greatest of
-        their least and greatest values. Without keys there is one row also for no partitions.
+        The result may have several rows for a group: the caller adds up their counts and sums, and takes the minimum of
+        the minima and the maximum of the maxima. Without keys there is always one row, also if no partition matches.
 
         ``name`` is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
         (None: no limit). ``keys`` are the partition columns to group by; None makes each partition a group.
@@ -110,7 +110,8 @@ class MetadataGroups(IndexPart):
             )
             rest = [summed.waiting(row) for row in waits]
             if keys is not None and not keys:
-                # Where partitions come one by one, there may be none.
+                # If the database returned one row per partition, there may be no row at all: add an empty row for the
+                # single group.
                 rest.append(summed.nothing())
             yield pa.RecordBatch.from_pylist(rest, schema=schema)
 
@@ -119,7 +120,7 @@ class MetadataGroups(IndexPart):
     def _found(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key] | None, summed: _Sums
     ) -> pa.RecordBatchReader:
-        """Return the rows of ``_read_schema``: one a group, or one a partition where SQL cannot group by the keys."""
+        """Return the query's rows (``_read_schema``): one per group, or per partition if SQL cannot group by keys."""
         condition = condition_of(self._database.dialect, table, predicate)
         together = (
             keys is not None
@@ -144,7 +145,7 @@ class MetadataGroups(IndexPart):
     def count(
         self, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
     ) -> pa.RecordBatchReader:
-        """Return as many rows without columns as a metadata table has; see ``metadata_groups``."""
+        """Return a stream without columns that has as many rows as the metadata table; arguments as in ``groups``."""
         counts = self.groups(table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers)
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -165,7 +166,7 @@ def _statement(
     p, f = partitions.c, files.c
     source, where = source_of(condition), [*at_version(partitions, table), condition.clause, *summed.where]
     if summed.of_files:
-        # SQLite must start from the partitions: as in `plan_statement`.
+        # Join on ``partition_id + 0`` so that SQLite starts from the partitions, as in ``plan_statement``.
         source = source.join(files, f.partition_id == (p.partition_id + 0 if dialect == "sqlite" else p.partition_id))
         where += [f.begin_version <= table.version, f.end_version > table.version]
     rows = (
@@ -183,7 +184,7 @@ def _statement(
 
 
 def _statement_of_sums(table: Table, sums: sa.Subquery, summed: _Sums) -> arrow_rows.Query:
-    """Return ``_statement`` where sums of the partitions are there already."""
+    """Return the query that takes the groups from precomputed sums of partitions (``sums_by``)."""
     values = summed.of_sums(sums)
     rows = sa.select(ZERO, sums.c.name, ZERO, ZERO, ZERO, *values).where(
         (sums.c.n_files if summed.needs_files else sums.c.n_partitions) > 0
@@ -192,7 +193,7 @@ def _statement_of_sums(table: Table, sums: sa.Subquery, summed: _Sums) -> arrow_
 
 
 _ROWS_AT_ONCE = 2**20
-"""Of one batch without columns, which becomes a task of the reader."""
+"""The rows of one batch without columns. Each batch becomes a task of the reader."""
 
 
 def _read_schema(values: int) -> pa.Schema:
@@ -205,11 +206,11 @@ class _Sums:
     """The SQL columns for some aggregates, and the conversion of their results.
 
     Attributes:
-        of_files: Whether rows of ``files`` must be read: partitions have sums of some of their columns.
+        of_files: Whether rows of ``files`` must be read, because the partitions' own sums do not suffice.
         columns: The columns of the query, one or two per aggregate.
         where: The filter on the rows.
-        needs_files: Whether a group without files has no rows.
-        is_of_sums: Whether sums over partitions answer everything (``of_sums``).
+        needs_files: Whether a group without files is left out (for the metadata table ``files``).
+        is_of_sums: Whether precomputed sums over partitions suffice for all aggregates (``of_sums``).
     """
 
     def __init__(self, name: str, aggregates: Sequence[Aggregate], numbers: NumberPredicate | None) -> None:
@@ -235,14 +236,14 @@ class _Sums:
         elif self.of_files:
             column = {"size": f.size, "rows": f.n_rows, "version": f.begin_version}[aggregate.column]
         else:
-            # Every file has a size.
+            # Only COUNT and SUM of ``size`` reach this line. Every file has a size, so COUNT is the number of files.
             return [_sum(p.n_files if aggregate.function is Function.COUNT else p.n_bytes)]
         if aggregate.function is Function.SUM:
             return [_sum(half) for half in _halves(column)]
         return [_FUNCTIONS[aggregate.function](column)]
 
     def of_sums(self, sums: sa.Subquery) -> list[_Column]:
-        """Return the columns for rows that are sums over partitions (``sums_by``)."""
+        """Return the aggregates as columns of a query whose rows are sums over partitions (``sums_by``)."""
         s = sums.c
         columns: list[_Column] = []
         for aggregate in self._aggregates:
@@ -262,7 +263,7 @@ class _Sums:
         return aggregate.function is Function.SUM and (self._of_partitions or self.of_files)
 
     def batches(self, batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the groups from the query's result; the part of a sum above 64 bits becomes a row of its own."""
+        """Yield the groups of the query's result. A sum above 64 bits is split over further rows of the same group."""
         columns, at = [batch.column("partition")], 5
         for i, aggregate in enumerate(self._aggregates):
             if not self._is_split(aggregate):
@@ -288,12 +289,12 @@ class _Sums:
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def nothing(self, partition: str = "") -> dict[str, Any]:
-        """Return a row that changes no group."""
+        """Return a row that does not change the aggregates of a group: counts are 0, other values NULL."""
         of_none = (0 if a.function is Function.COUNT else None for a in self._aggregates)
         return {"partition": partition, **{f"value_{i}": value for i, value in enumerate(of_none)}}
 
     def waiting(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the group of one row of ``partitions``."""
+        """Return the group for a single row of the metadata table ``partitions``, of a partition with waiting files."""
         values = {}
         for i, aggregate in enumerate(self._aggregates):
             value = 1 if aggregate.column is None else row[aggregate.column]
@@ -312,12 +313,12 @@ def _is_count_or_sum(aggregate: Aggregate) -> bool:
 
 
 def _halves(column: _Column) -> tuple[_Column, _Column]:
-    # PostgreSQL shifts by INTEGER alone.
+    # A literal, because PostgreSQL shifts a BIGINT only by an INTEGER, and a parameter would be a BIGINT.
     return column.bitwise_rshift(sa.literal_column(str(_SPLIT))), column.bitwise_and(2**_SPLIT - 1)
 
 
 def _sum(column: _Column) -> _Column:
-    # Sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB.
+    # Without the cast, sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB, and not integers.
     return sa.cast(sa.func.sum(column), sa.BigInteger)
 
 

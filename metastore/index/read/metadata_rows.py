@@ -1,4 +1,4 @@
-"""The rows of the metadata tables ``partitions`` and ``files``, and predicates over their columns of numbers."""
+"""The rows of the metadata tables ``partitions`` and ``files``, and predicates over their numeric columns."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class NumberPredicate:
 
     Args:
         name: ``partitions`` or ``files``.
-        predicate: An unbound tree over its columns of numbers.
+        predicate: An unbound predicate over the numeric columns of the metadata table.
 
     Raises:
-        InvalidPredicateError: It names another column, or matches text.
-        InvalidValueError: A value is no number.
+        InvalidPredicateError: The predicate names a column that is not numeric, or matches text.
+        InvalidValueError: A value is not a number.
     """
 
     def __init__(self, name: str, predicate: Predicate) -> None:
@@ -61,7 +61,7 @@ class NumberPredicate:
         self.clause = self._clause(compacted(bound))
 
     def matches(self, row: Mapping[str, Any]) -> bool:
-        """Return whether it is true for a row of the metadata table."""
+        """Return whether the condition is true for a row of the metadata table."""
         return self._evaluator.matches([row[column] for column in self._columns])
 
     def _clause(self, predicate: Predicate) -> _Clause:
@@ -86,7 +86,7 @@ class NumberPredicate:
 
 
 def _number(value: object) -> _Column:
-    # Not as parameters: databases limit their number.
+    # Written as a literal, because databases limit the number of parameters.
     return sa.null() if value is None else sa.literal_column(str(value), sa.BigInteger)
 
 
@@ -100,15 +100,15 @@ FILE_ROWS_SCHEMA = pa.schema([
     pa.field("statistics", pa.string()),
     pa.field("file_path", pa.string(), nullable=False),
 ])  # fmt: skip
-"""One row a file; ``path`` is absolute, ``version`` added it, ``statistics`` are JSON by column (min, max, nulls).
-
-``file_path`` is the same text here: the connector writes it as Spark writes ``_metadata.file_path``, percent-encoded.
-"""
+"""The metadata table ``files``: one row per file. ``path`` is absolute, ``version`` is the version that added the file,
+and ``statistics`` are JSON by column (min, max, nulls). ``file_path`` has the same text here; the connector
+percent-encodes it, as Spark does in ``_metadata.file_path``."""
 
 _DETAILS = frozenset({"version", "statistics"})
 _LONG = frozenset({"path", "file_path", "statistics"})
 _ROWS = 4096
-"""Of one batch with these: statistics of wide tables are large, and a batch becomes a task of the reader."""
+"""The rows of one batch of ``files``: small, because statistics of wide tables are large, and each batch becomes a task
+of the reader."""
 
 
 def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
@@ -148,10 +148,11 @@ PARTITION_STATES_SCHEMA = pa.schema([
     pa.field("created_at", pa.timestamp("ms", tz="UTC")),
     pa.field("state", pa.string(), nullable=False),
 ])  # fmt: skip
-"""One row a partition and state: ``committed``, or ``waiting`` for what streaming epochs have kept back."""
+"""The metadata table ``partitions``: one row per partition and state. The state is ``committed``, or ``waiting`` for
+files that a stream holds back until their partition is due."""
 
 _READ = {"created_at": "created_ms"}
-"""Columns that have another name where they come from."""
+"""Columns that have another name in ``PARTITION_SCHEMA``, from which they are read."""
 
 COMMITTED = "committed"
 WAITING = "waiting"
@@ -160,8 +161,8 @@ WAITING = "waiting"
 class MetadataRows(IndexPart):
     """The rows of the metadata tables ``partitions`` and ``files``, at a table's version and in bounded memory.
 
-    A bound ``predicate`` over the partition columns limits the partitions, ``numbers`` limits the rows, and ``columns``
-    are the names of the wanted columns; None means no limit, for each.
+    In all methods, a bound ``predicate`` over the partition columns limits the partitions, ``numbers`` limits the rows,
+    and ``columns`` are the names of the wanted columns; None means no limit.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -174,7 +175,7 @@ class MetadataRows(IndexPart):
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Yield the files (``FILE_ROWS_SCHEMA``)."""
+        """Return the rows of the metadata table ``files`` (``FILE_ROWS_SCHEMA``)."""
         root = table.definition.location
         schema = columns_of(FILE_ROWS_SCHEMA, columns)
         detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
@@ -195,9 +196,10 @@ class MetadataRows(IndexPart):
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Yield the partitions by their values, then those with only waiting files (``PARTITION_STATES_SCHEMA``).
+        """Return the rows of the metadata table ``partitions`` (``PARTITION_STATES_SCHEMA``), ordered by their values.
 
-        Without the columns ``partition`` and ``location`` the rows have no order.
+        Partitions that have only waiting files (held back by a stream until the partition is due) come last. Without
+        the columns ``partition`` and ``location`` the rows have no order.
         """
         root = table.definition.location
         has_locations = columns is None or "location" in columns
@@ -227,7 +229,7 @@ class MetadataRows(IndexPart):
         located: Mapping[str, str],
         numbers: NumberPredicate | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the partitions that wait and satisfy both predicates; see ``partitions``."""
+        """Return the rows of partitions with waiting files that satisfy both predicates; see ``partitions``."""
         rows = self._waiting(table.table_id, table.definition.location, located)
         rows = [row for row in rows if numbers is None or numbers.matches(row)]
         if predicate is None:

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 IDLE_REPAIR = "repair that changed nothing"
-"""What the counts of commits call repairs that have made none."""
+"""The operation under which ``commit_counts`` counts repairs that made no commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a table had at the end of an interval.
+    """The size of a table at the end of an interval.
 
     Attributes:
-        at_ms: The interval's beginning, milliseconds since the epoch, UTC.
-        rows: None while the rows of one partition are unknown.
+        at_ms: The beginning of the interval, in milliseconds since the epoch, UTC.
+        rows: The number of rows; None if the row count of a partition is unknown.
     """
 
     at_ms: int
@@ -56,11 +56,11 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class CommitCount:
-    """How many commits of one kind an interval has.
+    """The number of commits of one kind in an interval.
 
     Attributes:
-        at_ms: The interval's beginning, milliseconds since the epoch, UTC.
-        operation: As the history has it.
+        at_ms: The beginning of the interval, in milliseconds since the epoch, UTC.
+        operation: The operation, as in the table's history.
     """
 
     at_ms: int
@@ -70,17 +70,17 @@ class CommitCount:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
-    """A commit, or a repair.
+    """A commit or a repair in a table's history.
 
     Attributes:
         at_ms: Its end, in milliseconds since the epoch, UTC.
         kind: ``commit`` or ``repair``.
-        operation: The operation as in the history; the mode of a repair.
+        operation: The operation as in the history; for a repair its mode.
         who: The user, if known, and the process.
-        version: The version that it made; None for a repair that changed nothing.
-        summary: The summary of a commit; ``added``, ``dropped``, ``changed``, ``skipped`` and ``where`` of a repair.
-        duration_ms: The duration, if known.
-        error: The reason why it stopped, or None.
+        version: The table version that it made; None for a repair that changed nothing.
+        summary: The summary of a commit; for a repair ``added``, ``dropped``, ``changed``, ``skipped`` and ``where``.
+        duration_ms: The duration in milliseconds, if known.
+        error: The reason why it stopped early, or None.
     """
 
     at_ms: int
@@ -95,11 +95,11 @@ class HistoryEvent:
 
 @dataclass(frozen=True, slots=True)
 class GrowthPosition:
-    """A place among the commits and repairs of a table.
+    """A position in the list of a table's commits and repairs (newest first), from which the next page continues.
 
     Attributes:
-        version: Of the commit that they come after, the newest first; None for the first of them.
-        repair: When the repair ended that they come after, and its number; None for the first of them.
+        version: The version of the last returned commit; None if no commit was returned yet.
+        repair: The end time and number of the last returned repair; None if no repair was returned yet.
     """
 
     version: int | None
@@ -108,11 +108,11 @@ class GrowthPosition:
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """Files of one class of the histogram.
+    """The number and bytes of the files in one size class of a histogram.
 
     Attributes:
-        least: Bytes that each of them has at least.
-        below: Bytes that each has less than; None for no bound.
+        least: The least size in bytes of this class.
+        below: The upper bound of the class in bytes, exclusive; None for no bound.
     """
 
     least: int
@@ -123,7 +123,7 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class SmallFiles:
-    """A partition with a small average file size."""
+    """A partition whose average file size is small, with the number and bytes of its files."""
 
     partition: str
     files: int
@@ -131,11 +131,11 @@ class SmallFiles:
 
 
 class Overviews(IndexPart):
-    """The overviews of an open index; they change nothing, and raise the errors of ``Index``.
+    """Queries for overviews of an open index; they change nothing, and raise the errors of ``Index``.
 
     Attributes:
         tables: The tables and views with their sums.
-        partitions: The partitions of a table by the values of its keys.
+        partitions: The partitions of a table by the values of its partition columns.
     """
 
     def __init__(self, database: Database) -> None:
@@ -144,10 +144,10 @@ class Overviews(IndexPart):
         self.partitions = PartitionCounts(database)
 
     def history_span(self, table: Table) -> tuple[int, int] | None:
-        """Return the times of the first and the last kept commit or repair; None for a table without any."""
+        """Return the times of the first and the last recorded commit or repair; None for a table without both."""
         v, r = table_versions.c, repairs.c
         commits = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
-        # A table without writes may be repaired every night: the last repair can be years after the last commit.
+        # The repairs count too: a table without writes may be repaired every night, years after its last commit.
         ran = sa.select(sa.func.min(r.ended_at_ms), sa.func.max(r.ended_at_ms)).where(r.table_id == table.table_id)
         with self._database.reading() as connection:
             times = [at for each in (commits, ran) for at in connection.execute(each).one() if at is not None]
@@ -180,7 +180,7 @@ class Overviews(IndexPart):
     def commit_counts(self, table: Table, step_ms: int) -> list[CommitCount]:
         """Count the commits of each kind, and the repairs without a commit, by intervals of ``step_ms``.
 
-        Intervals without any are left out.
+        Intervals without a commit or repair are left out.
         """
         v, r = table_versions.c, repairs.c
         at, ran_at = _interval(v.committed_at_ms, step_ms).label("at"), _interval(r.ended_at_ms, step_ms).label("at")
@@ -198,9 +198,9 @@ class Overviews(IndexPart):
     ) -> tuple[list[HistoryEvent], GrowthPosition | None]:
         """Return commits and repairs, newest first, and the position of the next page.
 
-        The commit of a repair is part of the repair's event.
+        The commit that a repair made is not a separate event: it is part of the repair's event.
 
-        ``before`` is the position after which at most ``limit`` events are returned; None for the newest.
+        At most ``limit`` events after the position ``before`` are returned; None starts at the newest.
         """
         v, t, r = table_versions.c, transactions.c, repairs.c
         of_repair = sa.exists().where(
@@ -229,10 +229,10 @@ class Overviews(IndexPart):
         return _newest(ran, made, place, limit)
 
     def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
-        """Count the table's files by classes of sizes, in one query.
+        """Count the table's files by size classes, in one query.
 
-        ``edges`` are the lower bounds of the classes in bytes, ascending; the first class begins at 0. With
-        ``every`` only each ``every``-th partition id is read: a sample of a table with very many files.
+        ``edges`` are the lower bounds of the classes in bytes, ascending; the first class begins at 0. With ``every``,
+        only each ``every``-th partition id is read: a sample for a table with very many files.
         """
         f = files.c
         number = sa.case(
@@ -268,14 +268,14 @@ class Overviews(IndexPart):
             return [SmallFiles(*row) for row in connection.execute(statement)]
 
     def compared_since(self, table: Table) -> int:
-        """Return the number of partitions that were compared with the store singly since the last full comparison."""
+        """Return how many partitions were compared with the store individually since the last full comparison."""
         v = verifications.c
         statement = sa.select(sa.func.count()).where(v.table_id == table.table_id, v.name_hash != "")
         with self._database.reading() as connection:
             return int(connection.execute(statement).scalar_one())
 
     def compared_with_metastore(self, table: Table) -> int | None:
-        """Return the version at which a follower last compared the table with the metastore; None for never."""
+        """Return the table's version when a follower last compared it with the metastore; None if it never did."""
         f = followed_tables.c
         with self._database.reading() as connection:
             return connection.execute(sa.select(f.version).where(f.table_id == table.table_id)).scalar()
@@ -299,7 +299,8 @@ def _newest(
 ) -> tuple[list[HistoryEvent], GrowthPosition | None]:
     """Merge repairs (with their numbers) and commits, newest first, and return the position of the next page."""
     events: list[HistoryEvent] = []
-    # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.
+    # Commits and repairs each keep their own order, also if a clock was set back, and the position has a part for each.
+    # So paging neither repeats nor omits an event.
     while len(events) < limit and (ran or made):
         if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
             event, repair_id = ran.popleft()
@@ -336,5 +337,5 @@ def _up_to(table: Table) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _interval(column: sa.ColumnElement[Any], step_ms: int) -> sa.ColumnElement[Any]:
-    # A literal, not a parameter: PostgreSQL takes an expression with parameters for another one in GROUP BY.
+    # A literal, not a parameter: PostgreSQL would not recognize an expression with parameters as the one in GROUP BY.
     return sa.cast(column // sa.literal_column(str(int(step_ms)), sa.BigInteger), sa.BigInteger)

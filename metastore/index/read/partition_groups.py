@@ -1,6 +1,6 @@
-"""Sums of partitions, and partitions together that have equal values of some keys: answers without files.
+"""Sums over partitions, grouped by the values of some partition columns: aggregations that need no data files.
 
-A group is given by the name of one of its partitions: the caller parses the values out of it as out of any other.
+A group is identified by the name of one of its partitions, from which the caller parses the group's values.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ if TYPE_CHECKING:
 
 
 SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
-"""The columns that are summed."""
+"""The columns with sums."""
 
 
 def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> sa.Subquery | None:
-    """Return the query of sums over the partitions that satisfy a predicate, grouped by some keys.
+    """Return a query of sums over the partitions that satisfy a predicate, grouped by some partition columns.
 
     Its columns are ``name`` (of one partition of the group), ``n_partitions``, ``n_files``, ``n_bytes``, ``n_rows`` (of
-    the partitions with a known row count), and ``n_uncounted`` (the number of partitions without one). Without keys it
-    has one row, also for no partitions.
+    the partitions with a known row count), and ``n_uncounted`` (the number of partitions without a known row count).
+    Without keys there is always one row, also if no partition matches.
 
-    The index must distinguish the values of ``keys``. The answer is None if the index has no such sums.
+    The sums come from ``partition_sums``, which has only totals of the table and by its first partition column: the
+    answer is None if the predicate or ``keys`` need others. The encoded ``keys`` must be exact (``is_exact``).
     """
     all_keys, asked = table.definition.keys, columns_of(predicate or TRUE)
     by_first = bool(keys or asked)
@@ -80,24 +81,25 @@ GROUP_SCHEMA = pa.schema([
     pa.field("bytes", pa.int64(), nullable=False),
     pa.field("rows", pa.int64()),
 ])  # fmt: skip
-"""One row a group: ``partitions/groups`` of the service contract."""
+"""One row per group: ``partitions/groups`` of the service contract."""
 
 _Column = sa.ColumnElement[Any]
 _EXACT_TYPES = frozenset({"string", "tinyint", "smallint", "int", "bigint", "boolean", "date", "decimal", "timestamp",
                           "timestamp_ntz"})  # fmt: skip
-"""Types of keys whose encoded values are equal just where Spark's are: the index distinguishes neither -0.0 and 0.0 nor
-blanks at the end of a CHAR or VARCHAR, and expressions can."""
+"""Types whose encoded values are equal exactly if Spark's values are equal. FLOAT and DOUBLE are missing because the
+index does not distinguish -0.0 from 0.0, and CHAR and VARCHAR because it does not distinguish trailing blanks, while
+Spark expressions can."""
 
 _UNKNOWN = -1
 
 
 class WantedGroups(StrEnum):
-    """The requested content of each group.
+    """What a query of groups returns for each group.
 
-    ``EACH``: every partition is a group, whatever the keys; ``VALUES``: no content; ``ROWS``: the sums; ``PRESENCE``:
-    ``rows`` is 0 if the group has none, and more than 0 if it has some; ``LEAST`` and ``GREATEST``: as ``PRESENCE``,
-    and only the group with the least or greatest non-NULL value of the single key, among the groups that have rows or
-    may have some.
+    ``EACH``: every partition is a group, regardless of the keys; ``VALUES``: only the values of the keys; ``ROWS``:
+    also the sums; ``PRESENCE``: ``rows`` is 0 if the group has no rows, and more than 0 if it has some; ``LEAST`` and
+    ``GREATEST``: as ``PRESENCE``, but only the group with the least or greatest non-NULL value of the single key, among
+    the groups that have or may have rows.
     """
 
     EACH = "each"
@@ -112,7 +114,7 @@ _SUMMED = (WantedGroups.VALUES, WantedGroups.ROWS, WantedGroups.PRESENCE)
 
 
 class PartitionGroups(IndexPart):
-    """Aggregates of partitions by their keys."""
+    """Aggregates of partitions by their partition columns."""
 
     def groups(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: WantedGroups
@@ -124,7 +126,7 @@ class PartitionGroups(IndexPart):
 
         Raises:
             TableNotFoundError: The table has been dropped.
-            VersionExpiredError: Vacuum has forgotten the version.
+            VersionExpiredError: Vacuum has removed the version.
             IndexUnavailableError: The database is gone or locked.
         """
         statement, exact = groups_statement(
@@ -134,7 +136,7 @@ class PartitionGroups(IndexPart):
         return arrow_rows.stream(self._database, statement, GROUP_SCHEMA, check.step, check.finish)
 
     def has_long_keys(self, table: Table) -> bool:
-        """Return whether the index may have cut texts of the table's keys off."""
+        """Return whether the index may have truncated texts of the table's partition columns."""
         t = tables.c
         with self._database.reading() as connection:
             return bool(connection.scalar(sa.select(t.has_long_keys).where(t.table_id == table.table_id)))
@@ -149,7 +151,7 @@ def groups_statement(
     *,
     long_keys: bool,
 ) -> tuple[arrow_rows.Query, bool]:
-    """Return the one query of the groups, and whether it answers the predicate exactly."""
+    """Return the SQL query of the groups, and whether it evaluates the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
     exact = (
         wanted is not WantedGroups.EACH
@@ -172,7 +174,7 @@ def groups_statement(
 
 
 def is_exact(key: Key) -> bool:
-    """Return whether the index distinguishes the values of a key just where Spark does, but for long texts."""
+    """Return whether values of the key are equal in the index exactly if they are equal in Spark, save long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
 
 
@@ -181,7 +183,7 @@ def _column(rows: sa.FromClause, key: Key) -> _Column:
 
 
 def _rows_of(rows: sa.FromClause) -> _Column:
-    """Return the column with a partition's number of rows; NULL if unknown."""
+    """Return a SQL expression for a partition's number of rows; NULL if unknown."""
     return sa.case((rows.c.n_files == 0, 0), else_=rows.c.n_rows)
 
 
@@ -200,10 +202,10 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     rows = {
         WantedGroups.ROWS: sa.case((known, total(of_each)), else_=sa.null()),
         WantedGroups.VALUES: sa.null(),
-        # One partition with rows is enough, also if the row counts of others are unknown.
+        # PRESENCE is known as soon as one partition has rows, also if the row counts of other partitions are unknown.
         WantedGroups.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
-    # Without keys there is one group, also of no partitions.
+    # Without keys there is always one group, also if no partition matches, hence the COALESCE.
     return (
         sa.select(
             sa.func.coalesce(sa.func.min(p.partition_id), 0),
@@ -241,7 +243,8 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
         .limit(1)
         .subquery()
     )  # fmt: skip
-    # Another partition with the value may be known to have rows, and one is enough.
+    # The partition that was found may have an unknown row count. Look for another one with the same value that is known
+    # to have rows: then the group certainly has rows.
     filled = (
         sa.select(sa.literal(1))
         .select_from(source_of(condition))
@@ -258,7 +261,10 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
 
 
 def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
-    """Return the values of a key by going from each to the next in its index, instead of over all partitions."""
+    """Return the query of a key's distinct values that jumps from each value to the next in the key's database index.
+
+    It reads one index entry per distinct value instead of all partitions (a "loose index scan").
+    """
     first = partitions.alias()
     values = sa.select(_next(table, first, key, _column(first, key) >= "").label("value")).cte(
         "key_values", recursive=True
@@ -277,7 +283,7 @@ def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
             of_value = (_column(filled, key) == values.c.value, *at_version(filled, table))
             return sa.select(sa.literal(answer)).where(*of_value, state).limit(1).scalar_subquery()
 
-        # One partition with rows is enough, also if the row counts of others are unknown.
+        # PRESENCE is known as soon as one partition has rows, also if the row counts of other partitions are unknown.
         known, unknown = found(rows > 0, 1), found(rows.is_(None), _UNKNOWN)
         presence = sa.func.nullif(sa.func.coalesce(known, unknown, 0), _UNKNOWN)
     name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())
@@ -285,6 +291,9 @@ def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
 
 
 def _next(table: Table, rows: Any, key: Key, beyond: sa.ColumnElement[bool]) -> _Column:  # noqa: ANN401
-    """Return the least value beyond a bound, the only one: of two SQLite would go from the lower one each time."""
+    """Return the least value of a key that satisfies ``beyond``.
+
+    ``beyond`` must be the only lower bound: with two, SQLite would start its scan at the lower one each time.
+    """
     column = _column(rows, key)
     return sa.select(column).where(*at_version(rows, table), beyond).order_by(column).limit(1).scalar_subquery()

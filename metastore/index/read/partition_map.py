@@ -1,8 +1,8 @@
-"""A table's partitions on a map over one or two of its keys; the database counts each place.
+"""A table's partitions on a map whose axes are one or two partition columns; the database counts each place.
 
-A map truncates dates to day, month or year, by their text alone, and shows a range of them. Of another key it shows the
-next values after a position. So a map has a bounded number of places, and its query reads only the partitions that it
-shows.
+On a date axis, dates are truncated to day, month or year, by their text alone, and a range of dates is shown. On any
+other axis the next values after a position are shown. So a map has a bounded number of places, and its query reads only
+the partitions that it shows.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 
 FOR_EVER = "9999"
-"""The year that stands for what has no end: a map begins before it, and what is missing up to it is no hole."""
+"""The year of dates that stand for "no end". A map shows earlier dates only, and the time up to this year does not
+count as missing."""
 
 
 class Unit(StrEnum):
-    """What a date is cut to."""
+    """The unit to which dates of an axis are truncated."""
 
     DAY = "day"
     MONTH = "month"
@@ -50,17 +51,17 @@ class Unit(StrEnum):
 
     @property
     def length(self) -> int:
-        """Characters of a date that name the unit: ``2025-01`` of a month."""
+        """The number of characters of an ISO 8601 date that identify the unit: 7 for a month (``2025-01``)."""
         return {"day": 10, "month": 7, "year": 4}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class DateForm:
-    """How a key has its dates.
+    """The form in which a partition column writes its dates.
 
     Attributes:
-        before: What stands before the date in the key's encoding.
-        dash: What stands between year, month and day.
+        before: The characters before the date in the column's encoded value.
+        dash: The separator between year, month and day.
     """
 
     before: str
@@ -68,32 +69,32 @@ class DateForm:
 
     @property
     def is_number(self) -> bool:
-        """Whether the date is a number of eight digits."""
+        """Whether the dates are whole numbers of eight digits."""
         return self.before != ""
 
     def text(self, date: str) -> str:
-        """Return a date, or a month or year, as a partition of the key has it."""
+        """Return a date, month or year (ISO 8601) in the form in which the partition column writes it."""
         return date.replace("-", self.dash)
 
     def encoded(self, date: str) -> str:
-        """Return the least encoded value that the key has of a date, or of a month or year."""
+        """Return the least encoded value that the column can have within a date, month or year."""
         return self.before + self.text(date)
 
     def length(self, unit: Unit) -> int:
-        """Return the number of characters of an encoded value that name the unit."""
+        """Return the number of characters of an encoded value that identify the unit."""
         return len(self.encoded("0000-00-00"[: unit.length]))
 
     def decoded(self, encoded: str) -> str:
-        """Return the date, month or year with which an encoded value begins, as ISO 8601 has it."""
+        """Return, in ISO 8601, the date, month or year with which an encoded value begins."""
         digits = encoded[len(self.before) : self.length(Unit.DAY)].replace("-", "")
         return "-".join(part for part in (digits[:4], digits[4:6], digits[6:]) if part)
 
 
 ISO, DIGITS, NUMBER = DateForm("", "-"), DateForm("", ""), DateForm("p08", "")
-"""A DATE or a text like ``2025-01-31``, a text like ``20250131``, and a whole number like that."""
+"""A DATE or a text like ``2025-01-31``; a text like ``20250131``; a whole number like 20250131."""
 
 _MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
-# Eight digits may mean anything: values from 1900 on are taken for dates.
+# Eight digits may mean anything, so only values with a year from 1900 on are taken for dates.
 _DIGITS = f"(?:(?:19|20|21)[0-9]{{2}}|{FOR_EVER}){_MONTH}{_DAY}"
 _PATTERNS = {
     ISO: re.compile(f"(?!0000)[0-9]{{4}}-{_MONTH}-{_DAY}"),
@@ -107,7 +108,7 @@ _OF_TYPES = {
 
 
 def form_of(type_name: str, least: str | None, greatest: str | None) -> DateForm | None:
-    """Return the date form of a key, judged by its least and greatest value; None if these are no dates."""
+    """Return the date form of a key, judged by its least and greatest value; None if these are not dates."""
     if least is None or greatest is None:
         return None
     return next(
@@ -117,13 +118,14 @@ def form_of(type_name: str, least: str | None, greatest: str | None) -> DateForm
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and greatest value of a key, without NULL; both None if there are no values.
+    """The least and greatest value of a key, without NULL; both are None if the key has no values.
 
     Attributes:
-        least: In ISO 8601 if both values are days, otherwise encoded; this holds for all values here.
+        least: The least value; in ISO 8601 if both values are days, otherwise encoded. The other values use the same
+            form.
         greatest: The greatest value.
         form: The date form of the key; None if its values are not days.
-        before_for_ever: The greatest day before the year 9999, if there is one.
+        before_for_ever: The greatest day before the year 9999 (which stands for "no end"), if there is one.
     """
 
     least: str | None
@@ -138,19 +140,19 @@ class Bounds:
 
     @property
     def newest(self) -> str | None:
-        """The greatest day that does not stand for "no end"; otherwise the greatest value."""
+        """The greatest day that is not in the year 9999, which stands for "no end"; otherwise the greatest value."""
         return self.before_for_ever or self.greatest
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The section of a key that a map shows.
+    """The range of a key's values that a map shows.
 
     Attributes:
         key: One of the first eight partition columns.
         unit: The unit to which dates are truncated; None if values are shown unchanged.
-        first: The least shown value, encoded, or the beginning of a date (ISO 8601).
-        beyond: The least value that is not shown any more; None shows everything from ``first`` on.
+        first: The least shown value: encoded, or the beginning of a date (ISO 8601).
+        beyond: The least value above the shown range; None shows everything from ``first`` on.
         form: The date form of the key.
     """
 
@@ -163,12 +165,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The partitions at one place of the map, summed up.
+    """The sums over the partitions at one place of the map.
 
     Attributes:
         rows: The rows of the partitions with a known row count.
-        uncounted: The number of partitions with files and no known row count.
-        changed_at_ms: The latest change of one of them, milliseconds since the epoch, UTC; None if unknown.
+        uncounted: The number of partitions that have files but no known row count.
+        changed_at_ms: The time of the latest change of a partition, in milliseconds since the epoch, UTC; None if
+            unknown.
     """
 
     partitions: int
@@ -180,19 +183,23 @@ class Cell:
 
 
 def has_column(key: Key) -> bool:
-    """Return whether a key is in the index by itself, which a map needs: the first eight are."""
+    """Return whether a key has its own column in the index, as a map needs; the first eight keys have one."""
     return key.position < KEY_COLUMNS
 
 
 class PartitionCounts(IndexPart):
-    """The partitions of a table by the values of its keys, counted by the database.
+    """Counts the partitions of a table by the values of its partition columns, in the database.
 
-    A predicate is bound to the partition columns, and None is all. Each method raises ``InvalidPredicateError`` where
-    the index cannot decide the condition by itself.
+    The predicate is bound to the partition columns; None selects all partitions. Each method raises
+    ``InvalidPredicateError`` if the index cannot evaluate the predicate in SQL.
     """
 
     def key_bounds(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
-        """Return the bounds of some keys, by a query of the ends of their indexes; endless dates take another."""
+        """Return the bounds of some keys, by one query that reads only the ends of their database indexes.
+
+        For a key with dates in the year 9999 (which stands for "no end"), a second query finds the greatest day before
+        it.
+        """
         condition = _exact(self._database.dialect, table, predicate)
 
         def end(key: Key, order: _Order, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -216,13 +223,13 @@ class PartitionCounts(IndexPart):
         """Return the next encoded values of a key after ``after`` (None: from the first), in order."""
         column = _column(key)
         chosen = _among(sa.select(column), table, _exact(self._database.dialect, table, predicate))
-        # An explicit lower bound in both cases, so that the database scans the index of the key.
+        # Set a lower bound in both cases: without one, the database would not scan the index of the key.
         chosen = chosen.where(column >= "" if after is None else column > after)
         with self._database.reading() as connection:
             return list(connection.execute(chosen.distinct().order_by(column).limit(limit)).scalars())
 
     def count_nulls(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
-        """Count the partitions that have NULL for each of some keys, by one query that reads only these."""
+        """For each key, count the partitions that have NULL for it, by one query that reads only these partitions."""
         condition = _exact(self._database.dialect, table, predicate)
         counts = [_among(sa.select(sa.func.count()), table, condition).where(_column(key) == NULL_KEY) for key in keys]
         return list(_one(self._database, [count.scalar_subquery() for count in counts]))
@@ -230,7 +237,7 @@ class PartitionCounts(IndexPart):
     def combinations(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
     ) -> list[tuple[str, ...]]:
-        """Return the distinct combinations of encoded values of some keys, in their order, at most ``limit``."""
+        """Return the distinct combinations of encoded values of some keys, ordered by the keys, at most ``limit``."""
         columns = [_column(key) for key in keys]
         chosen = _among(sa.select(*columns), table, _exact(self._database.dialect, table, predicate))
         with self._database.reading() as connection:
@@ -246,7 +253,7 @@ class PartitionCounts(IndexPart):
                 values = list(connection.execute(statement).scalars())
         else:
             values = self.key_values(table, predicate, key, after="", limit=limit)
-        # Texts that begin alike are of one day: 2025-01-31 and 2025-01-31T05.
+        # Several values may be of the same day, as ``2025-01-31`` and ``2025-01-31T05``: keep each day once.
         return list(dict.fromkeys(map(form.decoded, values)))
 
     def partition_map(
@@ -254,9 +261,7 @@ class PartitionCounts(IndexPart):
     ) -> Mapping[tuple[str, ...], Cell]:
         """Return the places of a map that have partitions, by the encoded values or truncated dates of the axes.
 
-        Dates are in ISO 8601, whatever the form of the key.
-
-        There are one or two axes.
+        Dates are in ISO 8601, regardless of the form in which the key writes them. A map has one or two axes.
         """
         condition = _exact(self._database.dialect, table, predicate)
         if len(axes) == 1 and predicate in (None, TRUE) and _has_sums(table, axes[0].key):
@@ -306,7 +311,10 @@ def _of_partitions(table: Table, condition: Condition, axes: Sequence[Axis]) -> 
 
 
 def _of_sums(table: Table, axis: Axis) -> sa.Select[Any]:
-    """Return the cells by the first key, from ``partition_sums``; vacuum keeps the newest version of a change there."""
+    """Return the query of the cells of a map by the first key, from ``partition_sums`` instead of all partitions.
+
+    A cell's latest change is its newest version in ``partition_sums``, which vacuum keeps when it merges older ones.
+    """
     s = partition_sums.c
     place = _place(s.k1, axis).label("place_0")
     return (
@@ -330,7 +338,7 @@ def _has_sums(table: Table, key: Key) -> bool:
 def _place(column: sa.ColumnElement[Any], axis: Axis) -> sa.ColumnElement[Any]:
     if axis.unit is None:
         return column
-    # Literals, not parameters: PostgreSQL takes an expression with parameters for another one in GROUP BY.
+    # Literals, not parameters: PostgreSQL would not recognize an expression with parameters as the one in GROUP BY.
     first: sa.ColumnElement[Any] = sa.literal_column("1")
     length: sa.ColumnElement[Any] = sa.literal_column(str(axis.form.length(axis.unit)))
     return sa.func.substr(column, first, length, type_=ExactText())

@@ -1,4 +1,4 @@
-"""The partitions of a table at a version, their locations, and which of some names it has."""
+"""Reads a table's partitions at a version: their rows, their locations, and which of some names exist."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ PARTITION_SCHEMA = pa.schema([
     pa.field("rows", pa.int64()),
     pa.field("created_ms", pa.int64(), nullable=False),
 ])  # fmt: skip
-"""One row a partition: ``partitions/list`` of the service contract."""
+"""One row per partition: ``partitions/list`` of the service contract."""
 
 _NAMES_AT_ONCE = 500
 
 
 class Partitions(IndexPart):
-    """The partitions of tables, at one version each."""
+    """Reads the partitions of tables, at one version each."""
 
     def all(
         self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
     ) -> pa.RecordBatchReader:
         """Return the partitions that satisfy a predicate at the table's version, by values (NULL first), then by name.
 
-        Those alone for which ``only`` holds, a clause on the columns of ``partitions``.
+        ``only`` is a further condition on the columns of ``partitions``; None for no condition.
 
         Raises:
             TableNotFoundError: The table has been dropped.
-            VersionExpiredError: Vacuum has forgotten the version.
+            VersionExpiredError: Vacuum has removed the version.
             IndexUnavailableError: The database is gone or locked.
         """
         statement, exact = partitions_statement(self._database.dialect, table, predicate, only)
@@ -78,10 +78,13 @@ class Partitions(IndexPart):
         columns: Collection[str],
         only: sa.ColumnElement[bool] | None = None,
     ) -> pa.RecordBatchReader:
-        """Return the rows of ``all`` in any order, with only some columns of ``PARTITION_SCHEMA``."""
+        """Return the partitions that satisfy a predicate, in any order, with only some columns of ``PARTITION_SCHEMA``.
+
+        ``only`` is a further condition on the columns of ``partitions``; None for no condition.
+        """
         condition = condition_of(self._database.dialect, table, predicate)
         p = partitions.c
-        # The check looks for names in the second column.
+        # The columns stay in this order: ``Check`` reads the partition names in the second one.
         every = {
             "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
             "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
@@ -99,7 +102,7 @@ class Partitions(IndexPart):
         return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, spills=True)
 
     def existing(self, table: Table, names: Sequence[str]) -> set[str]:
-        """Return the names that are partitions of the table at its version."""
+        """Return those of the names that are partitions of the table at its version."""
         found: set[str] = set()
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):
@@ -110,7 +113,7 @@ class Partitions(IndexPart):
         return found
 
     def within(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
-        """Return the partitions with a location of their own among these: table number, name, location."""
+        """Return the partitions of all tables whose own location is one of these: table number, name, location."""
         p, found = partitions.c, []
         with self._database.reading() as connection:
             for some in batched(locations, _NAMES_AT_ONCE):
@@ -123,21 +126,23 @@ class Partitions(IndexPart):
         return found
 
     def named(self, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the named partitions that exist at the table's version (``PARTITION_SCHEMA``).
+        """Yield the partitions of these names that exist at the table's version (``PARTITION_SCHEMA``).
 
         Raises:
-            TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``all``.
+            TableNotFoundError: The table has been dropped.
+            VersionExpiredError: Vacuum has removed the version.
+            IndexUnavailableError: The database is gone or locked.
         """
         for some in batched(names, _NAMES_AT_ONCE):
             hashes = [name_hash(name) for name in some]
             yield from self.all(table, None, partitions.c.name_hash.in_(hashes))
 
     def located(self, table: Table) -> dict[str, str]:
-        """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version."""
+        """Return, by name, the locations of partitions that are not at ``<table location>/<name>``."""
         return dict(self.located_for_write(table, None, None).locations)
 
     def locations_ever(self, table: Table, since: int = 0) -> set[str]:
-        """Return the locations of their own that partitions have in the versions from ``since`` on."""
+        """Return the own (not default) locations that partitions have in any version from ``since`` on."""
         p = partitions.c
         own = (p.table_id == table.table_id, p.location.is_not(None), p.end_version > since)
         statement = sa.select(p.location).where(*own).distinct()
@@ -145,12 +150,16 @@ class Partitions(IndexPart):
             return set(connection.execute(statement).scalars())
 
     def located_for_write(self, table: Table, predicate: Predicate | None, limit: int | None) -> LocatedPartitions:
-        """Return the located partitions that satisfy a predicate; or, unread, that there are more than ``limit``."""
+        """Return the partitions with their own location that satisfy a predicate, unless there are more than ``limit``.
+
+        If there are more, the locations are not read.
+        """
         with self._database.reading() as connection:
             rows = connection.execute(located_statement(table).limit(None if limit is None else limit + 1))
             located = {row.name: row.location for row in rows}
         if predicate is None or not located:
-            # Hardly any table has some: its million partitions need not be read for that.
+            # No filter by the predicate is needed. Usually no partition has its own location, and then the table's
+            # perhaps million partitions are not read.
             are_all = limit is None or len(located) <= limit
             return LocatedPartitions(bool(located), are_all, located if are_all else {})
         found: dict[str, str] = {}
@@ -162,9 +171,9 @@ class Partitions(IndexPart):
         return LocatedPartitions(exist=True, are_all=True, locations=found)
 
     def at(self, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
-        """Return the names of the table's partitions that lie in one of the directories, by its URI.
+        """Return, by directory URI, the names of the table's partitions that lie in one of the directories.
 
-        A partition that has a directory by another name (a link, another address of one HDFS) lies there, too.
+        A partition also counts if it has the directory by another name (a link, another address of the same HDFS).
         """
         found: dict[str, set[str]] = {}
         with self._database.reading() as connection:
@@ -175,14 +184,14 @@ class Partitions(IndexPart):
         return found
 
     def relocation_ids(self, table_id: int, base: str) -> set[str]:
-        """Return the names of the directories in ``base`` that living or ended partitions of the table have."""
+        """Return the names of the subdirectories of ``base`` in which current or ended partitions of the table lie."""
         p, prefix = partitions.c, f"{base}/"
         located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
         with self._database.reading(streams=True) as connection:
             return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
 
     def locations(self, table: Table, names: Collection[str]) -> dict[str, str]:
-        """Return the locations of the named partitions that are not at ``<table location>/<name>``."""
+        """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
         found: dict[str, str] = {}
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):
@@ -195,7 +204,7 @@ class Partitions(IndexPart):
 def partitions_statement(
     dialect: str, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
 ) -> tuple[arrow_rows.Query, bool]:
-    """Return the query of a list of partitions, and whether it answers the predicate exactly."""
+    """Return the query of a list of partitions, and whether it evaluates the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
     names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
     p = partitions.c
@@ -208,8 +217,8 @@ def partitions_statement(
         .where(*at_version(partitions, table), condition.clause, sa.true() if only is None else only)
     )  # fmt: skip
     long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
-    # The mark comes first, because only its keys are NULL. Ordering the union itself, not a query of it, lets SQLite
-    # read its halves in the order of the index, in constant memory.
+    # The mark row comes first, because only its keys are NULL. The ORDER BY is on the UNION itself, not on a query of
+    # it: so SQLite reads both halves in the order of the index, in constant memory.
     mark = marked(table, PARTITION_SCHEMA, files=long_keys, **dict.fromkeys(names, sa.null()))
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     order = [union.selected_columns[name] for name in (*names, "partition")]
@@ -218,12 +227,12 @@ def partitions_statement(
 
 @dataclass(frozen=True, slots=True)
 class LocatedPartitions:
-    """Partitions with locations of their own, as a write needs to know them.
+    """Partitions with their own location (not ``<table location>/<name>``), as a write needs to know them.
 
     Attributes:
-        exist: Whether the table has any.
-        are_all: Whether ``locations`` has all that satisfy the predicate: there are no more than the limit.
-        locations: By name.
+        exist: Whether the table has such partitions.
+        are_all: Whether ``locations`` is complete; it is empty if more partitions than the limit match.
+        locations: The locations by partition name.
     """
 
     exist: bool
@@ -232,7 +241,10 @@ class LocatedPartitions:
 
 
 def partitions_at_within(connection: sa.Connection, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
-    """Return the names of the table's partitions that lie in one of the directories, by its URI in this spelling."""
+    """Return, by directory URI, the names of the table's partitions that lie in one of the directories.
+
+    Only the given spelling of each URI is looked up.
+    """
     location = table.definition.location
     root = f"{location}/"
     found: dict[str, set[str]] = {}
@@ -240,7 +252,7 @@ def partitions_at_within(connection: sa.Connection, table: Table, locations: Col
         own = connection.execute(located_statement(table).where(partitions.c.location.in_(some)))
         for row in own:
             found.setdefault(row.location, set()).add(row.name)
-        # An unpartitioned table has one partition, without a name, in its own directory.
+        # An unpartitioned table has one partition, with an empty name, in the table's own directory.
         hashes = [name_hash(f"{uri}/".removeprefix(root)[:-1]) for uri in some if f"{uri}/".startswith(root)]
         usual = sa.select(partitions.c.name).where(
             *at_version(partitions, table), partitions.c.location.is_(None), partitions.c.name_hash.in_(hashes)
@@ -251,15 +263,15 @@ def partitions_at_within(connection: sa.Connection, table: Table, locations: Col
 
 
 def located_statement(table: Table) -> sa.Select[Any]:
-    """Return the query of partitions with locations of their own; it has an index, for every write asks it."""
+    """Return the query of partitions with their own location. Every write runs it, so a partial index serves it."""
     return sa.select(partitions.c.name, partitions.c.location).where(
         *at_version(partitions, table), partitions.c.location.is_not(None)
     )
 
 
 def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBatchReader:
-    # The database cannot order by truncated keys and by keys after the eighth. This is the one list that is held in
-    # memory.
+    # Sort here: the database cannot order by truncated keys, or by keys after the eighth. Only in this case is the
+    # whole list held in memory.
     rows = reader.read_all()
     names = rows.column("partition").to_pylist()
     keys = table.definition.keys
@@ -277,4 +289,4 @@ _NAMED = Prepared(
         partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
     )
 )
-"""The query of ``existing``, which every append asks: building it for each call took longer than the database."""
+"""The query of ``existing``, which every append runs. It is compiled once: building it took longer than running it."""

@@ -40,7 +40,7 @@ PLAN_SCHEMA = pa.schema([
     pa.field("modified_ms", pa.int64(), nullable=False),
     pa.field("rows", pa.int64()),
 ])  # fmt: skip
-"""One row a file: ``tables/plan`` of the service contract."""
+"""One row per file: ``tables/plan`` of the service contract."""
 
 DETAILED_SCHEMA = pa.schema([
     *PLAN_SCHEMA,
@@ -50,11 +50,11 @@ DETAILED_SCHEMA = pa.schema([
 """``PLAN_SCHEMA`` with the version that added the file and its statistics (JSON)."""
 
 KNOWN_SCHEMA = pa.schema([*PLAN_SCHEMA, pa.field("etag_hash", pa.int64())])
-"""``PLAN_SCHEMA`` with the hash of each object's ETag: what a listing is compared with."""
+"""``PLAN_SCHEMA`` with the hash of each object's ETag, for a comparison with a listing of the store."""
 
 
 class PlannedFiles(IndexPart):
-    """The files of tables, at one version each."""
+    """Reads the files of tables at one version."""
 
     def plan(
         self,
@@ -74,13 +74,13 @@ class PlannedFiles(IndexPart):
             predicate: A bound predicate, None for all.
             ids: The numbers of the partitions to search; None for all.
             rows: The number of rows that the caller wants: files beyond these are left out; None for all.
-            bounds: Data columns whose indexed bounds in each file follow the other columns (``with_bounds``).
+            bounds: Data columns whose min, max and null count in each file follow the other columns (``with_bounds``).
             descriptor: The descriptor number that the partitions must have, 0 for the table's own; None for any.
             unmeasured: Only files with an unknown row count, or whose columns were never measured.
 
         Raises:
             TableNotFoundError: The table has been dropped.
-            VersionExpiredError: Vacuum has forgotten the version.
+            VersionExpiredError: Vacuum has removed the version.
             IndexUnavailableError: The database is gone or locked.
         """
         d = partitions.c.descriptor_id
@@ -107,9 +107,9 @@ class PlannedFiles(IndexPart):
         detailed: bool = True,
         only: sa.ColumnElement[bool] | None = None,
     ) -> pa.RecordBatchReader:
-        """Return the rows of ``plan``; with ``detailed``, also columns that planning skips (``DETAILED_SCHEMA``).
+        """Return the rows of ``plan``; with ``detailed``, also version and statistics (``DETAILED_SCHEMA``).
 
-        ``only`` is a clause on the files' columns that limits them.
+        ``only`` is a further condition on the files' columns; None for no condition.
         """
         statement, exact = plan_statement(self._database.dialect, table, predicate, detailed=detailed, only=only)
         check, schema = Check(table, None if exact else predicate), DETAILED_SCHEMA if detailed else PLAN_SCHEMA
@@ -118,7 +118,7 @@ class PlannedFiles(IndexPart):
     def known(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
     ) -> pa.RecordBatchReader:
-        """Return the rows of ``plan_files`` with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
+        """Return the files that ``plan`` returns, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
         statement, exact = plan_statement(self._database.dialect, table, predicate, ids=ids, with_etags=True)
         check = Check(table, None if exact else predicate)
         return arrow_rows.stream(self._database, statement, KNOWN_SCHEMA, check.step, check.finish, spills=True)
@@ -136,9 +136,9 @@ def plan_statement(
     unmeasured: bool = False,
     with_etags: bool = False,
 ) -> tuple[arrow_rows.Query, bool]:
-    """Return the one query of planning, and whether it answers the predicate exactly."""
+    """Return the SQL query of a plan's files, and whether it evaluates the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
-    # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
+    # SQLite cannot use an index for ``partition_id + 0``: so it starts from the partitions, as it must.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
     source = source_of(condition).join(files, files.c.partition_id == partition_id)
     s = file_statistics.c
@@ -167,12 +167,15 @@ def plan_statement(
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
     union: sa.CompoundSelect[Any] = sa.union_all(marked(table, schema), rows)
-    # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
+    # PostgreSQL may join by hashing, in any order. The other databases look up each partition's files in turn.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:
-    """Return the condition that a partition has one of these numbers, with one parameter if their number is limited."""
+    """Return the condition that a partition has one of these numbers.
+
+    On databases that limit the number of parameters, the numbers are one parameter.
+    """
     number = partitions.c.partition_id
     if dialect == "postgresql":
         return number == sa.any_(sa.bindparam(None, list(ids), type_=postgresql.ARRAY(sa.BigInteger)))
@@ -185,31 +188,34 @@ def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:
 def with_bounds(columns: Sequence[str]) -> pa.Schema:
     """Return ``PLAN_SCHEMA`` with a field ``bounds_0``, … for each of some data columns.
 
-    Its value is JSON, as ``file_statistics`` has it (``{"min": "1.50", "max": "9.00", "nulls": 0}``), or NULL where
-    they are unknown.
+    The value is JSON, as ``file_statistics`` has it (``{"min": "1.50", "max": "9.00", "nulls": 0}``), or NULL if the
+    bounds are unknown.
     """
     return pa.schema([*PLAN_SCHEMA, *(pa.field(f"bounds_{i}", pa.string()) for i in range(len(columns)))])
 
 
 def _known_of(dialect: str, table: Table, column: str) -> sa.ColumnElement[Any]:
-    """Return a column's entry in a file's statistics, as text; NULL if it may describe another column of that name."""
+    """Return a column's entry in a file's statistics, as text.
+
+    NULL if the entry may be that of a dropped column which had the same name.
+    """
     member = _member(dialect, file_statistics.c.statistics, column)
     after = next((c.statistics_after for c in table.definition.columns if c.name == column), None)
     return member if after is None else raw(sa.case((files.c.begin_version > after, member), else_=sa.null()))
 
 
 def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.ColumnElement[Any]:
-    """Return a column's entry in statistics, as text."""
+    """Return a column's entry in the JSON text of a file's statistics, as text."""
     if dialect == "postgresql":
         return sa.cast(sa.cast(statistics, postgresql.JSON)[column], sa.Text)
     if set(column) & set('"\\'):
-        # Not every database's paths can name them.
+        # Not every database can express this column name in a JSON path: treat the statistics as unknown.
         return sa.null()
     return raw(sa.func.json_extract(statistics, f"$.{json.dumps(column, ensure_ascii=False)}"))
 
 
 def enough_files(plan: pa.RecordBatchReader, rows: int) -> pa.RecordBatchReader:
-    """Return the first files of a plan that together have ``rows`` rows; files with an unknown row count add none."""
+    """Return the first files of a plan that together have ``rows`` rows; files with an unknown row count count as 0."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         wanted = rows

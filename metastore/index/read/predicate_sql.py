@@ -1,9 +1,9 @@
-"""The visitor that makes a WHERE clause of a bound predicate, over the encoded keys of ``partitions``.
+"""Translates a bound predicate to a WHERE clause over the encoded key columns ``k1`` to ``k8`` of ``partitions``.
 
-A key column is never SQL's NULL for a partition column that it stands for (``''`` is the default partition), so that a
-clause is either true or false. Three-valued logic is had by translating two questions apart: "is the predicate true?"
-and "is it false?"; NOT swaps them. What SQL cannot answer exactly is answered by a clause that holds for more rows, and
-the caller evaluates the rows again.
+The key column of a partition column is never SQL's NULL (``''`` stands for NULL, the default partition), so each clause
+is either true or false. Three-valued logic is translated as two separate questions: "is the predicate true?" and "is it
+false?"; NOT swaps them. If SQL cannot evaluate a predicate exactly, the clause selects more rows, and the caller
+evaluates the predicate again on them.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ if TYPE_CHECKING:
 _Clause = sa.ColumnElement[bool]
 
 DECISIVE_KEY_BYTES = MAX_KEY_BYTES - 3
-"""A text shorter than this is never what is left of a longer one: truncation leaves at least so many bytes."""
+"""A stored key shorter than this is certainly not truncated: a truncated key has at least so many bytes."""
 
 _IN_LIST = 200
-"""Longer lists are sent to SQLite as one JSON value: the number of parameters of a statement is limited."""
+"""Longer lists of values are sent to SQLite as one JSON value, because it limits the number of parameters of a
+statement."""
 
 _MANY_PAIRS = 20
-"""From how many combinations of values of several keys on these are one list."""
+"""If an OR has at least so many combinations of values of the same keys, they are sent as one list."""
 
 _APART = 50
-"""Up to how many terms an OR over several keys is a UNION: SQLite takes 500 SELECTs in one."""
+"""The most terms of an OR over several keys that are written as a UNION. SQLite allows 500 SELECTs in a UNION."""
 
 _MAX_LIST_BYTES = 4 << 20
-"""Of a list of values that MariaDB and MySQL take: ``max_allowed_packet`` is 16 MB by default."""
+"""The greatest size of a list of values for MariaDB and MySQL, whose ``max_allowed_packet`` is 16 MB by default."""
 
 _NEGATED = {
     Operator.EQ: Operator.NE,
@@ -67,7 +68,7 @@ _NEGATED = {
 
 
 Scope = Callable[[sa.FromClause], Sequence[_Clause]]
-"""The clauses that choose a table's partitions at a version, for ``partitions`` or an alias of it."""
+"""Returns the clauses that select a table's partitions at a version, from ``partitions`` or an alias of it."""
 
 _TRUE = Condition(sa.true())
 _FALSE = Condition(sa.false())
@@ -78,7 +79,7 @@ def predicate_sql(
 ) -> Condition:
     """Return the condition under which a partition's row satisfies the predicate.
 
-    ``scope`` chooses the table's partitions in subqueries; ``rows`` is ``partitions``, or the alias of it that the
+    ``scope`` selects the table's partitions in subqueries; ``rows`` is ``partitions``, or the alias of it that the
     query reads. The predicate is bound, and the dialect ``sqlite``, ``postgresql`` or ``mysql``.
     """
     return _Visitor({key.name: key for key in keys}, dialect, scope).holds(compacted(predicate), rows)
@@ -91,7 +92,7 @@ class _Visitor:
         self._scope = scope
 
     def holds(self, predicate: Predicate, rows: sa.FromClause, *, negated: bool = False) -> Condition:
-        """Return when the predicate is true; ``negated``: when it is false, and not NULL."""
+        """Return the condition that the predicate is true; with ``negated``, that it is false (and not NULL)."""
         match predicate:
             case Constant(value):
                 return _TRUE if value is not negated else _FALSE
@@ -110,7 +111,8 @@ class _Visitor:
         combined, rest = self._combinations(args)
         if combined:
             return some([*(self._among(*each, rows) for each in combined), *(self.holds(a, rows) for a in rest)], rows)
-        # An index serves one key: SQLite and MariaDB are quick when each key's rows are found apart.
+        # A database index serves one key only. SQLite and MariaDB are fast for an OR over several keys if the rows for
+        # each key are found by a separate SELECT, and joined by UNION.
         apart = self._dialect != "postgresql" and len({c for a in args for c in columns_of(a)}) > 1
         if not apart or len(args) > _APART or not all(is_bounded(a) for a in args):
             return some([self.holds(a, rows) for a in args], rows)
@@ -130,7 +132,7 @@ class _Visitor:
     def _combinations(
         self, args: Sequence[Predicate]
     ) -> tuple[list[tuple[tuple[Key, ...], list[tuple[Scalar, ...]]]], list[Predicate]]:
-        """Return the terms that only say which values several keys have, by these keys, and the other terms."""
+        """Split the terms of an OR into combinations of values of several keys, grouped by keys, and other terms."""
         found: dict[tuple[str, ...], list[tuple[Predicate, tuple[Scalar, ...]]]] = {}
         rest: list[Predicate] = []
         for arg in args:
@@ -148,7 +150,7 @@ class _Visitor:
         ], rest
 
     def _among(self, keys: Sequence[Key], combinations: Sequence[tuple[Scalar, ...]], rows: sa.FromClause) -> Condition:
-        """Return that keys have one of some combinations of values."""
+        """Return the condition that the keys have one of some combinations of values."""
         encoded = sorted({
             tuple(encode_key(value, key.type) for value, key in zip(values, keys, strict=True))
             for values in combinations
@@ -257,7 +259,7 @@ def _is_decisive(encoded: str) -> bool:
 
 
 def _certain_prefix(encoded: str) -> str:
-    """Return the prefix of a text that a stored key, which may be truncated, certainly keeps."""
+    """Return the longest prefix of an encoded text that its stored key, which may be truncated, certainly contains."""
     return encoded.encode("utf-8")[: DECISIVE_KEY_BYTES - 1].decode("utf-8", "ignore")
 
 
@@ -281,7 +283,8 @@ def _compare(op: Operator, column: sa.ColumnElement[str], value: Scalar, key: Ke
 
 
 def _compare_long(op: Operator, column: sa.ColumnElement[str], encoded: str, truncated: str) -> Condition:
-    # Cutting at a character boundary does not keep the order of the last character: only a shorter prefix bounds.
+    # Keys are truncated at a character boundary, so their last character cannot be compared. Only a shorter prefix is a
+    # safe bound.
     prefix = _certain_prefix(encoded)
     match op:
         case Operator.EQ:
@@ -318,7 +321,11 @@ def _match(kind: Match, column: sa.ColumnElement[str], pattern: str, key: Key, *
 
 
 def _literal_prefix(kind: Match, pattern: str) -> tuple[str, bool, bool]:
-    """Return the text that a match starts with, whether that is all there is, and whether nothing may follow it."""
+    """Return a pattern's literal prefix, and two flags.
+
+    The first flag says that a value matches exactly if it begins with the prefix (``LIKE 'abc%'``), the second that a
+    value matches only if it equals the prefix (``LIKE 'abc'``).
+    """
     if kind is Match.STARTS_WITH:
         return pattern, True, False
     if kind is not Match.LIKE:
@@ -335,7 +342,10 @@ def _literal_prefix(kind: Match, pattern: str) -> tuple[str, bool, bool]:
 
 
 def is_bounded(predicate: Predicate) -> bool:
-    """Return whether an index on a key can find the rows, roughly: ranges of one key count, inequalities do not."""
+    """Return whether a database index on a key can find the rows, estimated by the form of the predicate.
+
+    Ranges of a single key count; inequalities do not.
+    """
     match predicate:
         case Comparison(op, _, _):
             return op is not Operator.NE

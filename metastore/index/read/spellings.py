@@ -1,7 +1,7 @@
-"""Other names of directories: one store has a directory under several names, and files are compared by name.
+"""Finds other names of the same directory: files are compared by name, and a directory may have several names.
 
-A local directory has several names by symbolic links, by mounts, and where case does not count. HDFS has some by
-addresses of the name node.
+A local directory gets further names by symbolic links, by mounts, and on case-insensitive file systems. On HDFS a name
+node may have several addresses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DEFAULT_PORT = 8020
 
 
 def _known_places() -> sa.CompoundSelect[tuple[int, str]]:
-    """Return the query of the directories of tables, and of living partitions outside of their tables' directories."""
+    """Return the query of the locations of tables, and of current partitions outside of their tables' directories."""
     p, t = partitions.c, tables.c
     low: sa.BindParameter[str] = sa.bindparam("low")
     high: sa.BindParameter[str] = sa.bindparam("high")
@@ -42,20 +42,20 @@ _PLACES = Prepared(_known_places())
 
 
 def scheme_with_names(location: str) -> str | None:
-    """Return the beginning of a location by which its store is known, where directories there may have several names.
+    """Return ``file://`` or ``hdfs://`` if the location is in such a store; None for stores without alternative names.
 
-    The location is canonical. The answer is ``file://`` or ``hdfs://``; None for other stores.
+    The location is canonical. Only in these stores may a directory have several names.
     """
     return next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
 
 
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
-    """Call `Spellings.of` for a single question."""
+    """Return the other names of some directories (canonical URIs), for a caller that needs them only once."""
     return Spellings(connection).of(directories)
 
 
 def by_name(directories: Collection[str], others: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
-    """Return the directories that each name stands for.
+    """Return, for each name of a directory, the given directories with this name.
 
     The directories are canonical URIs, and ``others`` their other names, as `Spellings.of` returns them.
     """
@@ -67,9 +67,10 @@ def by_name(directories: Collection[str], others: Mapping[str, Collection[str]])
 
 
 class Spellings:
-    """The names under which tables of an index know directories; the index is asked once, the file systems as needed.
+    """The names by which tables of an index know directories; the index is queried once, file systems as needed.
 
-    Symbolic links inside of a table's directory are not looked for: each partition would have to be.
+    Symbolic links inside of a table's directory are not searched, since each partition's directory would have to be
+    read.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -92,7 +93,7 @@ class Spellings:
 
 
 def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
-    """Return whether another table, or a partition of it, lies at, in or around a directory by another name."""
+    """Return whether another table or its partition lies at, in or around the table's directory by another name."""
     location = table.definition.location
     scheme = scheme_with_names(location)
     if scheme is None:
@@ -104,15 +105,15 @@ def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
 
 
 def _places(connection: sa.Connection, scheme: str) -> Iterator[tuple[int, str]]:
-    """Yield the directories of tables, and of partitions outside of them, each with the table's number."""
-    # "0" is the character after "/".
+    """Yield the locations of tables, and of partitions outside of their tables, each with the table's number."""
+    # "0" is the character after "/": the range contains exactly the locations that begin with the scheme.
     asked = {"low": scheme, "high": f"{scheme[:-1]}0"}
     for row in _PLACES.rows(connection, asked):
         yield row["table_id"], row["location"]
 
 
 def _around(key: str) -> Iterator[tuple[str, str]]:
-    """Yield a key and those of its ancestor directories, each with the path from there to the directory."""
+    """Yield the key and each of its ancestor directories, each with the relative path from there to the key."""
     above, below = key, ""
     while above:
         yield above, below
@@ -121,9 +122,10 @@ def _around(key: str) -> Iterator[tuple[str, str]]:
 
 
 class _KnownPlaces:
-    """Directories of tables, and of partitions outside of them, by the place that each physically is.
+    """The known directories of tables and outlying partitions, grouped by the physical directory that they lead to.
 
-    A directory inside of a known one is resolved with it: a partition costs no question to the file system.
+    A directory inside of a known one is resolved with that one: a partition's directory needs no call to the file
+    system.
     """
 
     def __init__(self, places: Collection[str]) -> None:
@@ -136,7 +138,7 @@ class _KnownPlaces:
         self._others: dict[str, bool] = {}
 
     def spellings(self, directory: str) -> set[str]:
-        """Return the names by which known places have a directory, besides the given one."""
+        """Return the other names of a directory, derived from the known directories at or around it."""
         root, below = next(
             ((above, below) for above, below in _around(directory) if above in self._key_of), (directory, "")
         )
@@ -150,7 +152,7 @@ class _KnownPlaces:
         return spelled - {directory}
 
     def _has_others(self, root: str) -> bool:
-        """Return whether a place lies at, in or around a directory by another name than its own."""
+        """Return whether a known directory lies at, in or around this one, but is spelled in another way."""
         known = self._others.get(root)
         if known is None:
             mine = self._key_of.get(root) or self._keys.of(root)
@@ -164,13 +166,16 @@ class _KnownPlaces:
 
 
 class PlaceKeys:
-    """Gives directories of one place the same key. Answers are cached: use an instance for a short time only."""
+    """Computes a key for a location that is equal for all names of the same directory.
+
+    Results are cached: use an instance for a short time only.
+    """
 
     def __init__(self) -> None:
         self._local = PhysicalPaths()
 
     def of(self, location: str) -> str:
-        """Return the key of a canonical location of a store that ``scheme_with_names`` knows."""
+        """Return the key of a canonical location in a store for which ``scheme_with_names`` is not None."""
         if location.startswith(_LOCAL):
             return self._local.of(location.removeprefix(_LOCAL)).rstrip("/")
         address, _, path = location.removeprefix(_HDFS).partition("/")

@@ -58,7 +58,7 @@ def load(database: Database) -> IndexState:
     Raises:
         IndexNotAtHeadError: Another process has migrated the index since it was opened.
         IndexUnavailableError: The database does not answer.
-        IndexDatabaseError: It refuses the query.
+        IndexDatabaseError: The database refuses the query.
     """
     with database.reading() as connection:
         now = NOW_MS.label("now_ms")

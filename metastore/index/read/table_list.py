@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TableOrder(StrEnum):
-    """What a list of tables is sorted by; tables that are equal in it come by their names."""
+    """The sort order of a list of tables; tables with equal values are sorted by name."""
 
     NAME = "name"
     PARTITIONS = "partitions"
@@ -70,7 +70,7 @@ class TableListing:
 
     Attributes:
         tables: The number of tables, including views.
-        pending: Their pending messages for the metastore; without a filter all of them, also of dropped tables.
+        pending: Their pending messages for the metastore; without a filter, also messages about dropped tables.
         failed: Pending messages with a failed delivery.
     """
 
@@ -96,17 +96,18 @@ class TableList(IndexPart):
         limit: int = 100,
         offset: int = 0,
     ) -> TableListing:
-        """Return a page of the tables and views, by two queries whatever their number.
+        """Return a page of the tables and views, by two queries regardless of their number.
 
         ``search`` is a part of the name; with a dot, the end of a namespace's name and the beginning of a table's.
-        Values of ``order`` that are unknown come last.
+        Tables for which the value of ``order`` is unknown come last.
         """
         t, o = tables.c, _undelivered()
         where = [_matches(search), *_of_pending(pending, o)]
         count, failed = sa.func.coalesce(o.c.pending, 0), sa.func.coalesce(o.c.failed, 0)
         sums = [*map(total, (t.total_partitions, t.total_files, t.total_bytes)), total(count), total(failed)]
         if not search.strip() and pending is Pending.ALL:
-            # Includes messages of namespaces and of dropped tables: a DROP waits longest of all.
+            # Without a filter, count all messages: also those about namespaces and dropped tables, where a DROP can
+            # wait longest.
             sums[3:] = [sa.select(each).scalar_subquery() for each in (sa.func.count(outbox.c.outbox_id), _failed())]
         with self._database.reading() as connection:
             totals = connection.execute(sa.select(sa.func.count(), *sums).select_from(_source(o)).where(*where)).one()
@@ -117,7 +118,7 @@ class TableList(IndexPart):
         return TableListing(page, *map(int, totals))
 
     def load(self, table_id: int) -> TableSummary | None:
-        """Return one table with its sums; None where it does not exist."""
+        """Return one table with its key figures; None if it does not exist."""
         o = _undelivered()
         with self._database.reading() as connection:
             row = connection.execute(_page(o).where(tables.c.table_id == table_id)).mappings().one_or_none()
@@ -196,7 +197,7 @@ def _ordered(order: TableOrder, descending: bool, undelivered: sa.Subquery) -> l
         TableOrder.VERIFIED: _verified(),
         TableOrder.PENDING: sa.func.coalesce(undelivered.c.pending, 0),
     }[order]
-    # Databases disagree on where NULL is.
+    # Sort NULL explicitly to the end, because the databases disagree about its position.
     return [sa.case((column.is_(None), 1), else_=0), column.desc() if descending else column, *by_name]
 
 

@@ -1,4 +1,4 @@
-"""Alterations of tables in the index: properties, columns, location, name and key types. No file is touched."""
+"""Changes the properties, columns, location, name and key types of tables in the index. No file is touched."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SHOWN = 5
 
 
 class Retyping:
-    """Gives partition columns other types, within a transaction of the database."""
+    """Changes the types of a table's partition columns, within a database transaction."""
 
     def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class Retyping:
         self._definition = _retyped(self._before.definition, types)
 
     def run(self, *, deliver: bool) -> Table:
-        """Return the table, at a new version; see ``Alterations.change_key_types``."""
+        """Change the types and return the table at its new version; see ``Alterations.change_key_types``."""
         if self._definition == self._before.definition:
             return self._before
         self._require_quiet()
@@ -80,7 +80,8 @@ class Retyping:
             )
         )  # fmt: skip
         sum_anew(self._connection, table_id, version, len(self._definition.keys))
-        # Claims are hashes of typed values.
+        # Claims contain hashes of typed values, so claims of the old types are useless. No transaction is reserved now
+        # (``_require_quiet``), so none of them is needed.
         self._connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.table_id == table_id))
         described = {column.name: column.type for column in self._definition.partition_columns}
         summary = to_json({"types": described, "user": current_user()})
@@ -105,7 +106,7 @@ class Retyping:
             )
 
     def _encode(self, keys: Sequence[Key]) -> bool:
-        """Encode the keys of every living partition again; return whether one is too long for the key columns."""
+        """Encode the keys of all current partitions again; return whether a key is too long for its column."""
         p = partitions.c
         columns = [f"k{i}" for i in range(1, KEY_COLUMNS + 1)]
         statement = (
@@ -126,7 +127,7 @@ class Retyping:
                 unfit.extend([name] if len(unfit) < _SHOWN else [])
                 return None
 
-        # Files of streams that wait make partitions of their own when they are due.
+        # Also check the partitions of waiting files, which a stream will add when they are due.
         for name in self._connection.execute(self._waiting()).scalars():
             values_of(name)
         for page in self._pages():
@@ -190,15 +191,15 @@ class Alterations(IndexPart):
 
         Args:
             identifier: The table.
-            change: Returns the new definition, of the same identifier; it may be called again if the database was busy.
-            check: Raises if the table must not be changed like this. It gets the table under its lock.
-            removed: The properties that ``change`` removes, for the metastore.
-            settings: Returns the SerDe settings that change with the new definition, for the metastore.
+            change: Returns the new definition of the same identifier; called again if the transaction is retried.
+            check: Gets the table under its lock, and raises if the table must not be changed.
+            removed: The properties that ``change`` removes, for the message to the metastore.
+            settings: Returns the SerDe settings that change with the new definition, for the message to the metastore.
             deliver: Whether to enqueue a message for the metastore.
 
         Raises:
             TableNotFoundError: There is no table of this name.
-            ConflictError: See ``_prepare``.
+            ConflictError: The format or location changes during an open write, or the new location is being deleted.
             PartitionDescriptorError: A partition with a descriptor of its own could not be read with the new columns.
         """
 
@@ -227,13 +228,13 @@ class Alterations(IndexPart):
     def rename(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
         """Rename the table, perhaps into another namespace, and return it.
 
-        Without ``deliver`` the metastore has renamed it already: pending messages about partitions then go to the new
-        name.
+        If ``deliver`` is false, the metastore has the new name already: pending messages about partitions are then
+        changed to the new name.
 
         Raises:
             TableNotFoundError: There is no table of this name.
             NamespaceNotFoundError: The new name's namespace does not exist.
-            TableAlreadyExistsError: The new name is taken.
+            TableAlreadyExistsError: A table or view has the new name already.
         """
 
         def work(connection: sa.Connection) -> Table:
@@ -254,23 +255,24 @@ class Alterations(IndexPart):
     def change_key_types(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
         """Change types of partition columns, and return the table at its new version.
 
-        Older versions become unreadable.
+        Older versions become unreadable, since their keys are not encoded again.
 
         ``types`` are canonical types by column name, in the table's spelling.
 
         Raises:
             TableNotFoundError: The table is gone.
-            InvalidValueError: Values of living partitions do not fit; the message lists some. Nothing was changed.
+            InvalidValueError: Values of current partitions do not fit; the message lists some. Nothing is changed.
             ConflictError: Another statement is writing to the table.
         """
         return self._database.write(lambda connection: Retyping(connection, table, types).run(deliver=deliver))
 
 
 def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinition:
-    """Return the definition with a mark on each column whose name belonged to another column before.
+    """Return the new definition; each column whose name belonged to another column before gets a mark.
 
-    Statistics are stored by column name, and those of existing files, perhaps millions, are not rewritten. The mark is
-    the version after which a file's statistics of that name describe this column.
+    Statistics are stored by column name, and those of existing files, perhaps millions, are not rewritten. The mark
+    (``statistics_after``) is the table's version: only statistics of files that later versions added describe the new
+    column.
     """
     known = {column.name.lower(): column for column in table.definition.columns}
     columns, foreign = [], set()
@@ -288,10 +290,12 @@ def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinitio
 
 
 def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefinition) -> tuple[JsonObject, ...]:
-    """Return the descriptors of living partitions, which stay unchanged while the table's columns change.
+    """Return the descriptors of current partitions, which stay unchanged while the table's columns change.
+
+    A descriptor is the format and schema of a partition that differs from its table.
 
     Raises:
-        PartitionDescriptorError: A partition with one of them could not be read with the new columns.
+        PartitionDescriptorError: A partition with one of these descriptors could not be read with the new columns.
     """
     found = living_descriptors(connection, table)
     new = {column.name.lower(): column for column in after.columns}
@@ -324,7 +328,7 @@ def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefin
 
 
 def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """Return the table, its row locked until the end of the transaction."""
+    """Lock the table's row until the end of the transaction, and return the table."""
     lock(connection, load(connection, identifier).table_id)
     return load(connection, identifier)
 
@@ -343,7 +347,10 @@ def _check_not_written(connection: sa.Connection, table: Table, what: str) -> No
 
 
 def _pin_partitions(connection: sa.Connection, table: Table) -> None:
-    """Give every partition below the table's location that place as its own, as the metastore's partitions have it."""
+    """Store the present default directory of each partition as its own location, before the table's location changes.
+
+    The partitions stay where they are, as in the metastore, whose partitions always have their own location.
+    """
     if not table.definition.partition_columns:
         return
     place = sa.literal(f"{table.definition.location.rstrip('/')}/", ExactText()).concat(partitions.c.name)
@@ -352,16 +359,17 @@ def _pin_partitions(connection: sa.Connection, table: Table) -> None:
 
 
 def _prepare(connection: sa.Connection, table: Table, after: TableDefinition) -> None:
-    """Return when a table can get another location or way of reading: no writer is at work, its partitions stay.
+    """Check that the table may get another location or format, and prepare its rows for that.
 
     Raises:
-        ConflictError: A writer is at work, or a dropped table's files are being deleted at the new location.
+        ConflictError: A write to the table is open, or files of a dropped table are being deleted at the new location.
     """
     before = table.definition
     reading = (before.format, before.options) != (after.format, after.options)
     if reading or after.location != before.location:
         _check_not_written(connection, table, "format" if reading else "location")
-        # Files that were not found, or could not be read, may be found and read now: they are compared again.
+        # Forget past comparisons with the store: with another location or format, a repair may find files that were
+        # missing, or that could not be read.
         connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
     if after.location != before.location:
         check_location_free(connection, table.identifier, after.location)

@@ -1,4 +1,4 @@
-"""Dropped tables whose directories must still be deleted: until then no other table may use the directories."""
+"""Dropped tables whose directories must still be deleted; until then no other table may use these directories."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class DroppedTable:
     """A dropped table whose directory must still be deleted.
 
     Attributes:
-        table_id: Its number, which no other table gets.
-        name: ``namespace.name``.
-        location: The directory.
+        table_id: The table's number, which is never used again.
+        name: The table's name, as ``namespace.name``.
+        location: The table's directory.
         dropped_at_ms: The time of the drop, in milliseconds since the epoch, UTC.
         directory: The identity of a local directory (``local_paths.directory_identity``); None if it is not known.
     """
@@ -50,15 +50,16 @@ class DroppedTable:
 
 
 def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that a location equals, lies in or contains one of the given ones, or one of their links.
+    """Return the condition that the column's location equals, lies in or contains one of the given locations.
 
-    ``asked`` is the result of ``overlap`` for the given locations, or for others with the same number of keys.
+    ``asked`` is the result of ``overlap`` for the given locations, or for other locations if it has as many keys.
+    Symbolic links to the locations are taken into account.
     """
     return sa.or_(*inside(column, asked))
 
 
 def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.ColumnElement[bool]]:
-    """Return the parts of ``overlaps``, each a condition by itself: databases use no index of a column for an OR."""
+    """Return the conditions that ``overlaps`` joins by OR, separately: databases use no index of a column for an OR."""
     ranges = [
         sa.and_(column >= sa.bindparam(f"from_{i}"), column < sa.bindparam(f"to_{i}")) for i in range(len(asked) // 2)
     ]
@@ -67,19 +68,19 @@ def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.Col
 
 
 def overlap(*locations: str) -> dict[str, Any]:
-    """Return the values of the parameters of ``overlaps``, for one of the locations at least."""
+    """Return the parameter values of ``overlaps`` for some locations (at least one)."""
     places = sorted({place.rstrip("/") for location in locations for place in both_spellings(location)})
     asked: dict[str, Any] = {
         "places": sorted({*places, *(above for place in places for above in directories_around(place))})
     }
     for i, place in enumerate(places):
-        # "0" is the character after "/".
+        # "0" is the character after "/": the range contains exactly the locations below the directory.
         asked |= {f"from_{i}": f"{place}/", f"to_{i}": f"{place}0"}
     return asked
 
 
 def directories_around(location: str) -> list[str]:
-    """Return the directories that a location lies in."""
+    """Return the ancestor directories of a location, each with and without a trailing slash."""
     parts = location.rstrip("/").split("/")
     around = ["/".join(parts[:i]) for i in range(1, len(parts))]
     return [*around, *(f"{a}/" for a in around)]
@@ -91,7 +92,7 @@ class DroppedTables(IndexPart):
     def undeleted(self, location: str | None = None) -> list[DroppedTable]:
         """Return the dropped tables whose directories must still be deleted, oldest first.
 
-        With a location, only those whose directory equals it, lies inside it or contains it.
+        With a location, only tables whose directory equals it, lies inside it or contains it.
         """
         with self._database.reading() as connection:
             return _undeleted(connection, location)
@@ -99,7 +100,7 @@ class DroppedTables(IndexPart):
     def while_undeleted(self, table_id: int, work: Callable[[], bool]) -> bool | None:
         """Run ``work`` under the lock of the dropped table's row and return its result; None if the row is gone.
 
-        ``work`` is short, and may be called again.
+        ``work`` must be short, and is called again if the transaction is retried.
         """
         d = dropped_tables.c
         held = sa.select(d.table_id).where(d.table_id == table_id, d.location.is_not(None)).with_for_update()
@@ -110,10 +111,10 @@ class DroppedTables(IndexPart):
         return self._database.write(locked)
 
     def note_deleted(self, dropped: DroppedTable, owner: str) -> None:
-        """Give a dropped table's directory free, once nothing is in it.
+        """Record that a dropped table's directory is deleted, so that other tables may use it.
 
-        A finished transaction stays for registrations that listed files of the directory before. Those of tables that
-        were dropped more than 30 days ago are removed, at most 500 at a time.
+        This adds a finished transaction of the deletion: a process that listed files of the directory earlier must not
+        register them. Such transactions older than 30 days are removed, at most 500 at a time.
         """
         d = dropped_tables.c
         mine = (d.table_id == dropped.table_id, d.location.is_not(None))
@@ -132,17 +133,17 @@ class DroppedTables(IndexPart):
 
 
 def _forget_old_drops(connection: sa.Connection, before_ms: int) -> None:
-    """Remove finished transactions of DROP TABLE. No vacuum of a table does, since their tables are gone."""
+    """Remove old finished transactions of DROP TABLE. Vacuum works on existing tables, so it would not remove them."""
     t = transactions.c
     old = (t.state == str(State.FINISHED), t.expires_at_ms < before_ms, t.operation == _DROP_TABLE)
-    # MariaDB takes no LIMIT in a subquery of DELETE.
+    # Two statements, because MariaDB does not allow LIMIT in a subquery of DELETE.
     found = connection.execute(sa.select(t.transaction_id).where(*old).limit(_AT_ONCE)).scalars().all()
     if found:
         connection.execute(sa.delete(transactions).where(t.transaction_id.in_(found)))
 
 
 def any_undeleted(connection: sa.Connection) -> bool:
-    """Return whether any directory of a dropped table is still to be deleted: hardly ever."""
+    """Return whether a directory of any dropped table must still be deleted, which is rare."""
     return _ANY_UNDELETED.scalar(connection) is not None
 
 
@@ -150,9 +151,10 @@ _ANY_UNDELETED = Prepared(sa.select(dropped_tables.c.table_id).where(dropped_tab
 
 
 def being_deleted(connection: sa.Connection, directories: Collection[str]) -> dict[str, DroppedTable]:
-    """Return the directories that lie in the directory of a dropped table which must still be deleted.
+    """Return the directories that lie in a dropped table's directory that must still be deleted, with that table.
 
-    The caller locks the tables at these places (``hold_tables``), so a DROP of one of them happens before or after it.
+    The caller locks the tables at these places (``hold_tables``), so a DROP of one of these tables happens before or
+    after the caller's transaction, not during it.
     """
     dropped = _undeleted(connection, None) if directories and any_undeleted(connection) else []
     return {place: one for place in directories for one in dropped if lies_inside(place, one.location)}
@@ -161,11 +163,12 @@ def being_deleted(connection: sa.Connection, directories: Collection[str]) -> di
 def hold_tables_around(connection: sa.Connection, locations: Collection[str]) -> None:
     """Lock the tables whose directories contain the locations, until the transaction ends.
 
-    A DROP TABLE of one of them either came before and left a row in ``dropped_tables``, or sees what was put there.
+    A concurrent DROP TABLE of such a table either committed before and has left a row in ``dropped_tables``, or waits
+    and then sees what this transaction has registered in the directory.
     """
     spelled = {place for location in locations for place in both_spellings(location)}
     if connection.dialect.name != "sqlite":
-        # SQLite lets one writer through at a time, and needs no locks.
+        # Look for other names of the directories only where locks are needed: SQLite has one writer at a time.
         spelled.update(*other_spellings(connection, spelled).values())
     places = sorted({place for location in spelled for place in (location, *directories_around(location))})
     for some in batched(places, _AT_ONCE):
@@ -173,8 +176,8 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
 
 
 def hold_tables(connection: sa.Connection, numbers: Collection[int]) -> None:
-    """Take shared locks of tables' rows: until this transaction ends the tables stay, and no other commits there."""
-    # By number: MariaDB would wait for every row that it looks at on its way to a location.
+    """Take shared locks on tables' rows: until the transaction ends, the tables cannot be dropped or committed to."""
+    # Lock by number. In a query by location, MariaDB would wait for the locks of all rows that it scans.
     if numbers:
         _HOLD.rows(connection, {"numbers": sorted(numbers)})
 
@@ -191,13 +194,13 @@ _HOLD = Prepared(
 def check_location_free(
     connection: sa.Connection, identifier: TableIdentifier, location: str, partition: str | None = None
 ) -> None:
-    """Return if no directory of a dropped table that is still to be deleted is the given one, or lies in or around it.
+    """Check that no dropped table's directory, if still to be deleted, is at, in or around a location.
 
-    ``partition`` names the partition of the table that is to lie there, after ``hold_tables_around``; None for the
-    table.
+    ``partition`` names the partition that is to lie at the location, and then the caller has called
+    ``hold_tables_around``. With None the location is for the table itself, and this function takes the locks.
 
     Raises:
-        ConflictError: One is.
+        ConflictError: A dropped table's directory overlaps the location and must still be deleted.
     """
     if location and partition is None:
         hold_tables_around(connection, [location])
@@ -213,7 +216,7 @@ def check_location_free(
 
 
 def lies_inside(place: str, directory: str) -> bool:
-    """Return whether a place is a directory or lies in it, by any name of the directory."""
+    """Return whether a place is the directory or lies in it, also if the directory has other names (links)."""
     scheme = scheme_with_names(directory)
     if contains(directory, place) or scheme is None or not place.startswith(scheme):
         return contains(directory, place)
@@ -222,7 +225,7 @@ def lies_inside(place: str, directory: str) -> bool:
 
 
 def contains(directory: str, other: str) -> bool:
-    """Return whether a directory is another one, or contains it, by their canonical URIs."""
+    """Return whether a directory equals or contains another one; both are canonical URIs."""
     return f"{other}/".startswith(f"{directory}/")
 
 
@@ -232,7 +235,8 @@ def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedT
     found = [DroppedTable(**row) for row in _undeleted_there(tuple(asked)).rows(connection, asked)]
     if location is None or scheme is None or not found:
         return found
-    # All of them, which are hardly ever any: a database does not know which names are of one directory.
+    # Compare with all undeleted directories here, and not in SQL: the database does not know which names lead to the
+    # same directory. There are hardly ever any.
     keys = PlaceKeys()
     near = [one for one in found if one.location.startswith(scheme)]
     return [

@@ -1,4 +1,4 @@
-"""The end of tables and views: the checks before a drop, the drop, and the removal of the rows in batches."""
+"""Drops tables and views: the checks before a drop, the drop itself, and the removal of the rows in batches."""
 
 from __future__ import annotations
 
@@ -51,13 +51,15 @@ if TYPE_CHECKING:
 
 
 def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, by: str | None = None) -> None:
-    """Return if a table may be dropped; its row, and its namespace's where files go, is locked.
+    """Check that a table may be dropped; the caller has locked the table's row.
 
-    ``deletes`` says that its directory is deleted; ``by`` is the transaction that drops it, as a replacement does.
+    ``deletes`` says that the table's directory will be deleted; then the namespace's row is locked too. ``by`` is the
+    transaction that drops the table, if it replaces the table.
 
     Raises:
-        ConflictError: Files of it are being moved, or a table is being created in its directory.
-        TableLayoutError: Another table lies in its directory, or a partition of one, and would lose its files.
+        ConflictError: Files of the table are being moved, or another table is being created in its directory.
+        TableLayoutError: Another table, or a partition of another table, lies in the directory and would lose its
+            files.
     """
     t = transactions.c
     busy = sa.select(transactions).where(
@@ -76,10 +78,10 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
 
 
 def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
-    """Check that no stream has waiting files in the table, whose row is locked.
+    """Check that no stream has waiting files in the table, whose row the caller has locked.
 
     Raises:
-        ConflictError: A stream has: without the table, no process would find its files any more.
+        ConflictError: A stream has waiting files: without the table, no process would find them again.
     """
     w = waiting_files.c
     name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
@@ -128,13 +130,17 @@ _LIVING: sa.Select[Any] = (
     .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
     .where(partitions.c.end_version == ALIVE)
 )
-"""Living partitions with the names of their tables."""
+"""Partitions of the newest versions of all tables, with the names of their tables."""
 
 
 def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
-    """Return if no partition of another table lies in the directory.
+    """Check that no partition of another table lies in the table's directory.
 
-    One may have got its location there, as by ADD PARTITION … LOCATION, or have it by its name in a table around.
+    Such a partition was given its location there, as by ADD PARTITION … LOCATION, or its table's location is a parent
+    directory of this table's, and the partition's default directory is in it.
+
+    Raises:
+        TableLayoutError: A partition of another table lies in the directory.
     """
     location, p = table.definition.location, partitions.c
     located = _LIVING.where(p.location.is_not(None), p.table_id != table.table_id)
@@ -151,7 +157,10 @@ def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
 
 
 def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
-    """Return a partition of a table around that lies in the directory of a table by its name."""
+    """Return a partition, in its default directory, that lies in this table's directory; None without one.
+
+    Only tables whose location is a parent of this table's directory can have such a partition.
+    """
     location, p = table.definition.location, partitions.c
     places = sorted({place for spelled in both_spellings(location) for place in directories_around(spelled)})
     around = sa.select(tables.c.table_id, tables.c.location).where(
@@ -160,7 +169,7 @@ def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
     for outer in connection.execute(around).all():
         root = f"{outer.location.rstrip('/')}/"
         names = [place.removeprefix(root) for place in both_spellings(location) if place.startswith(root)]
-        # "0" is the character after "/".
+        # "0" is the character after "/": the range contains exactly the names below the directory.
         inside_of = (sa.or_(p.name == name, sa.and_(p.name > f"{name}/", p.name < f"{name}0")) for name in names)
         by_name = _LIVING.where(p.table_id == outer.table_id, p.location.is_(None), sa.or_(*inside_of))
         found = connection.execute(by_name.limit(1)).first()
@@ -184,9 +193,9 @@ def _first_inside(
 
 
 def _lies_in(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a location is the given one or lies in it."""
+    """Return the condition that a location is the given directory or lies in it."""
     location = location.rstrip("/")
-    # "0" is the character after "/".
+    # "0" is the character after "/": the range contains exactly the locations below the directory.
     return sa.or_(column == location, sa.and_(column >= f"{location}/", column < f"{location}0"))
 
 
@@ -197,24 +206,29 @@ def drop_within(
     connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool = False,
     keeps_files: bool = False, by: str | None = None,
 ) -> Table:  # fmt: skip
-    """Drop a table within a transaction; ``remove_dropped_rows`` must be called after it.
+    """Drop a table within a transaction; the caller must call ``remove_dropped_rows`` after the commit.
 
     Raises:
         TableNotFoundError: There is no table of this name.
-        ConflictError, TableLayoutError: See ``drop_checks``.
+        ConflictError: Files of the table are being moved, another table is being created in its directory, or (with
+            ``keeps_files``) a stream has waiting files in the table.
+        TableLayoutError: With ``deletes``: another table, or a partition of another table, lies in the directory.
     """
     if deletes:
-        # A creation in the directory comes before this, or finds that the directory is being deleted.
+        # Lock the namespace: a concurrent CREATE TABLE in the directory either commits before this drop, and is found
+        # below, or waits and then finds that the directory is being deleted.
         namespace_number(connection, identifier.namespace, locks=True)
     table = load(connection, identifier)
-    # A reservation that moves files of the table comes before this, or finds the table gone.
+    # Lock the table's row: a concurrent reservation that moves the table's files either commits before this drop, and
+    # is found below, or waits and then finds no table.
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
-    # Another process may have renamed or moved it before the lock.
+    # Load again: before the lock, another process may have renamed the table or changed its location.
     table = load(connection, identifier)
     require_complete(table.table_id, table.floor)
     check_droppable(connection, table, deletes=deletes, by=by)
     if keeps_files:
-        # After the lock: an epoch that keeps rows back has committed them before it, or finds the table gone.
+        # Check after the lock: a stream that holds files back has either committed this before, or waits and finds no
+        # table.
         check_nothing_waits(connection, table)
     forget_within(connection, table, deletes=deletes)
     if deliver:
@@ -223,10 +237,12 @@ def drop_within(
 
 
 def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = False) -> None:
-    """Free a table's or view's name within a transaction; ``remove_dropped_rows`` has to be called after it.
+    """Delete a table's or view's row, which frees its name, within a transaction.
+
+    The caller must call ``remove_dropped_rows`` after the commit.
 
     Raises:
-        TableNotFoundError: It is gone.
+        TableNotFoundError: The table or view no longer exists.
     """
     if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
         raise not_found(str(table.identifier))
@@ -243,7 +259,10 @@ def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = Fa
 
 
 def hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
-    """Move the ids of forgotten writes to another table over the directory, whose vacuum finds their leftovers."""
+    """Assign the remembered ids of a table's removed transactions to another table at, in or around its location.
+
+    The vacuum of that table then recognizes files that these transactions left behind.
+    """
     if not table.definition.location:
         return
     asked = overlap(table.definition.location)
@@ -256,7 +275,7 @@ def hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
 
 
 def remove_some(connection: sa.Connection, table_id: int) -> bool:
-    """Remove some thousand rows of a dropped table; return whether any may be left."""
+    """Remove at most about 5,000 rows of a dropped table; return whether more may be left."""
     low = table_id << PARTITION_NUMBER_BITS
     high = low + (1 << PARTITION_NUMBER_BITS)
     for find_end, remove in _REMOVE_BY_PARTITION:
@@ -269,7 +288,7 @@ def remove_some(connection: sa.Connection, table_id: int) -> bool:
 
 
 def _by_partition(rows: sa.Table) -> tuple[sa.Select[int], sa.Delete]:
-    """Return the query for the last of a batch of rows in a range of partition numbers, and their deletion."""
+    """Return two statements for a range of partition ids: find the last id of the next batch, and delete a range."""
     ids = rows.c.partition_id
     between = (ids >= sa.bindparam("low"), ids < sa.bindparam("high"))
     some = sa.select(ids).where(*between).order_by(ids).limit(1).offset(sa.bindparam("rows"))

@@ -1,4 +1,7 @@
-"""How far the metastore is followed, by which process, and which of its tables could not be synchronized."""
+"""The follower's state in the index: how far it has read the metastore's events, its lease, and its failed tables.
+
+The follower is the process that brings changes of other engines from the metastore into the index.
+"""
 
 from __future__ import annotations
 
@@ -33,37 +36,40 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 PublishedStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
-"""Files, bytes and seconds of a partition's states, by its values."""
+"""The published statistics of partitions: for each partition's values, the (files, bytes, time in seconds) of each
+state."""
 
 _THE_ONE = 1
 _AT_ONCE = 500
 _FRESH = 0.6
-"""The part of a lease with which it is not renewed yet: who looks every second need not write every second."""
+"""A lease is renewed only if at most this part of it is left: a follower that runs every second need not write every
+second."""
 _ERROR_LENGTH = 4000
 
 LAST_EVENT, UNREAD = "followed.last-event", "followed.unread"
-"""Properties of the index: the event at the cursor, and how often the log could not be read on after it."""
+"""Properties of the index: the last processed event with its mark, and the number of failures to read the event log
+after it."""
 
 _PROPERTIES = sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD]))
 
 SIGN_OF_LIFE_MS = 10_000
-"""How often a follower writes down that it looks, where nothing happens."""
+"""The interval at which a follower records that it is running if there are no events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The state of the follower of the metastore.
+    """The state of the follower of the metastore. All times are by the database's clock.
 
     Attributes:
-        metastore_id: The metastore whose log ``event_id`` counts; None before the first run.
-        event_id: The last processed event; None if there is no log, or it has not been read yet.
+        metastore_id: The metastore whose event log ``event_id`` refers to; None before the first run.
+        event_id: The last processed event; None if the metastore has no log, or it has not been read yet.
         newest_id: The newest event that the metastore had in the last run.
-        source: ``log`` or ``comparison``; None before the first run.
-        looked_at_ms: The end of the last successful run, by the database's clock, as all times here.
-        compared_at_ms: The time of the last full comparison.
-        error: The reason why the last run failed; None if it did not.
-        holder: The process that follows; None without one.
-        held_for_ms: The remaining time of the holder's lease; not positive if the lease is over.
+        source: ``log`` or ``comparison``: how the last run found changes; None before the first run.
+        looked_at_ms: The end of the last successful run.
+        compared_at_ms: The time of the last comparison of all tables.
+        error: The reason why the last run failed; None if it did not fail.
+        holder: The process that follows the metastore now; None without such a process.
+        held_for_ms: The remaining time of the holder's lease; zero or negative if the lease is over.
         now_ms: The database's time.
         mark: Identifies the event ``event_id``, as its reader wrote it; None if unknown.
         unread: The number of consecutive failures to read the log after ``event_id``.
@@ -85,15 +91,15 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class KeptDoubt:
-    """A table of the metastore that could not be synchronized, or is refused.
+    """A table of the metastore that could not be synchronized, or that is refused.
 
     Attributes:
-        table: ``namespace.table``, as the metastore has it.
-        doubt: What is in doubt, as its reader has written it; None for a table that is refused.
-        error: Why.
-        attempts: How often it was tried.
-        since_ms: Since when, by the database's clock.
-        due: Whether it is time to try again; a refused one never is.
+        table: ``namespace.table``, as the metastore spells it.
+        doubt: What may differ from the index, in the follower's serialized form; None for a table that is refused.
+        error: The reason why the table could not be synchronized or is refused.
+        attempts: The number of failed attempts.
+        since_ms: The time of the first failure, by the database's clock.
+        due: Whether it is time to try again; never for a refused table.
     """
 
     table: str
@@ -106,12 +112,12 @@ class KeptDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the last comparison of a table has seen.
+    """The state of a table and of the metastore at their last comparison.
 
     Attributes:
         version: The table's version that was compared.
-        missing: Its partitions that the metastore did not have; None where they were too many.
-        definition: What the metastore's table was, as its reader has written it.
+        missing: The table's partitions that the metastore did not have; None if they were too many to store.
+        definition: The metastore's table, in the follower's serialized form.
     """
 
     version: int
@@ -121,16 +127,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The result of one run of the follower; kept in one transaction.
+    """The result of one run of the follower, stored in one transaction.
 
     Attributes:
         metastore_id: The metastore that was followed.
-        event_id: The last event that was processed, or kept as a doubt.
+        event_id: The last event whose changes were applied, or recorded in ``kept``.
         newest_id: The newest event of the metastore.
-        source: ``log`` or ``comparison``.
-        compared: Whether everything was compared.
-        settled: Tables that are in sync, or gone.
-        kept: Tables that are not in sync; each is tried again after its ``pause_ms``.
+        source: ``log`` or ``comparison``: how the run found changes.
+        compared: Whether all tables were compared.
+        settled: Tables that are in sync now, or that no longer exist.
+        kept: Tables that are not in sync, each with the milliseconds after which it is tried again.
         mark: Identifies the event ``event_id``; None if unknown.
     """
 
@@ -145,7 +151,7 @@ class Progress:
 
 
 class FollowedMetastore(IndexPart):
-    """The state of following in an open index; errors of the database are as in ``Index``."""
+    """Reads and writes the follower's state in an open index; raises the database errors of ``Index``."""
 
     def load(self) -> Followed:
         """Return the state of the follower."""
@@ -154,7 +160,8 @@ class FollowedMetastore(IndexPart):
             of_log = {row.name: json.loads(row.value) for row in connection.execute(_PROPERTIES)}
         if row is None:
             return Followed()
-        # What is said of another event, as by a release that does not know of it, says nothing of this one.
+        # Both properties name the event that they refer to. If it is not the row's event, they are ignored: an older
+        # release, which does not know the properties, has moved the cursor since.
         marked, mark = of_log.get(LAST_EVENT, (None, None))
         after, unread = of_log.get(UNREAD, (None, 0))
         return Followed(
@@ -164,13 +171,17 @@ class FollowedMetastore(IndexPart):
         )  # fmt: skip
 
     def hold(self, holder: str, lease_ms: int) -> bool:
-        """Return whether ``holder`` follows for so long: no other process does, or its lease is over, or it is gone."""
+        """Acquire or renew the follower's lease for ``holder``; return whether it has the lease.
+
+        It gets the lease if no other process has one, if the other process's lease is over, or if that process has
+        ended.
+        """
         self._make_row()
         state = self.load()
         if state.holder == holder and state.held_for_ms > lease_ms * _FRESH:
             return True
         before = state.holder
-        # A process of this host that is gone does not renew its lease.
+        # A process on this host that has ended cannot renew its lease, so do not wait until the lease is over.
         free = before if before is not None and is_gone(before) else ""
         f = followed_metastore.c
 
@@ -189,7 +200,7 @@ class FollowedMetastore(IndexPart):
         self._database.write(lambda connection: connection.execute(freed))
 
     def advance(self, holder: str, progress: Progress) -> bool:
-        """Keep all results of a look; return False, and keep nothing, where another process follows now."""
+        """Store the result of a run; return False, and store nothing, if another process has the lease now."""
 
         def work(connection: sa.Connection) -> bool:
             now = NOW_MS
@@ -211,7 +222,7 @@ class FollowedMetastore(IndexPart):
         return self._database.write(work)
 
     def note_failure(self, holder: str, error: str, unread: tuple[int, int] | None = None) -> None:
-        """Record the reason of a failed run, unless another process follows now.
+        """Record the reason of a failed run, unless another process has the lease now.
 
         ``unread`` is the event after which the log could not be read, and the number of consecutive failures; None for
         another kind of failure.
@@ -226,7 +237,7 @@ class FollowedMetastore(IndexPart):
         self._database.write(work, durable=False)
 
     def doubts(self) -> list[KeptDoubt]:
-        """Return the tables that could not be synchronized, and the refused ones, by name."""
+        """Return the tables that could not be synchronized, and the refused tables, sorted by name."""
         d = followed_doubts.c
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(followed_doubts, NOW_MS.label("now_ms")).order_by(d.table_name))
@@ -239,7 +250,7 @@ class FollowedMetastore(IndexPart):
             ]  # fmt: skip
 
     def seen(self, table_id: int) -> Seen | None:
-        """Return the state that the last comparison of a table saw; None without one."""
+        """Return the state at the last comparison of a table with the metastore; None if it was never compared."""
         row_of = sa.select(followed_tables).where(followed_tables.c.table_id == table_id)
         with self._database.reading() as connection:
             row = connection.execute(row_of).one_or_none()
@@ -249,7 +260,7 @@ class FollowedMetastore(IndexPart):
         return Seen(row.version, missing, row.definition)
 
     def note_seen(self, table_id: int, seen: Seen) -> None:
-        """Record the state that a comparison of a table saw."""
+        """Record the state of a table and the metastore at a comparison, in place of the previous one."""
         missing = None if seen.missing is None else json.dumps(sorted(seen.missing))
         row = {"table_id": table_id, "version": seen.version, "missing": missing, "definition": seen.definition}
 
@@ -260,15 +271,15 @@ class FollowedMetastore(IndexPart):
         self._database.write(work, durable=False)
 
     def forget_seen(self) -> None:
-        """Forget the states that comparisons saw: they do not apply to another, or a restored, metastore."""
+        """Forget the states of all comparisons: they do not apply to another metastore, or a restored one."""
         self._database.write(lambda connection: connection.execute(sa.delete(followed_tables)))
 
     def published_statistics(self, table: Table, names: Sequence[str]) -> PublishedStatistics:
-        """Return the files, bytes and time in seconds that were published for partitions, at each of their changes.
+        """Return the statistics (files, bytes, time in seconds) that were published at each change of some partitions.
 
-        ``names`` are the partitions, in any spelling; the answer is keyed by their values, without expired versions.
-        Versions that were taken over from the metastore are left out: they were not delivered, and an event of Hive in
-        the same second may carry the statistics from before it, as that of a LOAD DATA of Hive 4 does.
+        ``names`` are the partitions, in any spelling; the result is keyed by their values, without expired versions.
+        Versions that were imported from the metastore are left out: they were not delivered to it, and an event of Hive
+        in the same second may have the statistics from before the change, as the event of a LOAD DATA of Hive 4 does.
         """
         v = table_versions.c
         dates: dict[int, int] = {}
@@ -291,7 +302,7 @@ class FollowedMetastore(IndexPart):
         return found
 
     def oldest_version_s(self, table: Table) -> int:
-        """Return when the oldest version of a table that is kept was made, in seconds; 0 where none is."""
+        """Return the commit time, in seconds since the epoch, of a table's oldest recorded version; 0 without one."""
         v = table_versions.c
         with self._database.reading() as connection:
             oldest = sa.select(sa.func.min(v.committed_at_ms)).where(v.table_id == table.table_id)
@@ -305,7 +316,7 @@ class FollowedMetastore(IndexPart):
         try:
             self._database.write(lambda connection: connection.execute(sa.insert(followed_metastore), row))
         except Exception as error:
-            # Two processes inserted the row at the same time, and the other one was first.
+            # Not a failure: another process inserted the row at the same time, and its row serves this process too.
             if error.__cause__ is None or not is_duplicate(error.__cause__):
                 raise
 

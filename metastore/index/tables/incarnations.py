@@ -1,7 +1,8 @@
-"""The properties of an index, and its incarnation: after it was put back to an earlier time, it gives no number again.
+"""The properties of an index, and its incarnation: after a restore from a backup, no version number is used twice.
 
-The counter rises before files are deleted, and now and then. It is kept on the store, too (``IndexGuard``), where a
-backup of the index does not take it back. An incarnation begins with ``catalog-ext restored``.
+The index has a counter that rises before files are deleted, and from time to time. A copy of the counter is on the
+store (``IndexGuard``), where restoring a backup of the index does not reset it. The command ``catalog-ext restored``
+begins a new incarnation, whose version numbers are above those of all earlier incarnations.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class Properties(IndexPart):
-    """The properties of an index."""
+    """The properties of an index: texts by name."""
 
     def load(self) -> dict[str, str]:
-        """Return the properties by name."""
+        """Return all properties by name."""
         with self._database.reading() as connection:
             return {row.name: row.value for row in connection.execute(sa.select(index_properties))}
 
     def add_missing(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Add missing properties, and return all: if two processes add the same one, the first wins."""
+        """Add the properties that are missing, and return all: if two processes add the same one, the first wins."""
         there = self.load()
         for name, value in values.items():
             if name in there:
@@ -46,12 +47,12 @@ class Properties(IndexPart):
         return self.load()
 
     def replace(self, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
-        """Set properties and remove others, in one transaction."""
+        """Set some properties and remove others, in one transaction."""
         self._database.write(lambda connection: replace_in(connection, values, removed))
 
 
 def replace_in(connection: sa.Connection, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
-    """Set properties and remove others in a transaction that has begun."""
+    """Set some properties and remove others, within a transaction."""
     names = {*values, *removed}
     connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
     rows = [{"name": name, "value": value} for name, value in values.items()]
@@ -63,22 +64,23 @@ INCARNATION = "index.incarnation"
 COUNTER = "index.counter"
 
 COUNTER_MARK = "index.counter.mark"
-"""A random text that changes with the counter: two copies of an index that raise it to the same number differ here."""
+"""The property with a random text that changes with the counter: two copies of an index that raise the counter to the
+same number have different marks."""
 
 RESTORING = "index.restoring"
-"""The property of an index on which ``catalog-ext restored`` has begun and not ended."""
+"""The property of an index on which ``catalog-ext restored`` has begun but not ended."""
 
 VERSIONS = 1_000_000_000
-"""How many versions a table has in one incarnation: the n-th begins at n times as much."""
+"""The number of versions of a table in one incarnation: incarnation n begins at version n times this number."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class CounterPosition:
-    """How far an index has come: of two, the greater one is the later.
+    """The age of an index's state: of two positions of one index, the greater one is the later.
 
     Attributes:
-        incarnation: 0 for an index that was never restored.
-        counter: Rises within an incarnation, and over all.
+        incarnation: The number of the incarnation; 0 for an index that was never restored.
+        counter: Never falls, also not from one incarnation to the next.
     """
 
     incarnation: int = 0
@@ -86,36 +88,38 @@ class CounterPosition:
 
 
 def position_of(recorded: Mapping[str, str]) -> CounterPosition:
-    """Return the position that the properties of an index say."""
+    """Return the position that is recorded in the properties of an index."""
     return CounterPosition(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
 class Incarnations(IndexPart):
-    """The incarnation of an index, and its counter."""
+    """Reads and raises the incarnation and the counter of an index."""
 
     def watch(self, guard: IndexGuard) -> None:
-        """Have a guard asked before each change and each deletion of files whether the index was put back."""
+        """Set the guard that checks, before each change and each deletion of files, whether the index was restored."""
         self._database.guard = guard
 
     @property
     def behind(self) -> IndexRestoredError | None:
-        """The reason why the index changes nothing: it was restored; None where it is current, as far as is known."""
+        """The error that changes raise because the index was restored; None if it is current, as far as known."""
         return None if self._database.guard is None else self._database.guard.behind
 
     def require_current(self) -> None:
-        """Check that the index is not older than an earlier state of it.
+        """Raise if the index was restored from an older copy.
 
         Raises:
-            IndexRestoredError: It is older.
+            IndexRestoredError: The index was restored from an older copy.
         """
         if self._database.guard is not None:
             self._database.guard.require_current()
 
     def before_deleting(self) -> None:
-        """Raise the counter on the store: it shows an older copy of this index that files may be deleted or moved.
+        """Raise the counter in the index and on the store, before files are deleted or moved.
+
+        If an older copy of the index is restored later, its lower counter shows that such files may be gone.
 
         Raises:
-            IndexRestoredError: This index is such an older copy.
+            IndexRestoredError: The index was restored from an older copy.
             StorageError: The store does not answer.
         """
         if self._database.guard is not None:
@@ -126,22 +130,23 @@ class Incarnations(IndexPart):
         return position_of(Properties(self._database).load())
 
     def raise_counter(self) -> None:
-        """Raise the counter by one; it is on the disk when this returns."""
+        """Raise the counter by one; the new value is durable when this returns."""
         if not self._database.write(_raise):
             Properties(self._database).add_missing({COUNTER: "0", COUNTER_MARK: ""})
             self._database.write(_raise)
 
     def newest_table_number(self) -> int:
-        """Return the greatest number of a table, or of a dropped table whose rows are still there."""
+        """Return the greatest table number in use, including dropped tables whose rows are not removed yet."""
         with self._database.reading() as connection:
             return max(int(number) for number in connection.execute(_NUMBERS).scalars())
 
     def require_version(self, table_id: int, version: int) -> None:
-        """Return if a table has, or has had, a version in this incarnation of the index.
+        """Check that a version of a table was made in the history of this index, and not lost by a restore.
 
         Raises:
             TableNotFoundError: The table is gone.
-            IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
+            IndexRestoredError: The version is newer than the table, or was made by an incarnation that a restore
+                replaced.
         """
         asked = {"table_id": table_id, "version": version}
         with self._database.reading() as connection:
@@ -152,7 +157,7 @@ class Incarnations(IndexPart):
 
 
 def _raise(connection: sa.Connection) -> bool:
-    """Return whether there is a counter with its mark, and raise it."""
+    """Raise the counter and change its mark; return False if the properties do not exist yet."""
     p = index_properties.c
     asked = sa.select(p.name, p.value).where(p.name.in_([COUNTER, COUNTER_MARK])).with_for_update()
     there = {row.name: row.value for row in connection.execute(asked)}
@@ -164,7 +169,7 @@ def _raise(connection: sa.Connection) -> bool:
 
 
 def new_mark() -> str:
-    """Return a text that no other copy of the index gives to a counter."""
+    """Return a random text that no other copy of the index uses as the mark of its counter."""
     return secrets.token_hex(8)
 
 
@@ -175,10 +180,10 @@ _NUMBERS = sa.union_all(
 
 
 def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:
-    """Return if a version was given, by a row of ``version``, ``oldest_version`` and ``known`` of its table.
+    """Check that a version was made; ``row`` has ``version``, ``oldest_version`` and ``known`` of its table.
 
     Raises:
-        IndexRestoredError: It was not.
+        IndexRestoredError: The version is newer than the table, or was made by an incarnation that a restore replaced.
     """
     newest = row["version"]
     of_now = version // VERSIONS == newest // VERSIONS
@@ -195,7 +200,7 @@ def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:
 KNOWN = sa.exists().where(
     table_versions.c.table_id == sa.bindparam("table_id"), table_versions.c.version == sa.bindparam("version")
 )
-"""Whether the history has the version that is asked for."""
+"""The condition that the history has the requested version."""
 
 _VERSION = sa.select(tables.c.version, tables.c.oldest_version, sa.case((KNOWN, 1), else_=0).label("known")).where(
     tables.c.table_id == sa.bindparam("table_id")

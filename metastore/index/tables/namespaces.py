@@ -1,4 +1,4 @@
-"""Namespaces in the index."""
+"""Namespaces in the index: listed, loaded, created, altered and dropped."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def namespace_number(connection: sa.Connection, name: str, *, locks: bool = False) -> int:
-    """Return the namespace's number; a lock keeps other transactions from creating or dropping managed tables in it.
+    """Return the namespace's number; with ``locks``, no other process creates or drops managed tables in it meanwhile.
 
     Raises:
-        NamespaceNotFoundError: There is no such namespace.
+        NamespaceNotFoundError: There is no namespace of this name.
     """
     number = sa.select(namespaces.c.namespace_id).where(_OF_NAME)
     found = connection.execute(number.with_for_update() if locks else number, {"name": name}).scalar()
@@ -39,10 +39,10 @@ _OF_NAME = namespaces.c.name == sa.bindparam("name")
 
 
 class Namespaces(IndexPart):
-    """The namespaces of an index."""
+    """Reads and changes the namespaces of an index."""
 
     def all(self) -> list[str]:
-        """Return the names, sorted."""
+        """Return the names of all namespaces, sorted."""
         with self._database.reading() as connection:
             return sorted(connection.execute(sa.select(namespaces.c.name)).scalars())
 
@@ -50,16 +50,16 @@ class Namespaces(IndexPart):
         """Return the namespace of this name.
 
         Raises:
-            NamespaceNotFoundError: There is no such namespace.
+            NamespaceNotFoundError: There is no namespace of this name.
         """
         with self._database.reading() as connection:
             return _load(connection, name)
 
     def create(self, namespace: Namespace, *, deliver: bool) -> Namespace:
-        """Return the namespace, now in the index.
+        """Add the namespace to the index, and return it.
 
         Raises:
-            NamespaceAlreadyExistsError: The name is taken.
+            NamespaceAlreadyExistsError: A namespace of this name exists already.
         """
 
         def work(connection: sa.Connection) -> Namespace:
@@ -79,7 +79,9 @@ class Namespaces(IndexPart):
         return self._database.write(work)
 
     def alter(self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool) -> Namespace:
-        """Set and remove properties of a namespace, and return it; ``comment`` and ``location`` are its attributes.
+        """Set and remove properties of a namespace, and return it.
+
+        The properties ``comment`` and ``location`` set the attributes of the namespace.
 
         Raises:
             NamespaceNotFoundError: There is no namespace of this name.
@@ -102,7 +104,7 @@ class Namespaces(IndexPart):
 
         Raises:
             NamespaceNotFoundError: There is no namespace of this name.
-            NamespaceNotEmptyError: It has tables.
+            NamespaceNotEmptyError: The namespace has tables or views.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -155,7 +157,7 @@ def _load(connection: sa.Connection, name: str) -> Namespace:
 
 
 def namespace_not_found(name: str) -> NamespaceNotFoundError:
-    """Return the error that says so."""
+    """Return the error that there is no namespace of this name."""
     return NamespaceNotFoundError(
         f"The namespace {name} does not exist. Create it with CREATE NAMESPACE {name}.", {"namespace": name}
     )

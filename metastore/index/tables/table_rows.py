@@ -1,4 +1,4 @@
-"""The rows of tables within a transaction of the database: loaded, locked and created."""
+"""The rows of tables, within a database transaction: loaded, locked, created and renamed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ BY_NAME = Prepared(
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """Load a table as ``Tables.load``, within a transaction."""
+    """Return the table of this name; see ``Tables.load``.
+
+    Raises:
+        TableNotFoundError: There is no table of this name; there may be a view.
+    """
     table = load_relation(connection, identifier)
     if table.definition.table_type is TableType.VIEW:
         raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})
@@ -45,10 +49,10 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
 
 
 def load_relation(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """Return the table, or the table of the view, of this name.
+    """Return the table or view of this name, as a ``Table``.
 
     Raises:
-        TableNotFoundError: There is neither.
+        TableNotFoundError: There is no table or view of this name.
     """
     found = find_relation(connection, identifier)
     if found is None:
@@ -57,7 +61,7 @@ def load_relation(connection: sa.Connection, identifier: TableIdentifier) -> Tab
 
 
 def find_relation(connection: sa.Connection, identifier: TableIdentifier) -> Table | None:
-    """Return the table, or the table of the view, of this name; None where there is neither."""
+    """Return the table or view of this name, as a ``Table``; None if there is no table or view of this name."""
     row = BY_NAME.row(connection, {"in_namespace": identifier.namespace, "named": identifier.name})
     return None if row is None else table_from_row(row)
 
@@ -68,11 +72,11 @@ def lock(connection: sa.Connection, table_id: int) -> None:
 
 
 def rename_within(connection: sa.Connection, table: Table, to: TableIdentifier, taken: CatalogExtError) -> Table:
-    """Return a table, or the table of a view, under its new name, which may be in another namespace.
+    """Rename a table or view, perhaps into another namespace, and return it with its new name.
 
     Raises:
-        NamespaceNotFoundError: The new name's namespace is not there.
-        CatalogExtError: The new name is taken: ``taken``.
+        NamespaceNotFoundError: The new name's namespace does not exist.
+        CatalogExtError: A table or view has the new name already: raises ``taken``.
     """
     place = {"namespace_id": namespace_number(connection, to.namespace), "name": to.name}
     try:
@@ -85,11 +89,11 @@ def rename_within(connection: sa.Connection, table: Table, to: TableIdentifier, 
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> TableRow:
-    """Return the row of the table, if the index was not migrated meanwhile.
+    """Return the row of the table with this number.
 
     Raises:
-        TableNotFoundError: There is no such table.
-        IndexNotAtHeadError: The index has been migrated meanwhile.
+        TableNotFoundError: There is no table with this number.
+        IndexNotAtHeadError: Another process has migrated the index since it was opened.
     """
     row = _BY_ID.row(connection, {"table_id": table_id})
     if row is None:
@@ -111,11 +115,11 @@ def not_found(which: str) -> TableNotFoundError:
 
 
 def create_within(connection: sa.Connection, definition: TableDefinition, namespace_id: int, *, deliver: bool) -> Table:
-    """Create a table within a transaction, in a namespace that is there.
+    """Create a table within a transaction, in an existing namespace.
 
     Raises:
-        TableAlreadyExistsError: The name is taken.
-        ConflictError: The files of a table that was dropped are still being deleted there.
+        TableAlreadyExistsError: A table or view of this name exists already.
+        ConflictError: Files of a dropped table are still being deleted at the location.
     """
     check_location_free(connection, definition.identifier, definition.location)
     table_id = _insert(connection, definition, namespace_id)
@@ -132,7 +136,8 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
          "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
          "floor_version", "has_descriptors"), 0,
     )  # fmt: skip
-    # Of a table that is new, all statistics are its own, whatever the columns are taken from.
+    # ``statistics_after`` marks columns whose name belonged to another column before. A new table has no older
+    # statistics, so drop marks that were copied from another table's columns (CREATE TABLE LIKE).
     columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
     own = replace(definition, columns=columns)
     row = {**definition_to_row(own), **zeros, "namespace_id": namespace_id}
@@ -152,7 +157,7 @@ _INSERT = sa.insert(tables).values(created_at_ms=NOW_MS)
 
 
 def raise_version(connection: sa.Connection, table_id: int) -> TableRow:
-    """Return the locked row of a table, at its next version.
+    """Raise the version of a table by one, which locks its row, and return the row.
 
     Raises:
         TableNotFoundError: The table is gone.

@@ -1,4 +1,4 @@
-"""Tables in the index, apart from their contents: found, created and dropped."""
+"""Finds, creates and drops tables in the index; their partitions and files are read by other modules."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class TableVersion:
     """A commit in a table's history.
 
     Attributes:
-        operation: What made it (``create``, ``repair``, ...).
-        committed_at_ms: Milliseconds since the epoch, UTC.
-        summary: Counts and circumstances, as the committer gave them.
+        operation: The operation that made the version (``create``, ``repair``, ...).
+        committed_at_ms: The commit time, in milliseconds since the epoch, UTC.
+        summary: Counts and other facts about the commit.
     """
 
     version: int
@@ -40,13 +40,13 @@ class TableVersion:
 
 
 class Tables(IndexPart):
-    """The tables of an index."""
+    """Reads, creates and drops the tables of an index."""
 
     def all(self, namespace: str, *, of_views: bool = False) -> list[str]:
         """Return the sorted names of the namespace's tables, or of its views, by one query.
 
         Raises:
-            NamespaceNotFoundError: There is no such namespace.
+            NamespaceNotFoundError: There is no namespace of this name.
         """
         statement = (
             sa.select(tables.c.table_type, tables.c.name)
@@ -72,13 +72,13 @@ class Tables(IndexPart):
         """Return the table with this number at its newest version.
 
         Raises:
-            TableNotFoundError: There is no such table, or it was dropped.
+            TableNotFoundError: There is no table with this number.
         """
         with self._database.reading() as connection:
             return self._noted(load_row_by_id(connection, table_id).table)
 
     def find(self, key: int | TableIdentifier) -> Table | None:
-        """Return the table with a number or a name; None without one."""
+        """Return the table with a number or a name; None if it does not exist."""
         try:
             return self.load_by_id(key) if isinstance(key, int) else self.load(key)
         except TableNotFoundError:
@@ -89,11 +89,11 @@ class Tables(IndexPart):
         return table
 
     def create(self, definition: TableDefinition, *, deliver: bool) -> Table:
-        """Return the table, now in the index, at version 0 and without partitions.
+        """Add a table to the index, at version 0 and without partitions, and return it.
 
         Raises:
-            NamespaceNotFoundError: Its namespace does not exist.
-            TableAlreadyExistsError: Its name is taken.
+            NamespaceNotFoundError: The table's namespace does not exist.
+            TableAlreadyExistsError: A table or view of this name exists already.
         """
         identifier = definition.identifier
 
@@ -112,14 +112,16 @@ class Tables(IndexPart):
         deletes: bool = False,
         keeps_files: bool = False,
     ) -> Table:
-        """Drop the table and return its last state; its name is free, and its rows are removed.
+        """Drop the table and return its last state.
 
         The name is freed at once; the rows are removed in batches, so that no lock is held for long. With ``deletes``,
-        the directory stays reserved until ``DroppedTables.note_deleted``.
+        no other table may use the directory until ``DroppedTables.note_deleted`` is called.
 
         Raises:
             TableNotFoundError: There is no table of this name.
-            ConflictError, TableLayoutError: See ``drop_checks``.
+            ConflictError: Files of the table are being moved, another table is being created in its directory, or (with
+                ``keeps_files``) a stream has waiting files in the table.
+            TableLayoutError: With ``deletes``: another table, or a partition of another table, lies in the directory.
         """
 
         def work(connection: sa.Connection) -> Table:
@@ -140,7 +142,7 @@ class Tables(IndexPart):
                 pass
 
     def overlapping(self, location: str) -> list[TableIdentifier]:
-        """Return the tables whose location equals, lies in or contains this one, sorted; links are followed."""
+        """Return the tables whose location equals, lies in or contains this one, sorted; symbolic links count."""
         asked = overlap(location)
         statement = (
             sa.select(namespaces.c.name.label("namespace"), tables.c.name)
@@ -152,13 +154,13 @@ class Tables(IndexPart):
         return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
 
     def locations(self) -> list[tuple[int, str]]:
-        """Return the number and the location of each table; views have none."""
+        """Return the number and the location of each table; views have no location."""
         statement = sa.select(tables.c.table_id, tables.c.location).where(tables.c.location.is_not(None))
         with self._database.reading() as connection:
             return [(row.table_id, row.location) for row in connection.execute(statement)]
 
     def known_locations(self) -> list[str]:
-        """Return the locations of namespaces and tables."""
+        """Return the locations of all namespaces and tables."""
         places = (sa.select(of.c.location).where(of.c.location.is_not(None)) for of in (namespaces, tables))
         with self._database.reading() as connection:
             return list(connection.execute(sa.union(*places)).scalars())

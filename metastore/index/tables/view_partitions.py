@@ -34,7 +34,10 @@ _COLUMNS = ("partition_id", "number", "relation", "partitions")
 def set_partitions(
     connection: sa.Connection, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, deliver: bool
 ) -> AppliedChanges:
-    """Give a view exactly these partitions, each with exactly these dependencies, within a transaction."""
+    """Make these the partitions of a view, each with exactly these dependencies, within a transaction.
+
+    Other partitions of the view are dropped.
+    """
     commit = ViewCommit(connection, table_id)
     living = {partition.name: partition for partition in _living(connection, table_id)}
     gone = [partition for name, partition in living.items() if name not in wanted]
@@ -45,7 +48,7 @@ def set_partitions(
 
 
 class ViewCommit:
-    """A commit to a view, whose row is locked."""
+    """A commit that changes the partitions of a view; it locks the view's row."""
 
     def __init__(self, connection: sa.Connection, table_id: int) -> None:
         self._connection = connection
@@ -59,7 +62,7 @@ class ViewCommit:
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Partition], operation: str, *,
         deliver: bool,
     ) -> AppliedChanges:  # fmt: skip
-        """Add and drop the partitions, and return the changes."""
+        """Add and drop the partitions, and return the changes; without any, no version is made."""
         if not new and not gone:
             return AppliedChanges(version=self._version)
         applier = self.applier
@@ -94,7 +97,7 @@ def _renew(
     connection: sa.Connection, table_id: int, kept: Mapping[str, int],
     wanted: Mapping[str, Sequence[Dependency]],
 ) -> None:  # fmt: skip
-    """Replace the dependencies of partitions that stay, if they have changed."""
+    """Replace the dependencies of existing partitions whose dependencies have changed."""
     had: dict[int, list[Dependency]] = {}
     for row in connection.execute(_dependencies(table_id)):
         had.setdefault(row.partition_id, []).append(Dependency(row.relation, tuple(json.loads(row.partitions))))
@@ -126,7 +129,7 @@ def list_dependencies(connection: sa.Connection, table_id: int) -> list[Partitio
 
 
 def all_as_added(connection: sa.Connection, table_id: int) -> PartitionChanges:
-    """Return all partitions of a view that the metastore can have, as added partitions."""
+    """Return all partitions of a view that the metastore can hold, as added ones, to publish the whole view."""
     return PartitionChanges(added=[found for found in _living(connection, table_id) if found.in_metastore])
 
 
@@ -137,7 +140,7 @@ def _living(connection: sa.Connection, table_id: int) -> list[Partition]:
 
 
 def no_partition(view: str, what: str) -> PartitionNotFoundError:
-    """Return the error that a specification matches no partition of a view."""
+    """Return the error that a partition spec matches no partition of a view."""
     return PartitionNotFoundError(
         f"The view {view} has no partition {what[:200]}. Nothing was dropped; SHOW PARTITIONS {view} lists them, and "
         "IF EXISTS overlooks this.",

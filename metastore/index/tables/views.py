@@ -61,7 +61,7 @@ def _view(connection: sa.Connection, table: Table) -> View:
 
 
 def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
-    """Lock a view's row, and return whether the view still exists unchanged."""
+    """Lock a view's row, and return whether the view still exists with the same definition and query."""
     table_id = view.table.table_id
     table_rows.lock(connection, table_id)
     row = connection.execute(sa.select(views.c.table_id).where(views.c.table_id == table_id)).scalar()
@@ -75,7 +75,7 @@ def _check_partition_columns(old: View, definition: TableDefinition) -> None:
     """Check that the view may get another definition.
 
     Raises:
-        ViewPartitionColumnsChangedError: It has partitions, and the definition changes its partition columns.
+        ViewPartitionColumnsChangedError: The view has partitions, and the definition changes its partition columns.
     """
     had, wanted = ([(c.name.lower(), c.type) for c in d.partition_columns] for d in (old.definition, definition))
     if had != wanted and old.table.totals.partitions:
@@ -91,7 +91,7 @@ def _insert(
     connection: sa.Connection, table_id: int, definition: TableDefinition, query: ViewQuery,
     sources: Sequence[TableIdentifier],
 ) -> None:  # fmt: skip
-    """Write the attributes that only views have, beside the view's row of ``tables``."""
+    """Insert the rows for the attributes that only views have; the view's row of ``tables`` exists already."""
     details = asdict(query)
     row = {
         "table_id": table_id,
@@ -113,7 +113,7 @@ def _storable(text: str, definition: TableDefinition) -> str:
 
 
 def _write_sources(connection: sa.Connection, table_id: int, sources: Sequence[Source]) -> None:
-    """Replace the list of tables that a view's partitions follow."""
+    """Replace the list of the source tables from whose partitions a view's partitions are derived."""
     connection.execute(sa.delete(view_sources).where(view_sources.c.table_id == table_id))
     rows = [
         {
@@ -127,7 +127,7 @@ def _write_sources(connection: sa.Connection, table_id: int, sources: Sequence[S
 
 
 def _taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError | TableAlreadyExistsError:
-    """Return the error that a name is a view's or a table's already."""
+    """Return the error that a table or view of this name exists already."""
     if there.definition.table_type is TableType.VIEW:
         return ViewAlreadyExistsError(
             f"The view {identifier} exists already. Drop it first, or say CREATE OR REPLACE VIEW.",
@@ -143,13 +143,13 @@ _NOT_THERE = -1
 
 
 class IndexedViews(IndexPart):
-    """The views of an open index; errors of the database are as in ``Index``."""
+    """Reads and changes the views of an open index; raises the database errors of ``Index``."""
 
     def load_relation(self, identifier: TableIdentifier) -> Table | View:
         """Return the table or view of this name: one query for a table, two for a view.
 
         Raises:
-            TableNotFoundError: There is neither.
+            TableNotFoundError: There is no table or view of this name.
         """
         with self._database.reading() as connection:
             table = table_rows.load_relation(connection, identifier)
@@ -168,18 +168,18 @@ class IndexedViews(IndexPart):
         """Return the names of the namespace's views, sorted.
 
         Raises:
-            NamespaceNotFoundError: There is no such namespace.
+            NamespaceNotFoundError: There is no namespace of this name.
         """
         return Tables(self._database).all(namespace, of_views=True)
 
     def create(
         self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
     ) -> View:
-        """Return the view, now in the index.
+        """Add a view to the index, and return it.
 
         Raises:
-            NamespaceNotFoundError: Its namespace does not exist.
-            ViewAlreadyExistsError, TableAlreadyExistsError: The name is a view's or a table's.
+            NamespaceNotFoundError: The view's namespace does not exist.
+            ViewAlreadyExistsError, TableAlreadyExistsError: A view or table of this name exists already.
         """
         identifier = definition.identifier
 
@@ -203,7 +203,7 @@ class IndexedViews(IndexPart):
 
         Raises:
             ViewNotFoundError: There is no view of this name.
-            ViewPartitionColumnsChangedError: It has partitions, and the definition changes its partition columns.
+            ViewPartitionColumnsChangedError: The view has partitions, and the definition changes its partition columns.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -222,7 +222,7 @@ class IndexedViews(IndexPart):
         return self._database.write(work)
 
     def drop(self, identifier: TableIdentifier, *, deliver: bool) -> View:
-        """Drop the view and return its last state; its name is free, and its partitions are gone.
+        """Drop the view with its partitions, and return its last state.
 
         Raises:
             ViewNotFoundError: There is no view of this name.
@@ -245,7 +245,7 @@ class IndexedViews(IndexPart):
         Raises:
             ViewNotFoundError: There is no view of this name.
             NamespaceNotFoundError: The new name's namespace does not exist.
-            ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
+            ViewAlreadyExistsError, TableAlreadyExistsError: A view or table has the new name already.
         """
 
         def work(connection: sa.Connection) -> View:
@@ -268,7 +268,7 @@ class IndexedViews(IndexPart):
     def add_partitions(
         self, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, if_not_exists: bool, deliver: bool
     ) -> AppliedChanges:
-        """Add partitions with their dependencies to a view, all or none.
+        """Add partitions with their dependencies to a view, either all of them or, on an error, none.
 
         Raises:
             PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` is false.
@@ -290,7 +290,7 @@ class IndexedViews(IndexPart):
         return self._database.write(work)
 
     def drop_partitions(self, table_id: int, names: Collection[str], *, deliver: bool) -> AppliedChanges:
-        """Drop partitions of a view; partitions that are gone already are no error.
+        """Drop partitions of a view; partitions that do not exist are ignored.
 
         Raises:
             ViewNotFoundError: The view is gone.
@@ -308,7 +308,7 @@ class IndexedViews(IndexPart):
             return view_partitions.list_dependencies(connection, table_id)
 
     def stale(self) -> list[TableIdentifier]:
-        """Return the automatic views with a source table that has changed since their last refresh."""
+        """Return the automatic views with a source table that has changed since the view's last refresh."""
         with self._database.reading() as connection:
             rows = connection.execute(_stale_views()).all()
         return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
@@ -318,7 +318,7 @@ class IndexedViews(IndexPart):
     ) -> AppliedChanges | None:
         """Make these the partitions of an automatic view, and record the source versions that they were computed from.
 
-        Returns None, and changes nothing, if the view was changed meanwhile.
+        Returns None, and changes nothing, if the view was changed or dropped in the meantime.
         """
 
         def work(connection: sa.Connection) -> AppliedChanges | None:
@@ -333,7 +333,7 @@ class IndexedViews(IndexPart):
 
 
 def _stale_views() -> sa.Select[str, str]:
-    """Return the query for the views whose sources have changed since their last refresh."""
+    """Return the query for the views whose sources have changed since the view's last refresh."""
     s, n, t = view_sources.c, namespaces.c, tables.c
     own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
     base = tables.join(namespaces, t.namespace_id == n.namespace_id)

@@ -1,4 +1,8 @@
-"""Writes the rows of the version that one commit makes, in a transaction that the caller holds."""
+"""Writes the rows of the version that one commit makes, in a transaction that the caller holds.
+
+A row of a partition or file *begins* at the version that adds it and *ends* at the version that removes it. A partition
+without an end is *current*: it belongs to the table's newest version.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 500
 _ROWS_HELD = 10_000
-"""Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
+"""The most changed partition rows that are held in memory before they are written, as in a TRUNCATE."""
 _FILES_AT_ONCE = 10_000
 
 _FILE_COLUMNS = (
@@ -43,10 +47,11 @@ _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A living partition gets files; ``clear`` ends the files that it has.
+    """A change of a current partition: it gets files, and with ``clear`` the files that it has are removed.
 
     Attributes:
-        location: The new location; None if the partition stays, or (``moved``) moves to its default location.
+        location: The new location; None if the partition stays where it is, or (with ``moved``) moves to its default
+            location.
     """
 
     partition: Partition
@@ -66,9 +71,10 @@ class Applier:
     """Applies the changes of one commit.
 
     Args:
-        connection: In a transaction.
-        row: The table's, locked, at the version that the commit makes.
-        named: By name the partitions that ``alive`` is asked for, where they are known; None for a name without one.
+        connection: A connection in a transaction.
+        row: The table's locked row, at the version that the commit makes.
+        named: The current partitions by name, if the caller has looked up all names already; None as the value for a
+            name without a partition.
     """
 
     connection: sa.Connection
@@ -108,17 +114,17 @@ class Applier:
 
     @property
     def now(self) -> int:
-        """The time of the database when the row was read, in milliseconds since the epoch, UTC."""
+        """The database's time when the table's row was read, in milliseconds since the epoch, UTC."""
         return self.row.now_ms
 
     @property
     def has_long_keys(self) -> bool:
-        """Whether the key columns are too short to order some of the partitions, old or new."""
+        """Whether some partitions, old or new, have keys that are too long for the key columns ``k1`` to ``k8``."""
         return self._key_rows.has_long_keys or self.row.has_long_keys
 
     @property
     def is_described(self) -> bool:
-        """Whether a partition has, or had, a descriptor of its own."""
+        """Whether any partition has, or had, a descriptor of its own (another format or schema than the table)."""
         return bool(self._descriptors) or self.table.has_descriptors
 
     @property
@@ -128,7 +134,7 @@ class Applier:
         return few and self.sums.are_few and not self.published.dropped
 
     def flush(self) -> None:
-        """Write the rows that were gathered; ``version_record.record`` follows."""
+        """Write the collected rows of partitions and files; the caller then calls ``version_record.record``."""
         self._flush_partitions()
         self._flush_files()
         self.sums.write(self.connection, self.table.table_id, self.version)
@@ -143,7 +149,7 @@ class Applier:
         self._file_rows, self._statistics_rows = [], []
 
     def alive(self, names: Sequence[str]) -> dict[str, Partition]:
-        """Return the living partitions of these names."""
+        """Return the table's current partitions (in its newest version) with these names, by name."""
         if self.named is not None and self.named.keys() == set(names):
             return {name: there for name, there in self.named.items() if there is not None}
         chunks = batched(names, _AT_ONCE)
@@ -151,7 +157,7 @@ class Applier:
         return {there.name: there for there in found}
 
     def drop(self, ended: Sequence[Partition]) -> None:
-        """End living partitions and their files."""
+        """Remove current partitions and their files from the table."""
         for chunk in batched([partition.partition_id for partition in ended], _AT_ONCE):
             self.end_partitions(chunk)
             self._end(_END_FILES, chunk)
@@ -166,18 +172,21 @@ class Applier:
                 self.published.ended_apart.append(partition.name)
 
     def rows_beside(self, given: Sequence[Partition]) -> int:
-        """Return the number of rows of the table's living partitions and files, except the given partitions."""
+        """Return the number of index rows for current partitions and files, without those of the given partitions."""
         beside = len(given) + sum(partition.files for partition in given)
         return self.table.totals.partitions + self.table.totals.files - beside
 
     def end_everything(self, but: Sequence[Partition]) -> None:
-        """Count out all living partitions but some; a deferred delete ends their rows."""
+        """Subtract all current partitions, except ``but``, from the table's sums and add them to the commit's counts.
+
+        Their rows are not changed here; a deferred delete sets their end version later.
+        """
         row, before = self.row, self.table.totals
         self.sums.end_everything(
             (before.partitions, before.files, before.bytes, row.counted_rows, row.uncounted_partitions)
         )
         for kept in but:
-            # What was counted out by itself was counted out with all.
+            # The partitions ``but`` were counted by their own changes, and again with the totals: add them back once.
             self.sums.add(kept, 1)
         uncounted = row.uncounted_partitions - sum(kept.rows is None for kept in but)
         n_rows = row.counted_rows - sum(kept.rows or 0 for kept in but)
@@ -186,7 +195,7 @@ class Applier:
         self.gone.add(before.bytes - sum(kept.bytes for kept in but), None if uncounted else n_rows)
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
-        """Add to living partitions, or replace all that they hold, without reading it."""
+        """Add files to current partitions, or replace all their files, without reading the existing files' rows."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
             self.end_partitions([c.partition.partition_id for c in chunk])
@@ -217,14 +226,14 @@ class Applier:
         self, before: Partition, kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None, *,
         reset: bool = False,
     ) -> None:  # fmt: skip
-        """Replace a partition's row, with the files that it keeps and gets.
+        """Replace a partition's row by one for the files that it keeps and the files that are added.
 
         Args:
             before: The partition whose row has ended, or is about to end.
             kept: Files that stay.
             added: New files.
-            location: The new location; None if the partition stays.
-            reset: Whether the metastore reads the partition like its table from now on.
+            location: The new location; None if the partition stays where it is.
+            reset: Whether the metastore must read the partition like its table from now on.
         """
         self.partitions_changed += 1
         self.sums.add(before, -1)
@@ -237,10 +246,11 @@ class Applier:
         self._add_files(before.partition_id, added)
 
     def carry(self, late: Sequence[tuple[LatePartition, Sequence[DataFile]]], *, anew: bool = False) -> None:
-        """End the fixed files of partitions that changed since ``reserve``; later files stay, and new files are added.
+        """Remove the fixed set's files from partitions that changed since ``reserve``, and add new; later files stay.
 
-        With ``anew``, the rows of all these partitions are replaced, also without any change: a deferred delete ends
-        all rows that began before this version.
+        The fixed set is the set of files that the statement saw (see ``fixed_set``). With ``anew``, the rows of all
+        these partitions are replaced, also if nothing changes: a deferred delete ends all rows that began before this
+        version.
         """
         self.carried.extend(late_one.partition.name for late_one, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):
@@ -255,17 +265,21 @@ class Applier:
         self, before: Partition, held: Sequence[DataFile], location: str | None,
         descriptor: PartitionDescriptor | None,
     ) -> None:  # fmt: skip
-        """Begin a partition that is read by a descriptor, or (None) as its table; all of its files begin."""
+        """Replace a partition's row and all its files' rows, because it is read by another descriptor from now on.
+
+        ``descriptor`` is None if it is read as its table.
+        """
         own = None if descriptor is None else self._descriptor(descriptor)
         self.hold(before._replace(descriptor=own), (), held, location, reset=descriptor is None)
 
     def rename(
         self, before: Partition, name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
     ) -> None:
-        """Give a living partition another name and location; its files stay its own, and more are added.
+        """Give a current partition another name and location; it keeps its files, and more are added.
 
         Raises:
-            InvalidPartitionNameError, InvalidValueError: As ``add``.
+            InvalidPartitionNameError: The name does not consist of the table's partition columns.
+            InvalidValueError: A value does not fit its column's type.
         """
         self.end_partitions([before.partition_id])
         self.sums.add(before, -1)
@@ -277,11 +291,11 @@ class Applier:
         self.partitions_changed += 1
 
     def end_partitions(self, partition_ids: Sequence[int]) -> None:
-        """End the rows of living partitions; their files stay."""
+        """Set the end version of current partitions' rows; the rows of their files are not changed."""
         self._end(_END_PARTITIONS, partition_ids)
 
     def end_files(self, ended: Sequence[tuple[int, DataFile]]) -> None:
-        """End files, each given with its partition's number."""
+        """Set the end version of files, each given with its partition's number."""
         if not ended:
             return
         statement = (
@@ -296,16 +310,16 @@ class Applier:
         statement.run(self.connection, {"ended": list(partition_ids), "version": self.version})
 
     def add(self, changes: Iterable[AddPartition]) -> None:
-        """Begin partitions.
+        """Add new partitions with their files.
 
         Raises:
-            InvalidPartitionNameError: A name does not have the table's partition columns.
+            InvalidPartitionNameError: A name does not consist of the table's partition columns.
             InvalidValueError: A value does not fit its column's type.
         """
         table_id = self.table.table_id
         first = table_id << PARTITION_NUMBER_BITS
         n_added = 0
-        # Loads of millions of partitions come through here.
+        # Loads of millions of partitions run through this loop, so it is written for speed.
         for change in changes:
             name = change.name
             keys = self._key_rows.of(name)
@@ -334,7 +348,7 @@ class Applier:
         return number
 
     def _moved(self, partition: Partition, location: str | None) -> Partition:
-        """Return the partition at another location; the metastore's follows it there."""
+        """Return the partition at another location, and record that the metastore's partition must move there too."""
         self.published.moved.add(partition.name)
         return _at(partition, location)
 
@@ -346,7 +360,7 @@ class Applier:
             published.append(begun._replace(descriptor=THE_TABLES) if reset else begun)
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> tuple[int, int | None]:
-        """Begin files of a partition; return their bytes and rows."""
+        """Add rows for new files of a partition; return the files' bytes and rows (None if a row count is unknown)."""
         begin, number, rows = self.version, self.next_file, self._file_rows
         n_bytes, n_rows, known = 0, 0, True
         for file in added:
@@ -373,7 +387,7 @@ class Applier:
 
 
 def _at(partition: Partition, location: str | None) -> Partition:
-    """Return the partition at another location; None: at the default one."""
+    """Return the partition at another location; None stands for the default location."""
     return partition._replace(location=None if location is None else storable(location, "location's"))
 
 

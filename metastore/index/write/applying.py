@@ -1,7 +1,7 @@
 """The one database transaction that makes all partitions of a write visible at one instant.
 
-The changes are computed under the lock of the table's row. A commit ends only rows of its fixed set (``fixed_set``);
-what is alive now in the claimed partitions and came after ``reserve`` is carried over.
+The changes are computed under the lock of the table's row. A commit removes only rows that existed when the transaction
+was reserved (``fixed_set``). Files that were registered in the claimed partitions since then stay.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _CLAIMS_CHECKED_EVERY = 64
 
 
 class Applying:
-    """The database transaction of one reserved commit whose files have their final names."""
+    """The database transaction that commits a reserved transaction whose files have their final names."""
 
     def __init__(self, connection: sa.Connection, commit: Commit, deliver: bool | Delivers) -> None:
         self._connection = connection
@@ -107,7 +107,7 @@ class Applying:
         self._ends_everything = False
 
     def run(self) -> Transaction:
-        """Return the transaction, committed now or before."""
+        """Commit the transaction and return it; if it was committed before, only return it."""
         creation = self._plan.asked if isinstance(self._plan.asked, CREATIONS) else None
         namespace_id, locked, source = self._lock()
         if self._is_committed():
@@ -117,8 +117,8 @@ class Applying:
         needed: Collection[str] = ()
         if creation:
             locked = self._create_table(creation, namespace_id, deliver=delivers)
-            # Another table may have registered files that relocations of the replaced table left. Its row is locked
-            # now.
+            # Another table may have registered files that relocating overwrites of the replaced table left behind: do
+            # not delete these. The replaced table's row is locked now, so no further table can register such files.
             needed = users_within(self._connection, {removal.path for removal in left}) if left else ()
         for removal in left:
             if removal.path not in needed:
@@ -143,18 +143,21 @@ class Applying:
         )  # fmt: skip
 
     def _definition(self, locked: TableRow | None) -> TableDefinition:
-        """Return the definition that the table has, or is to get."""
+        """Return the definition of the table, or of the table to be created."""
         if locked is not None:
             return locked.table.definition
         assert self._plan.definition is not None, "a table without a row is made"
         return self._plan.definition
 
     def _delivers(self, definition: TableDefinition) -> bool:
-        """Return whether changes of a table of this definition are enqueued for the metastore."""
+        """Return whether changes of a table with this definition are enqueued for the metastore."""
         return self._deliver if isinstance(self._deliver, bool) else self._deliver(definition)
 
     def _lock(self) -> tuple[int, TableRow | None, TableRow | None]:
-        """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
+        """Lock the rows that the commit needs; return the namespace's number, the table's row and the source's row.
+
+        A creation locks the namespace, and there is no table row; only EXCHANGE PARTITION has a source table.
+        """
         if isinstance(self._plan.asked, Append) and self._commit.all_files is not None:
             names = {file.partition for file in self._commit.all_files}
             query = named_query(self._transaction.table_id or 0, names)
@@ -171,7 +174,7 @@ class Applying:
         return 0, locked, source
 
     def _is_plain(self, applier: Applier) -> bool:
-        """Return whether the remaining work is a few statements without a query."""
+        """Return whether the remaining work is only a few statements without a query, which can be sent together."""
         checks_claims = applier.version % _CLAIMS_CHECKED_EVERY == 0
         asks = self._row["app_id"] is not None or self._plan.asks_locations or checks_claims
         return isinstance(self._plan.asked, Append) and self._removals.are_none and not asks and applier.is_small
@@ -222,10 +225,10 @@ class Applying:
         )
 
     def _collect_replaced(self, old: Table) -> None:
-        """Collect the files of a replaced table; of an external table only if the new table lies at the same place.
+        """Record a replaced table's files for deletion; for an external table only if the location stays the same.
 
-        Files outside of the table's location stay, as in a DROP TABLE; so do files of other engines that were
-        registered after the check, which did not see them.
+        Files outside of the table's location stay, as in a DROP TABLE. Files of other engines also stay if they were
+        registered after the check of the statement, which did not see them.
         """
         if rules.keeps_files(old, self._plan):
             return
@@ -239,14 +242,14 @@ class Applying:
         for row in self._connection.execute(statement):
             directory = old.directory(row.name, row.location)
             if rules.goes_with_table(old, directory) and (row.partition_id, row.file_id) not in later:
-                # No step has listed the old partitions. Without a time, a file that was only touched since is deleted,
-                # too: a repair would bring it back.
+                # No earlier step has listed the old partitions. The modification time is left out, so a file that was
+                # only touched since is deleted too: otherwise a repair would register it in the new table.
                 self._removals.add(Removal(f"{directory}/{row.path}", row.size))
 
     def _registered_later(self, old: Table) -> set[tuple[int, int]]:
-        """Return the files of a table that is replaced which a repair has registered since the check, by their numbers.
+        """Return the (partition, file) numbers of the replaced table's files that a repair registered after the check.
 
-        Files of our own statements are not among them: these came before the replacement.
+        Files of our own statements are left out: their commits came before the replacement, which sees their changes.
         """
         version = None if self._plan.write is None else self._plan.write.replaced_version
         if version is None:
@@ -263,18 +266,21 @@ class Applying:
         # Record the original writer, also when another process recovers the transaction.
         summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
         operation = self._transaction.operation
-        # The version of a command names no write: vacuum leaves alone the files that it takes out of the index.
+        # A partition command's version names no transaction in the history, so that vacuum leaves alone the files that
+        # the command removes from the index.
         writer = None if self._plan.is_command else self._id
         messages = 0
         if self._source is not None:
-            # What leaves the source goes first.
+            # Record the source's version first, so that the metastore drops the partitions there before it adds them to
+            # the target.
             delivers = self._delivers(self._source.table.definition)
             messages = record(self._source, operation, summary, deliver=delivers)
         messages += record(applier, operation, summary, deliver=deliver, transaction_id=writer)
         return replace(outcome, pending_deliveries=messages)
 
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
-        # Keep the list of a command that moves files: recovery needs it to put back the files that a late mover took.
+        # Keep the file list of a command that moves files: a slow process of the command may still take a file away,
+        # and recovery needs the list to put it back.
         if not self._plan.moves:
             FORGET_STAGED.run(self._connection, {"id": self._id})
         self._removals.flush()

@@ -1,4 +1,7 @@
-"""Conflict checks of a reservation: claims of other transactions, their expiry, and changes by repairs and DDL."""
+"""Conflict checks of a reservation: claims of other transactions, their expiry, and changes by repairs and DDL.
+
+A claim is a reserved transaction's right to change a partition, given by a hash of its values or by a predicate.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,13 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
 
 PREDICATE_CLAIM = ""
-"""The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
+"""The ``claim_hash`` of a claim on all partitions for which the plan's predicate is true."""
 
 _AT_ONCE = 200
 
 CLAIMS_KEPT_MS = 3_600_000
-"""Claims outlive their transaction by an hour: a statement may have read the table before it begins its own."""
+"""Claims are kept for an hour after their transaction: a statement may have read the table before then, and begin its
+own transaction only now."""
 
 WITHOUT_WRITE = Prepared(
     sa.select(table_versions.c.version).where(
@@ -53,12 +57,15 @@ WITHOUT_WRITE = Prepared(
         table_versions.c.transaction_id.is_(None),
     )
 )
-"""The versions of a table above a base that no write made."""
+"""The query of a table's versions above a base version that repairs or DDL made, and not a write."""
 
 
 @cache
 def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
-    """Return the query of claims above a base: all, only exclusive ones, or only those with some name hashes."""
+    """Return the query of other transactions' claims that are uncommitted or newer than the base version.
+
+    ``exclusive`` selects only claims of transactions that replace or delete, ``named`` only those with given hashes.
+    """
     c = transaction_claims.c
     scope = [
         c.table_id == sa.bindparam("table_id"),
@@ -73,12 +80,13 @@ def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
 
 
 class ClaimChecks:
-    """Compares a transaction's claims with other transactions, and with versions that no write made.
+    """Compares a transaction's claims with other transactions, and with versions made by repairs or DDL.
 
     ``connection`` holds the lock of the table's row.
 
     Attributes:
-        without_write: The versions of the table above the transaction's base that no write made, once they are known.
+        without_write: The table's versions above the transaction's base version that repairs or DDL made; None until
+            loaded.
     """
 
     def __init__(self, connection: sa.Connection, known: Transaction) -> None:
@@ -88,7 +96,14 @@ class ClaimChecks:
         self.without_write: list[int] | None = None
 
     def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
-        """Return the versions of committed overwrites whose predicates must still be compared; raise on a conflict."""
+        """Raise on a conflict with another transaction's claims.
+
+        Returns the versions of committed overwrites by predicate: whether they conflict is not known from claims, so
+        the caller must compare the partitions that these versions changed.
+
+        Raises:
+            ConflictError: Another transaction claims a partition that this one claims.
+        """
         ended: set[int] = set()
         for other_id, (version, theirs) in self._others(table, base, mine).items():
             both = mine.covers is not None and theirs.covers is not None
@@ -104,7 +119,7 @@ class ClaimChecks:
 
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
         asked = {"table_id": table.table_id, "mine": self.transaction_id, "base": base}
-        # Two writes that only add do not conflict.
+        # Two appends do not conflict, so a transaction that only adds needs only the exclusive claims.
         statement = _claims_of_others(exclusive=not mine.exclusive, named=mine.covers is None)
         found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
@@ -126,14 +141,18 @@ class ClaimChecks:
         return others
 
     def with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
-        """Return the claims of a transaction with the partitions that its plan's predicate covers."""
+        """Return a transaction's claims, completed with a test whether its plan's predicate covers a partition."""
         plan = plan_from_dict(json.loads(rows.load_row(self.connection, transaction_id)["plan"]), checked=True)
         return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
 
     def require_unchanged(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
     ) -> None:
-        """Raise if a repair, a DDL or one of the given versions changed partitions that this transaction replaces."""
+        """Check that no repair, DDL or one of the versions ``ended`` changed partitions that this transaction replaces.
+
+        Raises:
+            ConflictError: A partition was changed.
+        """
         versions = {*self.repaired(table, base), *ended}
         if not versions:
             return
@@ -147,7 +166,7 @@ class ClaimChecks:
             self._raise_if_changed(table, matching(self.connection, table, predicate, changed), versions)
 
     def repaired(self, table: Table, base: int) -> list[int]:
-        """Return the versions above the base that no write made."""
+        """Return the versions above the base that repairs or DDL made, which have no claims."""
         of_known = (self._known.table_id, self._known.base_version)
         if self.without_write is not None and (table.table_id, base) == of_known:
             return self.without_write
@@ -160,12 +179,12 @@ class ClaimChecks:
                     raise self.conflict(table, partition.name, f"version {version} of the table changed it")
 
     def expired(self, table: Table, base: int, known_from: int) -> ConflictError:
-        """Return the conflict of a statement that read a version whose changes are forgotten."""
+        """Return the error for a statement that read a version so old that later changes are no longer recorded."""
         why = f"it was read at version {base}, and what was changed up to {known_from} is not known any more"
         return self.conflict(table, None, why)
 
     def conflict(self, table: Table, partition: str | None, why: str, transaction: str | None = None) -> ConflictError:
-        """Return the error of a transaction that was not the first."""
+        """Return the error for a transaction that loses against another writer."""
         parameters = {"table": str(table.identifier)}
         if partition is not None:
             parameters["partition"] = partition[:200]
@@ -180,8 +199,9 @@ class ClaimChecks:
 
 
 def forget_claims(connection: sa.Connection, table_id: int) -> None:
-    """Remove claims that no transaction can conflict with any more: up to the oldest base version, and an hour old.
+    """Remove claims that no transaction needs for a conflict check any more.
 
+    These are claims of versions up to the oldest base version of a running transaction, if they are also an hour old.
     The caller holds the lock of the table's row.
     """
     v, t = table_versions.c, transactions.c
@@ -200,7 +220,10 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
 
 
 class PlaceClaims:
-    """The directories that one command chooses, under the lock of its table's row."""
+    """Claims on the directories that a partition command chooses, as in ADD PARTITION … LOCATION.
+
+    Used under the lock of the command's table row.
+    """
 
     def __init__(self, checks: ClaimChecks, plan: WritePlan, table: Table) -> None:
         self._connection = checks.connection
@@ -210,10 +233,11 @@ class PlaceClaims:
         self._table = table
 
     def claims(self) -> list[tuple[str, str]]:
-        """Return the claims, each on a partition's name or a directory.
+        """Check the directories and return the claims, each a hash and the partition's name or the directory.
 
         Raises:
-            ConflictError: Another writer writes there, or has done so since the command looked.
+            ConflictError: Another writer writes to a directory, or has registered a partition there since the command
+                read the table.
         """
         places = {place: self._name_at(place) for place in chosen_places(self._plan)}
         if not places:
@@ -223,7 +247,8 @@ class PlaceClaims:
         claims: dict[str, tuple[str, str | None]] = {
             name_hash(f"at {place}"): (place, None) for place, name in places.items() if name is None
         }
-        # What replaces a partition deletes the files of its directory, wherever that is.
+        # Also claim the partitions at these directories: a statement that replaces a partition deletes the files of its
+        # directory, even if that is outside of the default directory.
         named = [(place, name) for place, name in places.items() if name is not None]
         named.extend(self._located_at(places))
         named = [(place, name) for place, name in named if name not in own]
@@ -237,19 +262,24 @@ class PlaceClaims:
                 place, name = claims[row.claim_hash]
                 why = f"the transaction {row.transaction_id} writes to {place}"
                 raise self._checks.conflict(table, name, why, row.transaction_id)
-        # Of external tables partitions may share a directory: nothing is deleted with them, and a warning has said so.
+        # Not for external tables, whose partitions may share a directory: dropping one of these deletes no files, and
+        # the user was warned.
         if table.definition.table_type is TableType.MANAGED:
             self._check_places(places, own)
         return [(digest, name or place) for digest, (place, name) in claims.items()]
 
     def _located_at(self, places: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the living partitions that have one of the directories as a location of their own."""
+        """Yield the current partitions that have one of the directories as their own location: directory and name."""
         for some in batched(sorted(places), _AT_ONCE):
             for row in self._connection.execute(located_statement(self._table).where(partitions.c.location.in_(some))):
                 yield row.location, row.name
 
     def _check_predicates(self, named: Sequence[tuple[str, str]]) -> None:
-        """Raise when a reserved transaction replaces, by its predicate, a partition in a directory that is chosen."""
+        """Check that no reserved transaction replaces, by its predicate, a partition in a chosen directory.
+
+        Raises:
+            ConflictError: A reserved transaction replaces the partition.
+        """
         c = transaction_claims.c
         reserved = sa.select(c.transaction_id).where(
             c.table_id == self._table.table_id, c.transaction_id != self._id, c.version.is_(None), c.exclusive == 1,
@@ -275,7 +305,7 @@ class PlaceClaims:
                     raise self._checks.conflict(self._table, name, f"it has come to lie at {place}")
 
     def _name_at(self, place: str) -> str | None:
-        """Return the name of the partition whose default directory a place is; None if it is no partition's."""
+        """Return the name of the partition that has this default directory; None if no partition can have it."""
         root = f"{self._table.definition.location}/"
         if not place.startswith(root):
             return None

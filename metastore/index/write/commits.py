@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Commits:
-    """The steps of a commit that change the index, each in one transaction of the database."""
+    """The steps of a commit that change the index: reserve and apply, each in one database transaction."""
 
     def __init__(self, database: Database, statistics: PlannerStatistics) -> None:
         self._database = database
@@ -48,21 +48,21 @@ class Commits:
     def reserve(self, commit: Commit) -> Transaction | ApplicationVersion:
         """Claim the touched partitions, move the transaction from open to reserved, and return it.
 
-        If the batch is committed already, the answer is the transaction that did it, and nothing is changed. The answer
-        has the
-        given plan object itself if this call reserved the transaction, and the index has recorded no other files.
+        If the same batch of a streaming application is committed already, the batch's version is returned, and nothing
+        is changed. If this call reserved the transaction, and no files were recorded before, the result contains the
+        given plan object itself.
 
         Args:
-            commit: A commit with a checked plan. ``all_files`` are recorded with the reservation.
+            commit: A commit with a checked plan. Its ``all_files`` are recorded with the reservation.
 
         Raises:
             ConflictError: Another transaction, a repair or a partition DDL was first.
             TableNotFoundError: The table is gone.
             TableAlreadyExistsError: The table to be created exists.
             InvalidInputError: A file is staged twice, or a partition does not fit the table.
-            StagedFileMissingError: The index has another number of recorded files.
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It was undone.
+            StagedFileMissingError: The index has another number of recorded files than the writer has staged.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction was undone.
         """
         return self._database.write(lambda connection: reservations.Reservation(connection, commit).run())
 
@@ -72,16 +72,17 @@ class Commits:
         A transaction that is committed already is returned unchanged.
 
         Args:
-            commit: Its files have their final names. Files whose times the store did not report get the commit's time.
+            commit: A commit whose files have their final names. Files whose modification time the store did not report
+                get the commit's time.
             deliver: Whether to enqueue the changes for the metastore, or a function that decides by the table's
                 definition.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not reserved: not yet, or it was undone.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not reserved: it is still open, or it was undone.
             TableNotFoundError: The table is gone.
-            TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
-            ConflictError: The table to be replaced was replaced meanwhile.
+            TableAlreadyExistsError: Another statement has created a table of this name since the reservation.
+            ConflictError: Another statement has replaced the table to be replaced since the reservation.
         """
         done = self._database.write(lambda connection: Applying(connection, commit, deliver).run())
         if done.plan.definition is not None:
@@ -104,23 +105,23 @@ class Commits:
         base: Table | None = None,
         listed_at_ms: int | None = None,
     ) -> AppliedChanges:
-        """Make changes visible at once in one transaction, and return its outcome; no changes make no version.
+        """Apply changes (of a repair, the follower or DDL) at once; return the outcome. No changes make no version.
 
         Args:
             table_id: The table's number.
-            changes: In any order; a partition may be both dropped and added, and is named once otherwise.
+            changes: The changes in any order. A partition may be both dropped and added; otherwise each is named once.
             operation: The operation for the history.
-            summary: Kept in the history as JSON.
+            summary: Stored in the history as JSON.
             deliver: Whether to enqueue the changes for the metastore.
-            base: The table's state when the changes were found; None if only the assumptions of each change matter.
+            base: The table when the changes were computed; None if only the assumptions of each change are checked.
             listed_at_ms: A time before the store was listed, by the database's clock (``now_ms``): files that
                 statements may have deleted since are not registered. None if the store was not listed.
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: A partition or file exists already, or is gone; or after ``base`` a partition changed, or
-                the table's location or partition columns. Nothing was changed.
-            DeletedFilesError: An added file is being deleted, or may have been since the listing. Nothing was changed.
+            ConflictError: A partition or file exists already, or is gone; or since ``base`` a partition, or the table's
+                location or partition columns, have changed. Nothing is changed.
+            DeletedFilesError: An added file is being deleted, or may have been since the listing. Nothing is changed.
             InvalidInputError: A name does not fit, or the changes contradict each other.
         """
         kept = _worth_committing(changes)
@@ -134,19 +135,23 @@ class Commits:
             _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(kept)
             return _outcome(applier, record(applier, operation, summary or {}, deliver=deliver))
 
-        # To look for each of many partitions first would take long.
+        # With many new partitions, insert them without looking each one up first, which would take long.
         outcome = self._written(work, presume_new=sum(isinstance(c, AddPartition) for c in kept) >= _MANY)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
     def _written(self, work: Callable[..., AppliedChanges], *, presume_new: bool) -> AppliedChanges:
-        """Run ``work`` in a transaction and return its result; ``presume_new`` skips the look-up of existing rows."""
+        """Run ``work`` in a transaction and return its result; ``presume_new`` skips the look-up of existing rows.
+
+        If a presumed new row exists, the transaction is repeated with the look-up.
+        """
         try:
             return self._database.write(partial(work, presume_new=presume_new))
         except IndexDatabaseError as error:
             if not presume_new or error.__cause__ is None or not is_duplicate(error.__cause__):
                 raise
-            # One of them is there. The second attempt looks for each, so that its error names it.
+            # At least one partition exists already. The second attempt looks up each, so that its error names the
+            # partition.
             return self._database.write(partial(work, presume_new=False))
 
 
@@ -155,10 +160,10 @@ _MANY = 1000
 
 
 class _Application:
-    """Applies changes to a table by the rows of one version.
+    """Applies changes to a table by writing the rows of one version.
 
-    With ``presume_new`` it does not look up whether an added partition exists: the database then refuses the row
-    (``is_duplicate``).
+    With ``presume_new`` it does not look up whether an added partition exists: the database then refuses the duplicate
+    row (``is_duplicate``).
     """
 
     def __init__(self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool) -> None:
@@ -168,7 +173,7 @@ class _Application:
         self._presume_new = presume_new
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Write the changes, if the table is as they presume."""
+        """Check that the changes still fit the table's current state, and write them."""
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
@@ -186,13 +191,20 @@ class _Application:
         self._applier.flush()
 
     def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Partition]) -> Sequence[AddPartition]:
-        """Return the new partitions, marked if another writer has added one with equal values since they were found."""
+        """Return the new partitions; mark those whose values another partition in the metastore has already.
+
+        No look-up is needed if no other version was made since the changes were computed.
+        """
         if self._base is None or self._applier.version == self._base.version + 1:
             return adds
         return mark_in_metastore(self._applier.connection, self._applier.table, adds, dropped)
 
     def _check_unchanged(self, names: Sequence[str]) -> None:
-        """Raise where the table's layout or a partition is not as it was when the changes were found."""
+        """Raise if the table's location or keys, or one of the partitions, changed since the changes were computed.
+
+        Raises:
+            ConflictError: The table or a partition has changed.
+        """
         if self._base is None:
             return
         then, now = self._base.definition, self._applier.table.definition
@@ -222,7 +234,11 @@ class _Application:
                 raise self._conflict(added.name, "it is there already")
 
     def _require_there(self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]) -> None:
-        """Raise when a file that the changes register is being deleted, or may have been since it was listed."""
+        """Check that no file that the changes register is being deleted, or may have been since it was listed.
+
+        Raises:
+            DeletedFilesError: A file is being deleted, or may have been since the listing.
+        """
         registering = [change for change in changes if _new_files(change)]
         if not registering:
             return
@@ -234,7 +250,7 @@ class _Application:
         )  # fmt: skip
 
     def _directory(self, change: AddPartition | ReplaceFiles, known: Mapping[str, Partition]) -> str:
-        """Return the directory in which a change registers files."""
+        """Return the directory of the files that a change registers."""
         there = known.get(change.name) if isinstance(change, ReplaceFiles) else None
         place = change.location or (None if there is None else there.location)
         return self._applier.table.directory(change.name, place)
@@ -258,7 +274,7 @@ class _Application:
             self._applier.end_files(ended)
 
     def _replace_one(self, change: ReplaceFiles, before: Partition, present: dict[str, DataFile]) -> list[DataFile]:
-        """Replace the partition's row, and return its files that end."""
+        """Replace the partition's row, and return its removed files, whose rows the caller must end."""
         ended: list[DataFile] = []
         for path in change.removed:
             gone = present.pop(path, None)
@@ -269,7 +285,8 @@ class _Application:
             if file.path in present:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         if change.redescribed:
-            # Readers now find other rows in these files, so they get new rows without the old counts and bounds.
+            # With another descriptor, readers find other rows in the same files. So the files get new rows in the
+            # index, without the old row counts and statistics.
             again = [replace(file, rows=None) for file in present.values()]
             self._applier.describe(before, [*again, *change.added], change.location, change.descriptor)
             return [*ended, *present.values()]
@@ -290,10 +307,10 @@ def _outcome(applier: Applier, deliveries: int) -> AppliedChanges:
 
 
 def _worth_committing(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes that change something.
+    """Return the changes without those that would change nothing.
 
     Raises:
-        InvalidInputError: Two of them concern one partition in a way that has no order.
+        InvalidInputError: Two changes concern the same partition or file, in a way that has no order.
     """
     kept = [
         c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location or c.redescribed

@@ -1,7 +1,8 @@
-"""Deferred deletes: the rows that a DELETE or overwrite of everything ends get their ends after its commit, in pages.
+"""Deferred deletes: a DELETE or overwrite of a whole large table sets the end version of its rows after its commit.
 
-The commit writes its version into ``tables.floor_version``, and readers leave out rows that began before that version.
-Each writer that locks the table completes the deferred delete first: readers alone handle the floor.
+The commit writes its version into ``tables.floor_version``, and readers ignore rows that began before that version. The
+rows then get their end version in pages, in short transactions. Each writer that locks the table completes the deferred
+delete first, so only readers must consider ``floor_version``.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 MANY = 10_000
-"""A commit defers the delete of more rows of partitions and files than these."""
+"""A commit defers its delete if it removes more rows of partitions and files than this."""
 _PAGE, _FILES = 1000, 5000
-"""Partitions, and about as many files, that one transaction ends at the most: other writers wait for it."""
+"""The most partitions, and about the most files, whose rows one transaction ends. Other writers wait for it."""
 _OF = settlements.c
 _FLOOR = sa.update(tables).where(tables.c.table_id == sa.bindparam("of_table"))
 
 
 def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: int, *, delivers: bool) -> None:
-    """End all that began before the table's version, in the commit of that version and under the table's lock."""
+    """Defer the removal of all rows that began before the table's version; call it in the commit of that version.
+
+    The caller holds the table's lock.
+    """
     connection.execute(_FLOOR, {"of_table": table.table_id, "floor_version": table.version})
     row = {
         "table_id": table.table_id, "version": table.version, "transaction_id": transaction_id,
@@ -45,19 +49,19 @@ def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: 
 
 
 def require_complete(table_id: int, floor: int) -> None:
-    """Raise ``RetryAfter``, which completes the delete, where the locked row of a table has a floor."""
+    """Raise ``RetryAfter``, which completes the deferred delete, if the table's locked row has a floor version."""
     if floor:
         raise RetryAfter(partial(complete, table_id=table_id))
 
 
 def require_write_complete(connection: sa.Connection, transaction_id: str) -> None:
-    """Raise ``RetryAfter`` where a committed write has deferred its delete: not all its files are listed yet."""
+    """Raise ``RetryAfter`` if a committed write has a deferred delete: its list of files to delete is incomplete."""
     if connection.execute(sa.select(_OF.version).where(_OF.transaction_id == transaction_id)).first():
         raise RetryAfter(partial(complete, transaction_id=transaction_id))
 
 
 def complete(database: Database, **of: int | str) -> None:
-    """Complete the deferred deletes of a table (``table_id``), of a write (``transaction_id``), or all of them."""
+    """Complete the deferred deletes of a table (``table_id``), of a write (``transaction_id``), or of all tables."""
     with database.reading() as connection:
         chosen = connection.execute(sa.select(_OF.table_id, _OF.transaction_id).filter_by(**of)).all()
         rows = [transaction_rows.load_row(connection, each.transaction_id) for each in chosen]
@@ -71,7 +75,10 @@ def complete(database: Database, **of: int | str) -> None:
 
 
 def _end_page(connection: sa.Connection, table_id: int, transaction_id: str, plan: WritePlan) -> bool:
-    """End some partitions, list their files and enqueue their messages; return False where none was left."""
+    """End the rows of one page of partitions, record their files for deletion and enqueue messages about them.
+
+    Returns False if no page was left: then the deferred delete is complete.
+    """
     p, row = partitions.c, locked_row(connection, table_id)
     mine = sa.and_(_OF.table_id == table_id, _OF.transaction_id == transaction_id)
     delete = connection.execute(sa.select(settlements).where(mine)).one_or_none()

@@ -1,13 +1,13 @@
-"""The deletion gate: a statement deletes no file of another table's partition, and vacuum no needed file at all.
+"""The deletion gate: a statement deletes no file of another table's partition, and vacuum no file that any table needs.
 
 The caller holds the lock of the table's row. ``registration_checks`` is the other half: a commit that registers files
 takes a shared lock of that row first. So one of the two sees the other's changes.
 
 Vacuum records the files that it is about to delete: a deletion claim is a transaction in state ``committed`` whose
-removals are the files, which ``registration_checks`` refuses to register. The vacuum finishes its claim
-(``IndexedTransactions.finish``) when the files are deleted; after a crash ``recover`` deletes them and finishes it. A
-finished claim records when files near the table were deleted, for repairs that listed them before. It is forgotten with
-the versions of the table.
+removals are these files, which ``registration_checks`` refuses to register. Vacuum finishes its claim
+(``IndexedTransactions.finish``) when the files are deleted; after a crash ``recover`` deletes the files and finishes
+the claim. A finished claim records when files near the table were deleted, for repairs that listed the files before. It
+is removed with the versions of the table.
 """
 
 from __future__ import annotations
@@ -64,23 +64,24 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
 
 _PARTITIONS, _FILES = 500, 5000
-"""Partitions and files that are looked at together: a statement may delete a million."""
+"""The most partitions and files that are checked together, since a statement may delete a million files."""
 _PLACES_AT_ONCE = 50
-"""Directories in one query: it has a part for each."""
+"""The most directories in one query, which has a SELECT for each directory."""
 _MINE: sa.BindParameter[int] = sa.bindparam("table_id")
 
 
 def require_unneeded(
     connection: sa.Connection, transaction_id: str, plan: WritePlan, table: Table, names: Collection[str]
 ) -> None:
-    """Return if no living partition of another table has a file that the statement deletes or moves.
+    """Check that no other table's current partition has a file that the statement deletes or moves.
 
-    One query, unless another table lies in, at or around the table's directory or has a partition there, or the table
-    has partitions at locations of their own. Of an exchange ``table`` is the source, which loses the files.
+    This takes one query, unless another table lies in, at or around the table's directory or has a partition there, or
+    the table has partitions with their own location. For an exchange, ``table`` is the source, which loses the files.
 
     Raises:
-        TableLayoutError: One has. Nothing was changed.
-        ConflictError: The same, for an append: it finds other files to delete when it runs again.
+        TableLayoutError: A partition of another table has such a file. Nothing is changed.
+        ConflictError: An append would delete such a file, a leftover of a relocating overwrite. It finds the new state
+            if it is run again. Nothing is changed.
     """
     if not (ends_files(plan) or unknown_files(plan)) or not _has_neighbours(connection, table):
         return
@@ -95,14 +96,15 @@ def require_unneeded(
 
 
 def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[str]) -> None:
-    """Return if no living partition of any table has one of the files (URIs) that LOAD DATA moves into a table.
+    """Check that no current partition of any table has one of the files (URIs) that LOAD DATA moves into a table.
 
     Raises:
-        ConflictError: One has, since the statement looked. Nothing was changed.
+        ConflictError: A partition has registered such a file since the statement checked. Nothing is changed.
     """
     sources = list(sources)
     if connection.dialect.name != "sqlite":
-        # Repairs of the tables near the files either come before this transaction, or see it.
+        # Lock the tables near the files: a repair that registers the files either commits before, and is seen below, or
+        # waits for this transaction and sees it.
         hold_tables(connection, tables_near(connection, table, {uri.rpartition("/")[0] for uri in sources}))
     for some in batched(sources, _FILES):
         users = users_within(connection, set(some))
@@ -116,10 +118,10 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
 
 
 def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table) -> None:
-    """Return if no living partition of another table has a file that goes with a table which is replaced.
+    """Check that no other table's current partition has a file that is deleted with a replaced table.
 
     Raises:
-        TableLayoutError: One has. Nothing was changed.
+        TableLayoutError: A partition of another table has such a file. Nothing is changed.
     """
     if rules.keeps_files(table, plan) or not _has_neighbours(connection, table):
         return
@@ -131,7 +133,10 @@ def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table
 
 
 def ends_files(plan: WritePlan) -> bool:
-    """Return whether a statement deletes or moves files of living partitions; a REPLACE TABLE counts for itself."""
+    """Return whether a statement deletes or moves files of current partitions.
+
+    REPLACE TABLE is not considered: ``require_replaceable`` checks it.
+    """
     match plan.change:
         case CheckedWrite(asked=asked):
             return not (plan.relocate or plan.definition is not None or isinstance(asked, Append))
@@ -144,7 +149,7 @@ def ends_files(plan: WritePlan) -> bool:
 
 
 def unknown_files(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
-    """Return the files that the statement deletes although the index does not know them, by partition."""
+    """Return, by partition, the files that the statement deletes although they are not in the index."""
     unknown = plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
     return {name: removals for name, removals in unknown.items() if removals}
 
@@ -157,15 +162,19 @@ def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
 
 @cache
 def _neighbours(asked: tuple[str, ...]) -> Prepared:
-    """Return the query of tables that may have a table's files, and of the table where it has located partitions."""
+    """Return the query for tables that may have files in the table's directory.
+
+    It also returns the table itself, if it has partitions with their own location: then any table may have its files.
+    """
     p = partitions.c
-    # First: it is an answer, without which the search in the directory would read all these partitions.
+    # This SELECT comes first: if it finds a row, the query is done. Otherwise the search in the directory would read
+    # all of these partitions.
     own = sa.select(p.table_id).where(p.table_id == _MINE, p.location.is_not(None), p.end_version == ALIVE)
     return Prepared(sa.union_all(own, *_others_around(asked, p.end_version == ALIVE)).limit(1))
 
 
 def _others_around(asked: tuple[str, ...], *of_partitions: sa.ColumnElement[bool]) -> list[sa.Select[Any]]:
-    """Return the queries of the other tables at, in or around some places, or that have partitions there."""
+    """Return the queries for other tables at, in or around some places, or with partitions there."""
     p, around = partitions.c, overlaps(tables.c.location, dict.fromkeys(asked))
     return [
         sa.select(tables.c.table_id).where(tables.c.table_id != _MINE, around),
@@ -176,7 +185,7 @@ def _others_around(asked: tuple[str, ...], *of_partitions: sa.ColumnElement[bool
 def tables_near(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
     """Return the numbers of the other tables whose statements may delete or register files in some directories.
 
-    Directories (canonical URIs) inside the table's own are asked for together.
+    Directories (canonical URIs) inside the table's own directory are looked up together, by that directory.
     """
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
@@ -189,12 +198,12 @@ def tables_near(connection: sa.Connection, table: Table, directories: Collection
 
 @cache
 def _others_at(asked: tuple[str, ...]) -> Prepared:
-    """Return the query of the other tables at, in or around some places, or that have or had a partition there."""
+    """Return the query for other tables at, in or around some places, or that have or had a partition there."""
     return Prepared(sa.union(*_others_around(asked)))
 
 
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:
-    """Yield the files that the statement deletes, by URI."""
+    """Yield the URIs of the files that the statement will delete."""
     unknown = dict(unknown_files(plan))
     for replaced in _replaced(connection, plan, table, names) if ends_files(plan) else ():
         places = {partition.partition_id: table.directory_of(partition) for partition in replaced}
@@ -211,7 +220,7 @@ def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Col
 
 
 def _living_files(connection: sa.Connection, places: Mapping[int, str]) -> Iterator[str]:
-    """Yield the URIs of the living files of partitions, given by number with the directory."""
+    """Yield the URIs of partitions' current files; ``places`` gives the partitions' numbers and directories."""
     for number, there in living_files(connection, list(places)).items():
         yield from (f"{places[number]}/{file.path}" for file in there)
 
@@ -219,7 +228,7 @@ def _living_files(connection: sa.Connection, places: Mapping[int, str]) -> Itera
 def _replaced(
     connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]
 ) -> Iterator[Sequence[Partition]]:
-    """Yield the living partitions that the statement replaces, some at a time."""
+    """Yield the current partitions that the statement replaces, in batches."""
     predicate = bound_predicate(plan, table)
     if predicate is None and not table.definition.keys:
         predicate = TRUE
@@ -251,13 +260,14 @@ def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> Non
 
 
 def _shown(users: Mapping[str, FileUser]) -> tuple[str, str]:
-    """Return the first of some files, and the partition or table that has it, for messages."""
+    """Return the first URI, and the partition or table that has this file, for an error message."""
     uri, user = min(users.items(), key=lambda each: each[0])
     return uri, f"partition {user.partition[:200]!r} of table {user.table}" if user.partition else f"table {user.table}"
 
 
 def _remedy(plan: WritePlan, user: FileUser) -> str:
-    # SET LOCATION moves no file: to an empty directory it would take the rows from the other table.
+    # The advice is to copy the files: SET LOCATION moves no file, so with an empty directory the other table would lose
+    # its rows.
     what = "partition" if user.partition else "table"
     others = (
         f"copy the other {what}'s files to a directory of its own and SET LOCATION to that, or unregister table "
@@ -270,11 +280,11 @@ def _remedy(plan: WritePlan, user: FileUser) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeletionClaim:
-    """Files that may be deleted.
+    """The files that a vacuum may delete.
 
     Attributes:
-        transaction_id: What holds them; None where no file is left.
-        users: The files that a living partition has, with the partition: they are not claimed.
+        transaction_id: The transaction that records the claimed files; None if no file could be claimed.
+        users: The files that a current partition needs, with that partition: these are not claimed.
     """
 
     transaction_id: str | None
@@ -282,22 +292,22 @@ class DeletionClaim:
 
 
 class Deletions(IndexPart):
-    """Files that transactions are to delete, or that a vacuum is deleting."""
+    """The files that transactions must still delete, or that a vacuum is deleting."""
 
     def complete(self, transaction_id: str) -> None:
-        """Complete the delete that a committed write has deferred: then all its removals and messages are recorded."""
+        """Complete the deferred delete of a committed write, so that all its removals and messages are recorded."""
         complete(self._database, transaction_id=transaction_id)
 
     def of(self, transaction_id: str) -> Iterator[Removal]:
-        """Yield the files that a committed transaction still has to delete, by absolute URI, a document at a time."""
+        """Yield the files that a committed transaction must still delete, by absolute URI, a document at a time."""
         self.complete(transaction_id)
         for payload in documents(self._database, transaction_id, removal=True):
             yield from map(removal_from_json, json.loads(payload))
 
     def forget(self, transaction_id: str) -> None:
-        """Remove the list of deletions of a committed transaction, and set the transaction's end after the deletion.
+        """Remove a committed transaction's deletion list, and set the transaction's end to the time after the deletion.
 
-        A registration that listed files before that end compares them with the store again.
+        A registration that listed files before that time compares the files with the store again.
         """
         t = transaction_files.c
         done = sa.delete(transaction_files).where(t.transaction_id == transaction_id, t.removal == 1)
@@ -310,9 +320,9 @@ class Deletions(IndexPart):
         self._database.write(work)
 
     def claim(self, table: Table, removals: Sequence[Removal], owner: str, staging: str) -> DeletionClaim:
-        """Claim files that no living partition of any table has, under the lock of the table's row.
+        """Claim for deletion the files that no current partition of any table has, under the lock of the table's row.
 
-        Some thousands of files at most: the lock is held meanwhile.
+        Pass at most some thousands of files, because the lock is held all the time.
         """
 
         def work(connection: sa.Connection) -> DeletionClaim:

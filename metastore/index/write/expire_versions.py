@@ -1,7 +1,7 @@
-"""Forgets old versions of a table and their rows, in short transactions; keeps the ids of their transactions.
+"""Removes old versions of a table and their rows, in short transactions; keeps the ids of their transactions.
 
-Several indexes may have tables at one location, and one index several tables: only the id says which write a file
-belongs to.
+Several indexes may have tables at the same location, and one index several tables there: only the transaction's id,
+which is in the file's name, shows which write a file belongs to.
 """
 
 from __future__ import annotations
@@ -38,30 +38,31 @@ if TYPE_CHECKING:
 
 
 _PAGE, _ROWS = 5000, 20_000
-"""The most ended rows of partitions that one transaction looks at, and about the most rows that it removes."""
+"""The most ended partition rows that one transaction reads, and about the most rows that it removes."""
 _AT_ONCE = 500
 
 
 class Versions(IndexPart):
-    """Forgets versions."""
+    """Removes old versions of tables."""
 
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
-        """Forget the versions below ``before_version``, in short transactions; return the number of removed rows.
+        """Remove the versions below ``before_version``, in short transactions; return the number of removed rows.
 
-        Readers are refused these versions before the first row is removed. The work depends on the number of ended
+        Before the first row is removed, readers of these versions get an error. The work depends on the number of ended
         rows, not on the size of the table.
 
         Args:
             table_id: The table's number.
-            before_version: The oldest version that stays; one above the newest changes nothing.
-            max_rows: The approximate limit on removed rows, the history last; None for all.
-            aborted: Whether aborted transactions are removed too. Their rows let repair recognize files that a late
-                task left; without the row it would register them. So remove them only after a search for such files.
+            before_version: The oldest version that stays; a number above the newest version changes nothing.
+            max_rows: The approximate limit on removed rows; the history is removed last. None removes all.
+            aborted: Whether aborted transactions are removed too. By their rows, repair recognizes files that a late
+                task left behind; without the row it would register the files. So remove them only after a search for
+                such files.
         """
         limit, left = self._limit(table_id, before_version)
         if not (left or aborted):
             return 0
-        # Rows that a deferred delete has not ended yet would stay for ever.
+        # Complete a deferred delete first: rows that have no end version yet would never be removed.
         complete(self._database, table_id=table_id)
         t = tables.c
         raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
@@ -93,7 +94,7 @@ class Versions(IndexPart):
 
 def _ended(table_id: int, limit: int) -> sa.ColumnElement[bool]:
     p = partitions.c
-    # The redundant bound lets the databases use the partial index of ended rows.
+    # The second bound is redundant, but lets the databases use the partial index of ended rows.
     return sa.and_(p.table_id == table_id, p.end_version <= limit, p.end_version < sa.literal_column(str(ALIVE)))
 
 
@@ -111,13 +112,13 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
         page.append(row)
         rows += 1 + row.n_files
         if rows >= _ROWS:
-            # Other writers of the index wait for this transaction.
+            # Keep the page small: other writers of the index wait for this transaction.
             break
     if not page:
         return 0
     upto = page[-1].end_version
     removed = 0
-    # A file ends with a row of its partition.
+    # Whenever a file ends, its partition's row is replaced. So the ended files are those of the ended partition rows.
     for ids in batched(sorted({row.partition_id for row in page}), _AT_ONCE):
         dead = sa.exists().where(f.partition_id == s.partition_id, f.file_id == s.file_id, f.end_version <= upto)
         for statement in (
@@ -130,8 +131,8 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
 
 
 def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, aborted: bool) -> int:
-    """Remove the history below the limit, and the transactions that had ended by then and that no reader needs."""
-    # Locks the table's row.
+    """Remove the history below the limit, and the ended transactions that neither conflict checks nor streams need."""
+    # This UPDATE changes nothing, but locks the table's row.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     forget_claims(connection, table_id)
     v, t = table_versions.c, transactions.c
@@ -154,11 +155,11 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, abo
 
 @dataclass(frozen=True, slots=True)
 class KnownTransaction:
-    """A transaction of this index.
+    """What the index knows about a transaction.
 
     Attributes:
-        state: Its state; None where its row is forgotten, as it had ended.
-        waits: Whether files of it wait for their partitions to be due.
+        state: Its state; None if it has ended and vacuum has removed its row.
+        waits: Whether files of the transaction are held back until their partitions are due.
     """
 
     state: State | None
@@ -166,15 +167,15 @@ class KnownTransaction:
 
     @property
     def has_ended(self) -> bool:
-        """Whether none of its staged files will be committed."""
+        """Whether the transaction is over, so that none of its staged files will be committed any more."""
         return self.state in (None, State.FINISHED, State.ABORTED) and not self.waits
 
 
 class ForgottenTransactions(IndexPart):
-    """Transactions whose rows vacuum has removed."""
+    """The ids of transactions whose rows vacuum has removed."""
 
     def known(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
-        """Return the transactions that this index knows, of any table."""
+        """Return those of the transactions that this index knows, whichever table they wrote."""
         t, f, w = transactions.c, forgotten_transactions.c, waiting_files.c
         waits = sa.exists().where(w.transaction_id == t.transaction_id)
         found: dict[str, KnownTransaction] = {}
@@ -182,15 +183,15 @@ class ForgottenTransactions(IndexPart):
             rows = sa.select(t.transaction_id, t.state, waits.label("waits")).where(t.transaction_id.in_(some))
             forgotten = sa.select(f.transaction_id).where(f.transaction_id.in_(some))
             with self._database.reading() as connection:
-                # Read the forgotten ones second: a transaction that is being forgotten is then in one of the two
-                # answers.
+                # Read the removed ids second: a transaction that is being removed is then in at least one of the two
+                # results.
                 known = connection.execute(rows).all()
                 found |= {one: KnownTransaction(None) for one in connection.execute(forgotten).scalars()}
             found |= {row.transaction_id: KnownTransaction(State(row.state), bool(row.waits)) for row in known}
         return found
 
     def of_table(self, table_id: int, ids: Collection[str]) -> set[str]:
-        """Return the transactions that were writes to a table, including forgotten ones."""
+        """Return those of the transactions that were writes to a table, including removed ones."""
         found: set[str] = set()
         for some in batched(sorted(ids), _AT_ONCE):
             with self._database.reading() as connection:
@@ -202,7 +203,7 @@ class ForgottenTransactions(IndexPart):
         return found
 
     def drop(self, table_id: int, before_ms: int, kept: Collection[str]) -> None:
-        """Remove the ids of a table's transactions that were forgotten before a time, except those that left files.
+        """Remove the ids of a table's transactions whose rows were removed before a time; ``kept`` ids stay.
 
         The time is in milliseconds since the epoch, UTC, by the database's clock.
         """
@@ -219,7 +220,10 @@ class ForgottenTransactions(IndexPart):
 
 
 def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Keep the ids of transactions whose rows will be removed; return the condition on them. Needs the table lock."""
+    """Record the ids of transactions whose rows are about to be removed; return the condition for the removal.
+
+    The caller holds the table's lock.
+    """
     t, f = transactions.c, forgotten_transactions.c
     old = (f.table_id == table_id, f.forgotten_at_ms < NOW_MS - FORGOTTEN_KEPT_MS)
     connection.execute(sa.delete(forgotten_transactions).where(*old))
@@ -227,5 +231,6 @@ def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[boo
     ids = sa.select(t.transaction_id, t.table_id, NOW_MS.label("now")).where(which, ~kept)
     names = ["transaction_id", "table_id", "forgotten_at_ms"]
     connection.execute(sa.insert(forgotten_transactions).from_select(names, ids))
-    # One that finishes between the two statements is for the next time.
+    # Only transactions with a recorded id are removed: one that finishes between the two statements stays until next
+    # time.
     return sa.and_(which, kept)

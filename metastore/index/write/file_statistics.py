@@ -1,7 +1,7 @@
-"""Row counts, bounds and ETags of files that are there already: facts found later, which change no version.
+"""Row counts, column statistics and ETags of existing files, found later; recording them makes no version.
 
-They are written in place. Counts are written under the lock of the table's row, so that partition and table totals
-follow.
+They are updated in place. Counts are written under the lock of the table's row, so that the totals of partitions and of
+the table stay correct.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _PUBLISHED_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The outcome of recorded statistics: unchanged files, partitions with changed counts, messages."""
+    """The outcome of recorded statistics.
+
+    ``files`` have been recorded, ``partitions`` have changed counts, and ``deliveries`` messages were enqueued.
+    """
 
     version: int
     files: int = 0
@@ -46,16 +49,16 @@ class Counted:
 
 
 class FileStatistics(IndexPart):
-    """Facts on files beside their sizes."""
+    """Records facts about files that are found after the files were added."""
 
     def put(self, table: Table, found: Mapping[str, Sequence[DataFile]], *, deliver: bool) -> Counted:
-        """Record counts and bounds of files; files that changed since, or are gone, are left unchanged.
+        """Record row counts and statistics of files; files that changed since, or are gone, are left unchanged.
 
         Args:
             table: The table.
-            found: The files as they were when their rows were counted, by partition name. Statistics replace the known
-                ones: a column that is left out is unknown, and an empty map records that the file was measured. With
-                None the columns were not measured.
+            found: By partition name, the files as they were when their rows were counted. Statistics replace the
+                recorded ones: a column that is left out is unknown, and an empty map records that the file was
+                measured. None means that the columns were not measured.
             deliver: Whether to enqueue the changed counts for the metastore.
         """
         return self._database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
@@ -86,7 +89,10 @@ class FileStatistics(IndexPart):
         return self._database.write(work)
 
     def note_etags(self, table: Table, found: Sequence[tuple[str, DataFile]]) -> None:
-        """Keep the ETags of some hundred listed files, each with its partition, that have none and have not changed."""
+        """Record the ETags of listed, unchanged files, given with their partitions, that have no ETag in the index.
+
+        The index is queried for all files at once, so pass some hundred.
+        """
         p, f = partitions.c, files.c
         wanted = {(name, file.path): file for name, file in found}
         statement = (
@@ -137,7 +143,8 @@ class _Putting:
         """Return the files that have not changed since they were counted, each with its partition's number."""
         f = files.c
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
-        # Without the paths, each request would read every file of its partitions, and one partition may have 100,000.
+        # Select by path. Otherwise each request would read every file of its partitions, and a partition may have
+        # 100,000 files.
         paths = sorted({path for _, path in wanted})
         statement = sa.select(f.partition_id, *FILE).where(
             f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE
@@ -172,7 +179,7 @@ class _Putting:
             self._connection.execute(sa.insert(file_statistics), bounds)
 
     def _recount(self, living: Sequence[Partition]) -> list[Partition]:
-        """Return the partitions with changed counts, and update the table's totals."""
+        """Compute the row counts of partitions again; return the changed partitions, and update the table's totals."""
         f = files.c
         if not living:
             return []
@@ -202,7 +209,7 @@ class _Putting:
         return [now for _, now in changes]
 
     def _update_totals(self, changes: Sequence[tuple[Partition, Partition]]) -> None:
-        """Add the changed row counts of partitions to the sums of the table and of its first key."""
+        """Add partitions' changed row counts to the table's totals and to the sums by its first partition column."""
         differences = [
             (now.keys[0], now.begin_version, (now.rows or 0) - (before.rows or 0),
              (now.rows is None) - (before.rows is None))
@@ -223,19 +230,19 @@ class _Putting:
 def _enqueue(connection: sa.Connection, table: Table, found: Iterable[Partition], at_ms: int) -> int:
     """Enqueue the statistics of partitions for the metastore; return the number of messages.
 
-    Nothing is said of their descriptors, which the metastore has already.
+    The messages leave out descriptors, since the metastore has these already.
     """
     altered = [partition._replace(descriptor=None) for partition in found if partition.in_metastore]
     return enqueue_changes(connection, table, PartitionChanges(altered=altered), at_ms)
 
 
 def own_statistics(table: Table, found: Mapping[str, ColumnStatistics], version: int) -> dict[str, ColumnStatistics]:
-    """Return the statistics that do not belong to another column which had the same name before.
+    """Return the statistics without those of a column that was dropped and whose name another column has now.
 
     Args:
         table: The current table.
         found: The statistics, by column.
-        version: The version of the table from which the file's columns were taken, or in which the file began.
+        version: The version of the table from which the file's columns were taken, or that added the file.
     """
     after = {column.name: column.statistics_after for column in table.definition.columns}
     return {
@@ -246,5 +253,5 @@ def own_statistics(table: Table, found: Mapping[str, ColumnStatistics], version:
 
 
 def _is_as_listed(file: DataFile, size: int, modified_ms: int) -> bool:
-    # The index has the time of the commit for an object that a write has uploaded.
+    # Do not compare the time of a file that a write uploaded: the index has the commit's time for it, not the object's.
     return size == file.size and (modified_ms == file.modified_ms or transaction_id_in(file.path) is not None)

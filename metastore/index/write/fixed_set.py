@@ -1,10 +1,10 @@
-"""The rows that a commit may end: its transaction's fixed set.
+"""The rows that a commit may remove: its transaction's fixed set.
 
 ``reserve`` refuses a replacing or deleting statement if anything that it claims changed after its base version. From
 then on its claims stop every other transaction, but not a repair, the follower, an event or ``max-staleness``: these
-register files that a Hive engine has written meanwhile, and that the statement has never seen. The commit carries such
-files over as living rows of the new version. ``docs/spec/commit-protocol.md``, The fixed set, lists the outcome for
-each statement.
+register files that a Hive engine has written meanwhile, and that the statement has never seen. The commit keeps such
+files as current rows of the new version. ``docs/spec/commit-protocol.md``, The fixed set, lists the outcome for each
+statement.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class LatePartition:
-    """A living partition that has changed since its transaction was reserved.
+    """A current partition that has changed since the transaction was reserved.
 
     Attributes:
-        partition: As it is now.
-        ended: Its files in the fixed set, which the commit ends.
-        carried: Its files that came later, which stay.
-        existed: Whether a partition of the name was there when the transaction was reserved.
+        partition: Its current state.
+        ended: Its files in the fixed set, which the commit removes.
+        carried: Its files that were registered later, which stay.
+        existed: Whether a partition of this name existed when the transaction was reserved.
     """
 
     partition: Partition
@@ -49,7 +49,7 @@ class LatePartition:
 
     @property
     def stays(self) -> bool:
-        """Whether the partition stays: it has files that came later, or came later itself."""
+        """Whether the partition stays: it has later files, or was itself added later."""
         return bool(self.carried) or not self.existed
 
 
@@ -60,7 +60,8 @@ class FixedSet:
         connection: In a transaction that holds the lock of the table's row.
         table: The table.
         version: The transaction's base version: ``reserve`` has checked that the claimed rows had not changed since.
-        looked_at: By partition, the files that the check found and the index did not know. They are in the set.
+        looked_at: By partition, the files that the statement's check found on the store and that were not in the index.
+            They belong to the set.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class FixedSet:
         self._looked_at = looked_at
 
     def late(self, living: Iterable[Partition]) -> dict[int, LatePartition]:
-        """Return the living partitions that changed since ``reserve``, by number; without any, no query is made.
+        """Return the current partitions that changed since ``reserve``, by number; no query if nothing has changed.
 
-        Every change of a partition replaces its row, so an unchanged row has no later file.
+        Every change of a partition replaces its row, so a partition with an older row has no later file.
         """
         changed = {partition.partition_id: partition for partition in living if partition.begin_version > self._version}
         found: dict[int, LatePartition] = {}
@@ -83,7 +84,7 @@ class FixedSet:
         return found
 
     def changed(self) -> list[Partition]:
-        """Return all living partitions of the table that have changed."""
+        """Return all current partitions of the table that have changed since ``reserve``."""
         p = partitions.c
         return self._partitions(p.begin_version > self._version, p.end_version == ALIVE)
 
@@ -105,7 +106,8 @@ class FixedSet:
         for number, begin, file in self._living_files(list(late)):
             uri = f"{self._table.directory_of(late[number])}/{file.path}"
             known = fixed.get(uri)
-            # A Hive engine gives names again: a file that was registered again may be another one.
+            # Compare size, time and ETag too: Hive engines use file names again, so a file that was registered again
+            # may be another file.
             is_known = known is not None and is_same(known, file.size, file.modified_ms, file.etag)
             is_fixed = begin <= self._version or is_known
             (ended if is_fixed else carried).setdefault(number, []).append(file)
@@ -115,7 +117,7 @@ class FixedSet:
         }
 
     def _files_then(self, directories: Mapping[int, str]) -> dict[str, Removal]:
-        """Return the files that partitions had, by URI; given are their numbers and directories."""
+        """Return, by URI, the files that partitions (given by number and directory) had at the base version."""
         f = files.c
         statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(list(directories)), *self._at(files))
         then = [(directories[number], file_of(row)) for number, *row in self._connection.execute(statement)]
@@ -134,10 +136,11 @@ class FixedSet:
 
 
 def require_one_place(table: Table, late: LatePartition, directory: str) -> None:
-    """Check that a write can put its files, which are in ``directory``, beside the files that are carried over.
+    """Check that a write's new files, in ``directory``, can be in one partition with the files that stay.
 
     Raises:
-        ConflictError: They are in another directory, or of another format: one partition cannot hold both.
+        ConflictError: The files that stay are in another directory, or have another format: one partition cannot have
+            both.
     """
     place = table.directory_of(late.partition)
     if place == directory and late.partition.descriptor is None:

@@ -41,7 +41,8 @@ _ERROR_LENGTH = 4000
 _MARKED_AT_ONCE = 200
 
 _IS_DUE = outbox.c.next_attempt_at_ms <= NOW_MS
-"""By the database's time: hosts whose clocks disagree must not take each other's claims."""
+"""The condition that a message is due, by the database's time: hosts whose clocks disagree must not take each other's
+claims."""
 _IS_FREE = sa.or_(outbox.c.claimed_by.is_(None), _IS_DUE)
 """The condition that no process is delivering the message."""
 _DELIVERIES = sa.select(outbox, _IS_DUE.label("due"))
@@ -53,11 +54,11 @@ class PartitionChanges:
 
     Attributes:
         added: Partitions that the index did not have before.
-        altered: Partitions with other files, statistics, descriptors or places.
-        dropped: Names.
+        altered: Partitions with changed files, statistics, descriptors or locations.
+        dropped: Names of dropped partitions.
         moved: Names of partitions that the commit has put at another location.
-        ended_apart: Names of ended partitions that the metastore was never sent, and may have all the same: a partition
-            of equal values that is added takes their place.
+        ended_apart: Names of dropped partitions that were never sent to the metastore, which may have them all the
+            same. If the commit adds a partition with equal values, that one replaces them in the metastore.
     """
 
     added: list[Partition] = field(default_factory=list)
@@ -68,7 +69,10 @@ class PartitionChanges:
 
 
 def enqueue(connection: sa.Connection, message: Message, table_id: int | None = None, at_ms: int | None = None) -> None:
-    """Add a message; ``table_id`` is that of the table or view that it is about, ``at_ms`` when that came about."""
+    """Add a message to the outbox.
+
+    ``table_id`` is the table or view that the message is about; ``at_ms`` is the time of the change, None for now.
+    """
     namespace, table = subject(message)
     row = {
         "table_id": table_id,
@@ -84,11 +88,12 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
 
 
 def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
-    """Add the messages about a commit at a time (milliseconds since the epoch, UTC); return their number.
+    """Add the messages about a commit made at ``at_ms`` (milliseconds since the epoch, UTC); return their number.
 
-    Without a time the messages carry only names: the partitions of views have nothing else.
+    Without a time the messages contain only partition names: partitions of views have no statistics or locations.
 
-    The changed partition of a table without partition columns is the table itself: its statistics are published.
+    If the table has no partition columns, its single partition stands for the table itself: the messages then publish
+    the table's statistics.
     """
     if table.definition.partition_columns:
         return _enqueue_partitions(connection, table, changes, at_ms)
@@ -109,7 +114,8 @@ def enqueue_dropped(connection: sa.Connection, table: Table, names: Sequence[str
 def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
     """Add the messages about added, changed and dropped partitions, and return their number.
 
-    An added partition may have the values, in another spelling, of a dropped one: the last drop message goes first.
+    An added partition may have the values of a dropped one in another spelling. So the messages with additions begin
+    only with the last message of drops.
     """
     size = NAMES_PER_MESSAGE
     drops = -(-len(changes.dropped) // size)
@@ -134,10 +140,10 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
 def published(
     connection: sa.Connection, table: Table, partitions: Sequence[Partition], at_ms: int | None
 ) -> list[PublishedPartition]:
-    """Return partitions as the metastore gets them, with their statistics at a time in milliseconds; None: names alone.
+    """Return partitions in the form for the metastore, with their statistics at a time in milliseconds.
 
-    Nothing is said of the descriptor of a partition that is read as its table: another program may just have given it
-    one in the metastore.
+    Without a time (None), only the names are filled in. The descriptor of a partition that is read as its table is left
+    out of the message: another program may just have set one in the metastore.
     """
     if at_ms is None:
         return [PublishedPartition(partition.name, "") for partition in partitions]
@@ -155,7 +161,7 @@ def published(
 
 
 def _statistics(partition: Partition, at_ms: int) -> dict[str, str]:
-    """Return the parameters from which Hive engines read a partition's or table's size."""
+    """Return the parameters with the size of a partition or table, under the names that Hive engines read."""
     parameters = {"numFiles": str(partition.files), "totalSize": str(partition.bytes)}
     if partition.rows is not None:
         parameters["numRows"] = str(partition.rows)
@@ -163,11 +169,11 @@ def _statistics(partition: Partition, at_ms: int) -> dict[str, str]:
 
 
 def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None = None) -> None:
-    """Remove the messages about a table that is being dropped, except one that is being delivered right now.
+    """Remove the messages about a dropped or republished table, except a message that is being delivered right now.
 
     With ``upto``, messages with a higher number stay too.
 
-    A message that the metastore refuses for good would otherwise block the table's drop for ever. Renames stay: the
+    A message that the metastore refuses permanently would otherwise block the table's drop for ever. Renames stay: the
     metastore must find the table under the name by which it is dropped.
     """
     statement = sa.delete(outbox).where(
@@ -177,7 +183,7 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
 
 
 def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> None:
-    """Send the pending messages about a table's rows to the name that the table has got in the metastore."""
+    """Change the table name in the pending messages about a table's partitions, after a rename in the metastore."""
     operations = [SyncPartitions.operation, AlterTableStatistics.operation]
     chosen = sa.update(outbox).where(outbox.c.table_id == table_id, outbox.c.operation.in_(operations))
     connection.execute(chosen.values(namespace=to.namespace, table_name=to.name))
@@ -185,10 +191,10 @@ def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> 
 
 
 class Outbox(IndexPart):
-    """The messages for the metastore."""
+    """The outbox: messages for the metastore that are not delivered yet."""
 
     def pending(self, limit: int = 100, *, after: int = 0, named: TableIdentifier | None = None) -> list[Delivery]:
-        """Return the next messages numbered above ``after``, in the order of delivery, due or not.
+        """Return the next messages with a number above ``after``, in the order of delivery, due or not.
 
         With ``named``, only messages about a table or view of that name.
         """
@@ -211,12 +217,12 @@ class Outbox(IndexPart):
         return [(m.previous, m.definition.identifier) for m in messages if isinstance(m, RenameTable)]
 
     def find(self, outbox_id: int) -> Delivery | None:
-        """Return the message of a number, or None."""
+        """Return the message with this number, or None."""
         with self._database.reading() as connection:
             return next(iter(_pending(connection, 1, outbox_id - 1, outbox.c.outbox_id == outbox_id)), None)
 
     def count(self) -> int:
-        """Return the number of messages, due or not."""
+        """Return the number of messages in the outbox, due or not."""
         with self._database.reading() as connection:
             return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
 
@@ -242,13 +248,13 @@ class Outbox(IndexPart):
             return connection.execute(sa.select(o.outbox_id).where(*earlier).limit(1)).scalar() is not None
 
     def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
-        """Claim a message for so long; False where it is gone, or not due."""
+        """Claim a message for ``lease_ms`` milliseconds; return False if it is gone or not due."""
         due = sa.update(outbox).where(outbox.c.outbox_id == outbox_id, _IS_DUE)
         claimed = due.values(next_attempt_at_ms=NOW_MS + lease_ms, claimed_by=claim)
         return self._database.change(claimed) == 1
 
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
-        """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
+        """Return whether the claim on the message is valid; then it lasts for at least half the lease from now."""
         mine = _claimed(outbox_id, claim)
         with self._database.reading() as connection:
             left = connection.execute(sa.select(outbox.c.next_attempt_at_ms - NOW_MS).where(mine)).scalar()
@@ -258,15 +264,16 @@ class Outbox(IndexPart):
         return int(left) >= lease_ms // 2 or self._database.change(longer) == 1
 
     def done(self, outbox_id: int, claim: str) -> bool:
-        """Remove a message that the metastore has accepted; False, and nothing done, where another claim has it now."""
+        """Remove a message that the metastore has accepted; return False, and do nothing, if the claim is lost."""
         return self._database.change(sa.delete(outbox).where(_claimed(outbox_id, claim))) == 1
 
     def failed(
         self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool, rest: Message | None = None
     ) -> None:  # fmt: skip
-        """Record that the metastore did not accept a message, and when to try again, unless another claim has it.
+        """Record that the metastore did not accept a message, and when to try again, unless the claim is lost.
 
-        With ``rest``, the part that is left, the message is set aside at once: only a user can settle that part.
+        ``rest`` is the part of the message that the metastore did not accept. With it, the message is set aside at
+        once, because only a user can resolve that part.
         """
         values: dict[str, Any] = {
             "attempts": outbox.c.attempts + 1,
@@ -285,19 +292,19 @@ class Outbox(IndexPart):
         return self._database.change(sa.update(outbox).where(chosen, _IS_FREE).values(next_attempt_at_ms=0))
 
     def skip(self, outbox_id: int) -> bool:
-        """Remove a message that is not to be delivered; False where it is gone, or being delivered."""
+        """Remove a message that must not be delivered; return False if it is gone or being delivered."""
         return self._database.change(sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, _IS_FREE)) == 1
 
 
 def _claimed(outbox_id: int, claim: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a claim is the newest on a message."""
+    """Return the condition that this claim on the message is still valid."""
     return sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
 
 
 def _pending(
     connection: sa.Connection, limit: int | None, after: int, *chosen: sa.ColumnElement[bool]
 ) -> list[Delivery]:
-    """Return the next messages above a number for which some clauses hold."""
+    """Return the next messages with a number above ``after`` that satisfy the conditions ``chosen``."""
     later = _DELIVERIES.where(outbox.c.outbox_id > after, *chosen)
     return [_delivery(row) for row in connection.execute(later.order_by(outbox.c.outbox_id).limit(limit))]
 
@@ -319,12 +326,12 @@ def _delivery(row: sa.Row[Any]) -> Delivery:
 
 
 def ascii_safe(text: str) -> str:
-    """Return the text without characters that a database cannot store: errors quote any text of the other side."""
+    """Replace the characters that a database cannot store: error texts may quote anything that the metastore sent."""
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def mark_published(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
-    """Record that the metastore has living partitions, which it had not."""
+    """Record that the metastore has some current partitions that were marked as missing there."""
     p = partitions.c
     for chunk in batched(partition_ids, _MARKED_AT_ONCE):
         given = sa.update(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)

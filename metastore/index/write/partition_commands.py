@@ -1,4 +1,7 @@
-"""Partition commands in ``Commits.apply``: their changes of the rows that ``reserve`` saw."""
+"""Applies partition commands (ADD, DROP, RENAME PARTITION, SET LOCATION, EXCHANGE) in ``Commits.apply``.
+
+They change the rows as ``reserve`` saw them.
+"""
 
 from __future__ import annotations
 
@@ -82,10 +85,11 @@ class PartitionCommand:
         self.source = None if source_row is None else Applier(applier.connection, source_row.raised())
 
     def run(self, command: CheckedCommand) -> None:
-        """Apply the command, but for the flush of the table's own applier.
+        """Apply the command; the caller must still call ``flush`` on the table's own applier.
 
         Raises:
-            PartitionAlreadyExistsError, PartitionNotFoundError, ConflictError: The table is not as it was.
+            PartitionAlreadyExistsError, PartitionNotFoundError, ConflictError: The table has changed since the command
+                was checked.
         """
         match command:
             case CheckedAdd():
@@ -120,7 +124,7 @@ class PartitionCommand:
     def _registered_meanwhile(self, command: CheckedAdd, there: Sequence[Partition]) -> dict[str, Partition]:
         """Return the partitions, by name, that a repair or the follower has registered since the base version.
 
-        They satisfy the command: they are the same partitions in the same directories.
+        They fulfil the command: they are the same partitions in the same directories.
         """
         wanted = {p.name: p.location or self._table.directory(p.name) for p in command.partitions}
         later = {
@@ -133,7 +137,7 @@ class PartitionCommand:
             return {}
         t = transactions.c
         versions = {partition.begin_version for partition in later.values()}
-        # A vacuum's claim has the version that it found.
+        # A vacuum's transaction carries the number of a version that it did not make: leave it out.
         statement = sa.select(t.version).where(
             t.table_id == self._table.table_id, t.version.in_(sorted(versions)), t.operation != VACUUM
         )
@@ -141,7 +145,7 @@ class PartitionCommand:
         return {name: found for name, found in later.items() if found.begin_version not in by_statements}
 
     def _with_found(self, command: CheckedAdd, registered: Mapping[str, Partition]) -> list[Rewrite]:
-        """Return the changes that add the files which the check has found, and which are not registered yet."""
+        """Return the changes that add files which the command's check found and which are not registered yet."""
         changes: list[Rewrite] = []
         for name, partition in registered.items():
             present = {file.path for file in self._files_of(partition)}
@@ -159,13 +163,17 @@ class PartitionCommand:
                 check_location_free(self._connection, self._table.identifier, location, name)
 
     def _require_unclaimed(self, found: Mapping[str, tuple[str | None, Sequence[DataFile]]]) -> None:
-        """Return if no transaction deletes files that are registered, given by partition with the location."""
+        """Check that no transaction deletes the files to be registered, given by partition with location.
+
+        Raises:
+            DeletedFilesError: A file is being deleted, or may have been since it was listed.
+        """
         there = [(name, self._table.directory(name, place), added) for name, (place, added) in found.items() if added]
         if there:
             require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
-        """Return the partitions of the table that have the values of one of the names now."""
+        """Return the table's current partitions whose values equal those of one of the names."""
         return list(by_values(self._connection, self._table, names, partitions.c.end_version == ALIVE))
 
     def _drop(self, command: CheckedDrop) -> None:
@@ -197,9 +205,10 @@ class PartitionCommand:
     def _relocate(self, command: CheckedRelocate) -> None:
         name = command.asked.name
         living = rules.partitions_of(self._table, name, self._living([name]))
-        # One of the directories of these values stays, which the metastore has if it has any.
+        # Several directories may have the same values. One of them stays; it is the one that the metastore has, if any.
         first, *others = rules.staying(living, name)
-        # A directory with these values that came after ``reserve`` is not among those that the statement merges.
+        # Do not drop a directory with these values that was registered after ``reserve``: the statement has not seen
+        # it.
         others = [other for other in others if other.begin_version <= self._base_version]
         own = rules.own_location(self._table, first.name, command.location)
         self._check_locations({} if own is None else {first.name: own})
@@ -230,7 +239,7 @@ class PartitionCommand:
         moving = [partition for partition in living if rules.moves_files(source, partition)]
         self._remove_sources(source, moving)
         moved = {partition.partition_id for partition in moving}
-        # Partitions whose names differ only in the case of a key become one.
+        # Partitions whose names differ only in the case of a key become one partition.
         alike: dict[str, list[Partition]] = {}
         for partition in living:
             alike.setdefault(names[partition.partition_id], []).append(partition)
@@ -252,18 +261,26 @@ class PartitionCommand:
     def _as_checked(
         self, table: Table, planned: Sequence[MovingPartition], moved: Callable[[Partition], bool]
     ) -> list[Partition]:
-        """Return the partitions that ``check`` has found, in its order, if they have not changed since."""
+        """Return the current partitions that ``check`` found, in its order, if they have not changed since.
+
+        Raises:
+            ConflictError: A partition has changed.
+        """
         chunks = batched([moving.partition_id for moving in planned], _AT_ONCE)
         found = [partition for chunk in chunks for partition in living_of(self._connection, chunk)]
         return rules.as_checked(table, planned, found, moved)
 
     def _remove_sources(self, table: Table, moving: Iterable[Partition]) -> None:
-        """Record the leftovers at the old locations for removal: files on S3, else checksum files and directories."""
+        """Record the leftovers at the old locations for removal.
+
+        On S3 these are the copied files; elsewhere only checksum files and empty directories.
+        """
         for source, file in self._moved.items():
             if self._plan.promotion is Promotion.UPLOAD:
                 self._removals.add(Removal(source, file.size, file.modified_ms, file.etag))
             else:
-                # The rename took the file away: a file of that name now came back by another command.
+                # Do not record the file itself: the rename moved it away, so a file of that name now was written by
+                # another command.
                 directory, _, name = source.rpartition("/")
                 self._removals.add(Removal(f"{directory}/.{name}.crc"))
         for partition in moving:
@@ -271,14 +288,15 @@ class PartitionCommand:
 
     @cached_property
     def _moved(self) -> Mapping[str, StagedFile]:
-        """The files that were moved, by their old URIs."""
+        """The files that the command has moved, by their old URIs."""
         staged = staged_within(self._connection, self._id)
         return {file.source: file for file in staged if file.source is not None}
 
     def _stored_as_indexed(self, target: str, path: str, recorded: Removal) -> StoredFile | None:
         """Return the store's data about a moved file; None if the file was rewritten before it was moved.
 
-        Then the index keeps the old time and ETag, as it keeps counts and bounds, and the next repair sees the change.
+        In that case the index keeps the old time and ETag, as well as row counts and statistics, and the next repair
+        detects the change.
         """
         stored, moved = self._stored.get((target, path)), self._moved.get(recorded.path)
         if stored is None or moved is None:
@@ -286,7 +304,7 @@ class PartitionCommand:
         return stored if is_unchanged(recorded, moved.size, moved.modified_ms, moved.etag) else None
 
     def _set_stored(self, partition: Partition, target: str) -> None:
-        """Give files that stay their partition's the times and ETags that their copies have."""
+        """Record the times and ETags of moved files in the rows of the files that stay in their partition."""
         f = files.c
         directory = self._table.directory_of(partition)
         changed = [

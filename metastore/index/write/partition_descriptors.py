@@ -1,4 +1,4 @@
-"""The descriptors of partitions that are not read as their table: a row for each way, which partitions refer to."""
+"""The descriptors of partitions that differ from their table in format or schema: a row for each descriptor."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 THE_TABLES = 0
-"""Stands for the table's own descriptor where that is to be said; no descriptor has this number."""
+"""Stands for the table's own descriptor in messages to the metastore; no stored descriptor has this number."""
 
 
 class PartitionDescriptors(IndexPart):
-    """Descriptors of partitions that are read by another format or schema than their table."""
+    """Reads the descriptors of partitions that have another format or schema than their table."""
 
     def of_table(self, table: Table) -> dict[int, PartitionDescriptor]:
-        """Return the descriptors of partitions at the table's version, by number; without any, no query is made."""
+        """Return the descriptors of partitions at the table's version, by number; no query if it never had any."""
         if not table.has_descriptors:
             return {}
         with self._database.reading() as connection:
             return _used(connection, table, *at_version(partitions, table))
 
     def formats(self, table: Table) -> dict[str, str]:
-        """Return the formats of the partitions that are not read as their table, by name: none without a query."""
+        """Return, by partition name, the formats of partitions that differ from their table."""
         found = self.of_table(table)
         if not found:
             return {}
@@ -45,7 +45,7 @@ class PartitionDescriptors(IndexPart):
 
 
 def of_numbers(connection: sa.Connection, table_id: int, numbers: Collection[int]) -> dict[int, PartitionDescriptor]:
-    """Return the table's descriptors with these numbers."""
+    """Return the table's partition descriptors (other formats or schemas than the table's) with these numbers."""
     if not numbers:
         return {}
     d = partition_descriptors.c
@@ -58,7 +58,7 @@ def of_numbers(connection: sa.Connection, table_id: int, numbers: Collection[int
 
 
 def number_of(connection: sa.Connection, table_id: int, descriptor: PartitionDescriptor) -> int:
-    """Return the number of a descriptor, which the table has now; its row is locked."""
+    """Return the number of a descriptor; add it if the table does not have it. The caller holds the table's lock."""
     d = partition_descriptors.c
     digest = name_hash(descriptor.text)
     known = sa.select(d.descriptor_id, d.descriptor_hash).where(d.table_id == table_id).order_by(d.descriptor_id)
@@ -74,13 +74,13 @@ def number_of(connection: sa.Connection, table_id: int, descriptor: PartitionDes
 
 
 def documents(connection: sa.Connection, table_id: int, numbers: Collection[int | None]) -> dict[int, dict[str, Any]]:
-    """Return the documents of descriptors that are published: an empty one is the table's."""
+    """Return the JSON documents of descriptors for the metastore, by number; the table's own descriptor is empty."""
     found = of_numbers(connection, table_id, {number for number in numbers if number})
     return {THE_TABLES: {}, **{number: descriptor.to_dict() for number, descriptor in found.items()}}
 
 
 def living_descriptors(connection: sa.Connection, table: Table) -> list[PartitionDescriptor]:
-    """Return the descriptors of a table's living partitions: none without a query."""
+    """Return the descriptors of a table's current partitions; no query if the table never had any."""
     if not table.has_descriptors:
         return []
     p = partitions.c
@@ -91,7 +91,7 @@ def living_descriptors(connection: sa.Connection, table: Table) -> list[Partitio
 def _used(
     connection: sa.Connection, table: Table, *conditions: sa.ColumnElement[bool]
 ) -> dict[int, PartitionDescriptor]:
-    """Return the descriptors of the partitions that the conditions choose, by their numbers."""
+    """Return the descriptors of the partitions that satisfy the conditions, by number."""
     number = partitions.c.descriptor_id
     used = sa.select(number).where(*conditions, number.is_not(None)).distinct()
     return of_numbers(connection, table.table_id, set(connection.execute(used).scalars()))

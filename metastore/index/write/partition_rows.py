@@ -1,4 +1,4 @@
-"""The rows of partitions, as values, by their values and by predicates; and the lock of the table that has them."""
+"""Reads the rows of partitions by name, by value or by predicate; and locks the row of their table."""
 
 from __future__ import annotations
 
@@ -59,25 +59,25 @@ _LIVING_NAMED = Prepared(
         partitions.c.end_version == ALIVE,
     )
 )
-"""The living partitions whose names have some hashes."""
+"""The query of ``living_named``: current partitions, found by the hashes of their names."""
 
 
 class LivingPartitions(IndexPart):
-    """The partitions of a table's newest version."""
+    """Reads the current partitions of a table: those of its newest version."""
 
     def changed_after(self, table: Table, names: Sequence[str]) -> dict[str, int]:
-        """Return which names came, changed or went after the table's version, and the last version that did it."""
+        """Return which names were added, changed or dropped after the table's version, with the last such version."""
         with self._database.reading() as connection:
             row = load_row_by_id(connection, table.table_id)
             return changed_after(connection, row, names, table.version)
 
     def of_values(self, table: Table, names: Sequence[str]) -> list[Partition]:
-        """Return the living partitions whose typed values equal those of one of the names."""
+        """Return the current partitions whose typed values equal those of one of the names."""
         with self._database.reading() as connection:
             return list(by_values(connection, table, names, living(partitions, table.table_id)))
 
     def matching(self, table: Table, predicate: Predicate, limit: int | None = None) -> list[Partition]:
-        """Return the living partitions that a bound predicate is true for, or so many of them; no order is promised."""
+        """Return the current partitions for which a bound predicate is true, at most ``limit``, in any order."""
         with self._database.reading() as connection:
             if limit is None:
                 return list(matching(connection, table, predicate))
@@ -87,14 +87,14 @@ class LivingPartitions(IndexPart):
                 return list(islice(_matched(rows, table, predicate, exact=exact), limit))
 
     def files(self, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
-        """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
+        """Return the current files of some partitions, by partition, in a stable order and without their statistics."""
         with self._database.reading() as connection:
             return living_files(connection, partition_ids)
 
     def files_at(self, table: Table, directories: Collection[str]) -> dict[str, list[DataFile]]:
-        """Return the living files of the partitions that lie in some directories, by the partitions' own URIs of these.
+        """Return the current files of the partitions in some directories, by the directories' URIs in the index.
 
-        A partition that has a directory by another name (a link, another address of one HDFS) lies there, too.
+        A partition also counts if it has the directory by another name (a link, another address of the same HDFS).
         """
         found: dict[str, list[DataFile]] = {}
         with self._database.reading() as connection:
@@ -109,7 +109,7 @@ class LivingPartitions(IndexPart):
 
 
 def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
-    """Return the living files of some partitions, by partition, in the order of their numbers."""
+    """Return the current files of some partitions, by partition, ordered by file number."""
     f = files.c
     statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(partition_ids), f.end_version == ALIVE)
     found: dict[int, list[DataFile]] = {}
@@ -121,7 +121,7 @@ def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dic
 def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str], version: int) -> dict[str, int]:
     """Return the names whose partitions were added, changed or dropped after a version, and the last such version.
 
-    If later versions have expired, a missing partition counts as dropped in the last expired one.
+    If versions after it have expired, a missing partition counts as dropped in the last expired version.
     """
     p, oldest, floor = partitions.c, row.oldest_version, row.table.floor
     changed: dict[str, int] = {}
@@ -136,7 +136,7 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
         for name_hashed, begin, ended in found:
             name = hashes[name_hashed]
             if ended == ALIVE:
-                # A deferred delete gives the row its end later.
+                # The row has no end version yet because of a deferred delete, whose version is ``floor``.
                 ended = floor if begin < floor else 0
             last[name] = max(last.get(name, 0), begin, ended)
         changed |= {name: at or oldest for name, at in last.items() if at == 0 or at > version}
@@ -146,10 +146,10 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow:
     """Lock the table's row until the end of the transaction, and return it.
 
-    A deferred delete is completed first: rows of its partitions that have no end are alive.
+    A deferred delete is completed first, so that afterwards each partition row without an end version is current.
 
     Raises:
-        TableNotFoundError: It is gone.
+        TableNotFoundError: The table is gone.
     """
     row = locked_row(connection, table_id)
     if row is None:
@@ -161,12 +161,15 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow
 def lock_with_transaction(
     connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
 ) -> tuple[TableRow, Mapping[str, Any], list[list[Mapping[str, Any]]]]:
-    """Lock the row of a transaction's table as ``lock_table`` does; return it, the transaction's row, and more results.
+    """Lock the rows of a transaction and its table, in one round trip; a deferred delete is completed first.
 
-    The further queries run with the locks held, in one round trip.
+    Returns the table's row, the transaction's row, and the results of the further queries ``more``, which run with the
+    locks held.
 
     Raises:
-        TableNotFoundError, TransactionNotFoundError, IndexNotAtHeadError: As ``lock_table`` and ``load_row``.
+        TableNotFoundError: The table is gone.
+        TransactionNotFoundError: The transaction has no row.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
     """
     with together(connection):
         table = LOCK.asked(connection, {"table_id": transaction.table_id})
@@ -190,10 +193,12 @@ def gone_meanwhile(table: str) -> TableNotFoundError:
 
 
 def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[TableRow, TableRow | None]:
-    """Return the locked row of a transaction's table, and of an exchange its source's; in the order of their numbers.
+    """Lock the row of a transaction's table, and of an exchange's source table, in the order of the tables' numbers.
+
+    The order avoids deadlocks.
 
     Raises:
-        TableNotFoundError: One of them is gone.
+        TableNotFoundError: One of the tables is gone.
     """
     asked, table_id = transaction.plan.asked, transaction.table_id or 0
     if not isinstance(asked, ExchangePartitions):
@@ -206,10 +211,13 @@ def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[Ta
 def by_values(
     connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
 ) -> Iterator[Partition]:
-    """Yield the partitions whose typed values equal those of one of the names, whatever their spelling."""
+    """Yield the partitions whose typed values equal those of one of the names, in any spelling.
+
+    ``clause`` is a further condition on the rows.
+    """
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
-    # Sorted, so that names with the same first keys are in one chunk.
+    # Sort the names, so that names with the same first values are in the same query.
     for chunk in batched(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
@@ -224,7 +232,7 @@ def by_values(
 def by_values_statement(
     table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
-    """Return the query of ``by_values``; it finds some rows more where values are long or many."""
+    """Return the query for partitions by values; if values are long or many, it finds further rows to be dropped."""
     keys = table.definition.keys
     columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
     same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
@@ -232,7 +240,10 @@ def by_values_statement(
 
 
 def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
-    """Return the condition that the columns equal one of the rows: last keys per combination of the others."""
+    """Return the condition that the columns equal one of the rows of values.
+
+    Rows that differ only in the last column are written as one IN.
+    """
     if not columns:
         return sa.true()
     last: dict[tuple[str | None, ...], set[str | None]] = {}
@@ -249,9 +260,9 @@ def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | 
 def matching(
     connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
 ) -> Iterator[Partition]:
-    """Yield the partitions that satisfy a predicate: the living ones, or those that a clause selects."""
+    """Yield the current partitions that satisfy a predicate; with ``clause``, those that the clause selects instead."""
     statement, exact = _matching_statement(connection, table, predicate, PARTITION, clause)
-    # Read to its end before the first is yielded: MySQL has no second statement before that.
+    # Read all rows before yielding the first: MySQL cannot run another statement on the connection while rows are left.
     yield from _matched(connection.execute(statement).all(), table, predicate, exact=exact)
 
 
@@ -264,7 +275,7 @@ def _matching_statement(
     connection: sa.Connection, table: Table, predicate: Predicate, columns: Iterable[sa.Column[Any]],
     clause: sa.ColumnElement[bool] | None = None,
 ) -> tuple[sa.Select[Any], bool]:  # fmt: skip
-    """Return the query of ``matching``, and whether all that it finds match."""
+    """Return the query for partitions that satisfy a predicate, and whether every row that it finds satisfies it."""
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         alive = living(chosen, table.table_id) if clause is None else sa.true()
@@ -277,12 +288,12 @@ def _matching_statement(
 
 
 def matching_numbers(connection: sa.Connection, table: Table, predicate: Predicate) -> array[int]:
-    """Return the numbers of the living partitions that a predicate is true for: eight bytes each."""
+    """Return the numbers of the current partitions for which a predicate is true, in an array (eight bytes each)."""
     keys = table.definition.keys
     evaluator = Evaluator(predicate, keys)
     statement, exact = _matching_statement(connection, table, predicate, (partitions.c.partition_id, partitions.c.name))
     numbers = array("q")
-    # Streamed to its end before anything is changed: MySQL has no second statement before that.
+    # Read the stream to its end before the caller changes anything: MySQL cannot run another statement before that.
     with connection.execute(statement, execution_options={"yield_per": _STREAMED_AT_ONCE}) as rows:
         for some in rows.partitions():
             numbers.extend(number for number, name in some if exact or evaluator.matches(typed_values(name, keys)))
@@ -290,14 +301,14 @@ def matching_numbers(connection: sa.Connection, table: Table, predicate: Predica
 
 
 def living_of(connection: sa.Connection, numbers: Sequence[int]) -> list[Partition]:
-    """Return the living partitions of some numbers, by name."""
+    """Return the current partitions with these numbers, ordered by name."""
     p = partitions.c
     statement = sa.select(*PARTITION).where(p.partition_id.in_(numbers), p.end_version == ALIVE)
     return sorted(map(partition_of, connection.execute(statement)), key=attrgetter("name"))
 
 
 def living_page(connection: sa.Connection, table: Table, after: int, size: int) -> tuple[list[Partition], int]:
-    """Return the living partitions that follow a number, and the database's time, in milliseconds."""
+    """Return the current partitions whose numbers follow ``after``, and the database's time, in milliseconds."""
     p = partitions.c
     statement = (
         sa.select(*PARTITION, NOW_MS.label("now_ms"))
@@ -310,7 +321,7 @@ def living_page(connection: sa.Connection, table: Table, after: int, size: int) 
 
 
 def living_pages(connection: sa.Connection, table: Table, size: int) -> Iterator[list[Partition]]:
-    """Yield all living partitions, some at a time."""
+    """Yield all partitions of the table's newest version, in pages."""
     after: int | None = -1
     while after is not None:
         page, _ = living_page(connection, table, after, size)
@@ -319,25 +330,28 @@ def living_pages(connection: sa.Connection, table: Table, size: int) -> Iterator
 
 
 def living_named(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Partition]:
-    """Return the living partitions with exactly these names, some hundred; the caller holds the table's lock."""
+    """Return the current partitions with exactly these names (some hundred); the caller holds the table's lock."""
     query, asked = named_query(table.table_id, names)
     return named_partitions(query.rows(connection, asked))
 
 
 def named_query(table_id: int, names: Iterable[str]) -> tuple[Prepared, Mapping[str, Any]]:
-    """Return the query of ``living_named``, with its parameters."""
+    """Return the query for current partitions with these names (``living_named``), and its parameters."""
     return _LIVING_NAMED, {"table_id": table_id, "hashes": list(map(name_hash, names))}
 
 
 def named_partitions(rows: Iterable[Mapping[str, Any]]) -> list[Partition]:
-    """Return the partitions of the rows of ``named_query``."""
+    """Convert the rows that the query of ``named_query`` has found to partitions."""
     return [partition_of(tuple(row.values())) for row in rows]
 
 
 def mark_in_metastore(
     connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Partition]
 ) -> list[AddPartition]:
-    """Return the new partitions; mark those whose values the metastore has from another one as unpublished."""
+    """Return the new partitions; mark as unpublished those whose values another partition in the metastore has already.
+
+    The metastore can hold only one partition with the same values. ``dropped`` partitions do not count.
+    """
     gone = {partition.name for partition in dropped}
     names = [add.name for add in adds if add.name]
     held = {
@@ -358,10 +372,10 @@ def mark_in_metastore(
 def successors(
     connection: sa.Connection, table: Table, names: Sequence[str]
 ) -> dict[tuple[str | None, ...], Partition]:
-    """Return the living partition that the metastore should have for each of the names' values, if it can have one.
+    """Return, for the values of each name, the current partition that the metastore should have, if it can hold one.
 
-    This is the partition that it has already. Otherwise, as when that one has ended, it is the one in Hive's own
-    spelling, or else the first by name.
+    This is the partition that the metastore has already. If that one has been dropped, it is the partition in Hive's
+    own spelling, or else the first by name.
     """
     wanted = {partition_values(name) for name in names if name}
     columns = [key.name for key in table.definition.keys]

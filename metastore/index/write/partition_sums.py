@@ -1,7 +1,7 @@
-"""The counts of partitions, and ``partition_sums``: totals of a table and by its first key, version by version.
+"""Counts of partitions, and ``partition_sums``: totals of a table and by its first partition column, for each version.
 
-Each commit inserts its changes to the sums of the touched values of the first key, without reading a sum. A sum at a
-version is the sum of the rows up to it; rows of forgotten versions are merged into one.
+Each commit inserts its changes to the sums of the touched values of the first partition column, without reading a sum.
+A sum at a version is the total of the rows up to it; rows of removed versions are merged into one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import DataFile, Partition
 
 ALL, BY_FIRST_KEY = 0, 1
-"""Values of ``depth``: how many keys the sums are by."""
+"""Values of ``depth``: the number of partition columns by which the sums are grouped."""
 
 _COLUMNS = (
     "table_id", "depth", "k1", "version", "n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted",
@@ -32,32 +32,33 @@ _GROUPS_AT_ONCE = 2000
 _FEW = 40
 
 _Group = tuple[int, str, int]
-"""Depth, first key and version."""
+"""Depth, value of the first partition column, and version."""
 
 _Counted = tuple[str | None, int, int, int]
-"""Of a partition its first key, the version that began it, and how its rows and its being uncounted change."""
+"""A partition's first key, the version that began its row, and the changes of its row count and of its number (0 or 1)
+of uncounted partitions."""
 
 
 @dataclass(slots=True)
 class Volume:
-    """What files hold that come or go; ``rows`` is None where one of them is not counted."""
+    """The bytes and rows of added or removed files; ``rows`` is None if the row count of a file is unknown."""
 
     bytes: int = 0
     rows: int | None = 0
 
     def add(self, n_bytes: int, n_rows: int | None) -> None:
-        """Count files in."""
+        """Add the bytes and rows of further files."""
         self.bytes += n_bytes
         self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
 
 
 def emptied(partition: Partition) -> Partition:
-    """Return the partition without files."""
+    """Return the partition with its counts of files, bytes and rows set to zero."""
     return partition._replace(files=0, bytes=0, rows=0)
 
 
 def holding(partition: Partition, added: Sequence[DataFile]) -> Partition:
-    """Return the partition with more files."""
+    """Return the partition with the files, bytes and rows of further files added to its counts."""
     counts = [f.rows for f in added if f.rows is not None]
     known = partition.rows is not None and len(counts) == len(added)
     n_rows = (partition.rows or 0) + sum(counts) if known else None
@@ -67,11 +68,11 @@ def holding(partition: Partition, added: Sequence[DataFile]) -> Partition:
 
 
 class PartitionSums:
-    """How a commit changes the sums of a table: all of them, and by the first key.
+    """The changes of a commit to the sums of a table: in total, and by the value of the first partition column.
 
     Args:
-        n_keys: How many partition columns the table has: with fewer than two, sums by the first key say nothing that
-            its partitions do not.
+        n_keys: The number of partition columns. With fewer than two there are no sums by the first column, since each
+            value has only one partition.
     """
 
     def __init__(self, n_keys: int) -> None:
@@ -80,7 +81,7 @@ class PartitionSums:
         self._ended: list[int] | None = None
 
     def add(self, partition: Partition, sign: int) -> None:
-        """Count a partition in (1) or out (-1)."""
+        """Add a partition's counts to the sums (``sign`` 1), or subtract them (-1)."""
         key = (partition.keys[0] or "") if self._by_key else ""
         change = self._changes.get(key)
         if change is None:
@@ -97,17 +98,17 @@ class PartitionSums:
         return len(self._changes) < _FEW
 
     def end_everything(self, totals: Sequence[int]) -> None:
-        """Count out all that the table had at the version before, in the order of ``totals``."""
+        """Subtract all that the table had at the previous version, given by ``totals`` in the order of the property."""
         self._ended = list(totals)
 
     @property
     def totals(self) -> list[int]:
-        """The changes in partitions, files, bytes, counted rows and uncounted partitions of the table."""
+        """The changes of the table's numbers of partitions, files, bytes, counted rows and uncounted partitions."""
         ended = [0] * len(_COUNTED) if self._ended is None else [-count for count in self._ended]
         return list(map(sum, zip(ended, *self._changes.values(), strict=True)))
 
     def write(self, connection: sa.Connection, table_id: int, version: int) -> None:
-        """Add the rows of a version, in the transaction that makes it."""
+        """Insert the rows of a version into ``partition_sums``, in the transaction that makes the version."""
         rows = list(self._rows(table_id, version))
         if self._ended is not None:
             _negate(connection, table_id, version)
@@ -127,7 +128,7 @@ class PartitionSums:
 
 
 def _negate(connection: sa.Connection, table_id: int, version: int) -> None:
-    """Add rows of a version that make all sums zero: as many as the first key has values, and by one statement."""
+    """Insert rows of a version that make all sums zero, by one statement; one row for each value of the first key."""
     s = partition_sums.c
     totals = [-sa.cast(sa.func.sum(s[name]), sa.BigInteger) for name in _COUNTED]
     before = (
@@ -140,7 +141,7 @@ def _negate(connection: sa.Connection, table_id: int, version: int) -> None:
 
 
 def _added(connection: sa.Connection, row: Sequence[Any]) -> bool:
-    """Add the counts to an existing row with the same key, and return whether there was one."""
+    """Add the counts to an existing row with the same primary key; return whether there was one."""
     s = partition_sums.c
     key = [s[name] == value for name, value in zip(_COLUMNS[:4], row[:4], strict=True)]
     more = {name: s[name] + change for name, change in zip(_COUNTED, row[4:], strict=True)}
@@ -148,11 +149,11 @@ def _added(connection: sa.Connection, row: Sequence[Any]) -> bool:
 
 
 def add_in_place(connection: sa.Connection, table: TableRow, changes: Sequence[_Counted]) -> None:
-    """Note rows of partitions that were counted later than the versions that they are of; the table's row is locked."""
+    """Add row counts that were found after the partitions' versions were made; the caller holds the table's lock."""
     together: dict[_Group, list[int]] = {}
     table_id, n_keys = table.table.table_id, len(table.table.definition.keys)
     for first_key, begin, n_rows, n_uncounted in changes:
-        # Below the oldest version there may be one row for all.
+        # Rows below the oldest readable version may already be merged into one row at that version.
         version = max(begin, table.oldest_version)
         groups: list[_Group] = [(ALL, "", version)]
         if n_keys > 1:
@@ -175,7 +176,7 @@ def add_in_place(connection: sa.Connection, table: TableRow, changes: Sequence[_
 
 
 def sum_anew(connection: sa.Connection, table_id: int, version: int, n_keys: int) -> None:
-    """Replace all sums of a table by those of its living partitions, from a version on: their keys have changed."""
+    """Replace all sums of a table by those of its current partitions, because the types of its keys have changed."""
     p, s = partitions.c, partition_sums.c
     connection.execute(sa.delete(partition_sums).where(s.table_id == table_id))
     uncounted = sa.case((p.n_rows.is_(None), 1), else_=0)
@@ -195,8 +196,8 @@ def sum_anew(connection: sa.Connection, table_id: int, version: int, n_keys: int
 
 
 def merge_sums(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Merge the rows up to a version, the oldest readable one, for some groups; return the number of groups."""
-    # Updates in place add to existing rows, so both need the same lock.
+    """Merge the rows up to a version (the oldest readable one) for some groups; return the number of groups."""
+    # Lock the table's row, as ``add_in_place`` does: otherwise counts that it adds to a merged row would be lost.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     s = partition_sums.c
     old = (s.table_id == table_id, s.version <= limit)

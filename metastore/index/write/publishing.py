@@ -49,11 +49,11 @@ class Publication:
     """The parts of a table to publish.
 
     Attributes:
-        create: Whether the table itself is missing; then all of its partitions are published.
+        create: Whether the metastore lacks the table itself; then all of its partitions are published.
         alter: Whether the definition differs; ``retype``: whether the types of partition columns differ.
-        partitions: The names of missing or different partitions; None for all.
-        dropped: The names of partitions that are not in the index.
-        upto: The last message before the comparison: later messages carry later changes.
+        partitions: The names of partitions that are missing or different in the metastore; None for all.
+        dropped: The names of partitions that only the metastore has.
+        upto: The number of the last message before the comparison: later messages contain later changes.
     """
 
     create: bool = False
@@ -65,19 +65,20 @@ class Publication:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the metastore has everything."""
+        """Whether there is nothing to publish."""
         return not (self.create or self.alter or self.retype or self.dropped or self.partitions is None or
                     self.partitions)  # fmt: skip
 
 
 class Publications(IndexPart):
-    """Whole tables as messages for the metastore."""
+    """Enqueues the state of whole tables as messages for the metastore."""
 
     def last_delivery(self, table: Table) -> int:
         """Return the number of the newest message; 0 without one. The changes of messages up to it are committed."""
 
         def work(connection: sa.Connection) -> int:
-            # Messages are numbered before they are committed, and the table's while its row is held.
+            # Take the table's lock first. Messages get their number before they are committed, so a message of this
+            # table with a lower number could otherwise still be uncommitted.
             lock_table(connection, table.table_id, str(table.identifier))
             return int(connection.execute(sa.select(sa.func.max(outbox.c.outbox_id))).scalar() or 0)
 
@@ -89,7 +90,8 @@ class Publications(IndexPart):
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))
             now, at_ms = locked.table, locked.now_ms
-            # The state replaces the pending steps that would have led to it: the metastore may refuse one of the steps.
+            # Remove the pending messages: the new ones publish the final state. The metastore might refuse one of the
+            # old steps.
             whole = publication.create or now.definition.table_type is TableType.VIEW
             forget_table(connection, table.table_id, upto=None if whole else publication.upto)
             if now.definition.table_type is TableType.VIEW:
@@ -97,12 +99,13 @@ class Publications(IndexPart):
             _publish_orphans(connection, now)
             count = _publish_definition(connection, now, publication)
             if publication.dropped:
-                # Partitions whose values have come into the index since the comparison stay.
+                # Do not drop partitions whose values were added to the index since the comparison.
                 there = successors(connection, now, publication.dropped)
                 gone = [name for name in publication.dropped if partition_values(name) not in there]
                 count += enqueue_changes(connection, now, PartitionChanges(dropped=gone), at_ms)
             for found in _chosen(connection, now, None if publication.create else publication.partitions):
-                # The user has said that the index is right: also about places.
+                # The user has decided that the index is right, so the metastore's partitions also move to the index's
+                # locations.
                 moved = {partition.name for partition in found}
                 count += enqueue_changes(connection, now, PartitionChanges(altered=found, moved=moved), at_ms)
             return count
@@ -110,14 +113,17 @@ class Publications(IndexPart):
         return self._database.write(work)
 
     def pages(self, table: Table) -> Iterator[list[PublishedPartition]]:
-        """Yield all partitions that the metastore is to have, as ``page`` returns them."""
+        """Yield all partitions that the metastore should have, in pages, in the form for messages to the metastore."""
         after: int | None = -1
         while after is not None:
             found, after = self.page(table, after)
             yield found
 
     def page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
-        """Return the next partitions that the metastore is to have, and ``after`` of the next page; the first is -1."""
+        """Return a page of the partitions that the metastore should have, and ``after`` for the next page (first: -1).
+
+        The second item is None after the last page.
+        """
         with self._database.reading() as connection:
             page, at_ms = living_page(connection, table, after, PAGE)
             held = [partition for partition in page if partition.in_metastore]
@@ -148,7 +154,7 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
 
 
 def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None) -> Iterator[list[Partition]]:
-    """Yield the living partitions of some names, or all, that the metastore is to have."""
+    """Yield the current partitions of some names, or all, that the index has marked as published."""
     if names is not None:
         for chunk in batched(names, _IN_QUERY):
             yield [partition for partition in living_named(connection, table, chunk) if partition.in_metastore]
@@ -158,14 +164,17 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
 
 
 def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:
-    """Return the partitions that the metastore could have, and of whose values it has no other partition."""
+    """Return the unpublished partitions that the metastore should have, as it has no other one with their values."""
     names = [p.name for p in found if not p.in_metastore and not metastore_obstacle(p.name)]
     chosen = {p.partition_id for p in successors(connection, table, names).values() if not p.in_metastore}
     return [partition for partition in found if partition.partition_id in chosen]
 
 
 def _publish_orphans(connection: sa.Connection, table: Table) -> None:
-    """Mark partitions as published that take the place of ended ones with equal values."""
+    """Mark unpublished partitions as published if no other partition with their values is.
+
+    The metastore can hold only one partition with the same values.
+    """
     p = partitions.c
     apart = sa.select(*PARTITION).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
     orphans = _orphans(connection, table, [partition_of(row) for row in connection.execute(apart)])

@@ -43,10 +43,10 @@ _T = transactions.c
 
 _ENDED = (State.FINISHED, State.ABORTED)
 _MOVING = (State.RESERVED, State.ABORTING, State.ABORTED)
-"""States in which the target of a moved file may lose it."""
+"""States in which a moved file may disappear from its target again."""
 _APPENDS = '%"kind":"append"%'
-"""What the plans of appends have. They delete no file that another table could register, but for what they move and
-what relocations have left in the directories of new partitions."""
+"""A pattern for the plans of appends. They delete no file that another table could register, except files that they
+move, and leftovers of relocating overwrites in the directories of new partitions."""
 _DELETES_NOTHING = '%"removes":{}%'
 
 
@@ -54,7 +54,7 @@ class DeletedFilesError(ConflictError):
     """Files to be registered are being deleted or moved, or may have been deleted since they were listed.
 
     Attributes:
-        directories: The directories with such files; of a statement that has ended, those near its table.
+        directories: The directories with such files; if the statement has ended, the listed directories near its table.
         has_ended: Whether the statement has ended or was undone: then a new listing shows the remaining files.
         deletion: A text that names the statement and the file.
     """
@@ -67,7 +67,7 @@ class DeletedFilesError(ConflictError):
     def of(
         cls, refused: ConflictError, directories: Collection[str], deletion: str, *, has_ended: bool
     ) -> DeletedFilesError:
-        """Return a conflict with its attributes."""
+        """Return this error with the message of ``refused`` and the given attributes."""
         error = cls(refused.message, refused.parameters)
         error.directories = frozenset(directories)
         error.deletion = deletion
@@ -78,19 +78,21 @@ class DeletedFilesError(ConflictError):
 _OWN = transactions.alias("own")
 _BEGAN = sa.select(_OWN.c.began_at_ms).where(_OWN.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
 _SINCE = sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), _BEGAN)
-"""A time before the files were listed."""
+"""A time before the files were listed; without a given time, the begin of the registering transaction."""
 _IS_OTHERS = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
 _ENDED_SINCE = _T.ended_at_ms >= _SINCE
 _MAY_HAVE_DELETED = sa.and_(_ENDED_SINCE, sa.or_(_IS_OTHERS, _T.operation == VACUUM))
-"""Of the table's own statements the versions of partitions say enough, but for vacuum, which makes none."""
+"""The condition for an ended transaction that may have deleted listed files. Statements on the same table are left out,
+since they show in the versions of its partitions; except vacuum, which makes no version."""
 
 
 def _deleting() -> sa.Select[Any]:
     """Return the query of transactions that delete or move files, or did so since the registration listed its files.
 
-    A finished transaction has forgotten its removals, so a command that listed the directory before it would register
-    files that are gone. An undone one has moved files back from the listed places. The lease ends after both: the
-    condition on it lets the database use its index.
+    A finished transaction no longer has its list of files, so a command that listed the directory before the deletion
+    could register files that are gone. An aborted transaction has moved files back from the listed places. A
+    transaction's lease (``expires_at_ms``) never ends before the transaction: the condition on it is redundant, but
+    lets the database use its index.
     """
     ended = (_T.expires_at_ms >= _SINCE, _ENDED_SINCE)
     deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))
@@ -113,7 +115,7 @@ _FORGOTTEN = Prepared(
         ~sa.exists().where(transaction_files.c.transaction_id == _T.transaction_id, transaction_files.c.removal == 1),
     )
 )
-"""The query of a transaction that has forgotten, since the files were listed, which files it deleted."""
+"""The query of a transaction that has deleted files since they were listed, and whose list of deletions is removed."""
 
 
 def require_unclaimed(
@@ -125,13 +127,14 @@ def require_unclaimed(
     The arguments are those of ``reservation_checks.require_registrable``.
 
     Raises:
-        DeletedFilesError: A transaction is. Nothing was changed.
-        RetryAfter: A DELETE of everything has not listed all its files yet.
+        DeletedFilesError: A transaction deletes or moves such a file, or may have. Nothing is changed.
+        RetryAfter: A deferred delete has not recorded all its files yet.
     """
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite and not _DELETING.rows(connection, asked) and not any_undeleted(connection):
-        # Only one process writes at a time, so that no deletion begins before this transaction ends.
+        # Nothing deletes files now. SQLite has one writer at a time, so no deletion can begin before this transaction
+        # ends.
         return
     found: dict[str, dict[str, DataFile]] = {}
     for _, directory, files in added():
@@ -143,8 +146,9 @@ def require_unclaimed(
     own_names = {spelled: directory for directory, others in spellings for spelled in others}
     found = {**{other: found[directory] for other, directory in own_names.items()}, **found}
     if not is_sqlite:
-        # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
-        # comes before this transaction, and is seen below, or waits for its end, and sees the files.
+        # On SQLite no lock is needed, because only one process writes at a time. On other databases the lock has this
+        # effect: a statement that reserves the deletion of these files either commits before this transaction, and is
+        # found below, or waits for its end and then finds the files registered.
         hold_tables(connection, tables_near(connection, table, found))
     _require_undropped(connection, table, found, own_names)
     ended: list[tuple[Transaction, dict[str, str]]] = []
@@ -154,18 +158,19 @@ def require_unclaimed(
             raise _refusal(table, other, taken)
         ended.append((other, taken))
     if ended:
-        # Together: the caller looks again at all of them, and asks from that time on.
+        # Report the directories of all ended statements in one error: the caller lists all of them again at once.
         raise _refusal(table, ended[0][0], {place: uri for _, taken in ended for place, uri in taken.items()})
 
 
 def _deletions(
     connection: sa.Connection, asked: Mapping[str, Any], found: Files
 ) -> Iterator[tuple[Transaction, dict[str, str]]]:
-    """Yield the transactions that delete or move files of the directories, or may have, each with ``_taken``."""
+    """Yield the transactions that delete or move files in the directories, or may have, each with its ``_taken``."""
     for row in _DELETING.rows(connection, asked):
         other, replaces = from_row(row), row["replaces"]
         if other.state is State.RESERVED and replaces == asked["table_id"]:
-            # It keeps files that a repair of its own table registers from now on, for the new table.
+            # A REPLACE TABLE that is reserved does not delete files that a repair of the replaced table registers from
+            # now on. They stay for the new table.
             continue
         taken = _taken(connection, other, replaces, found)
         if not taken and other.state is State.COMMITTED and _is_forgotten(connection, asked, other, found):
@@ -178,9 +183,9 @@ def _deletions(
 def _is_forgotten(
     connection: sa.Connection, asked: Mapping[str, Any], other: Transaction, directories: Collection[str]
 ) -> bool:
-    """Return whether a transaction that was committed has forgotten its list, perhaps before the list was read.
+    """Return whether a committed transaction's list of deletions was removed, perhaps before this transaction read it.
 
-    A clean-up takes no lock of a table: it may end, or fail at a policy after its deletions, at any moment.
+    A clean-up takes no lock on a table: it may end, or fail at a policy after its deletions, at any moment.
     """
     if not any(map(other.plan.may_delete_near, directories)):
         return False
@@ -203,10 +208,10 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
 def _require_undropped(
     connection: sa.Connection, table: Table, directories: Collection[str], own_names: Mapping[str, str]
 ) -> None:
-    """Return if none of the directories outside of the table's is that of a dropped table, or lies in one.
+    """Check that no directory outside of the table's own lies in the directory of a dropped table to be deleted.
 
     Raises:
-        DeletedFilesError: One does. Nothing was changed.
+        DeletedFilesError: A directory lies in a dropped table's directory. Nothing is changed.
     """
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
@@ -226,7 +231,7 @@ def _require_undropped(
 
 
 def _taken(connection: sa.Connection, other: Transaction, replaces: int | None, found: Files) -> dict[str, str]:
-    """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
+    """Return the directories with files that the transaction deletes or moves, each with the URI of such a file."""
     taken: dict[str, str] = {}
     if other.state is State.COMMITTED:
         taken = _removed(connection, other, found)
@@ -236,17 +241,17 @@ def _taken(connection: sa.Connection, other: Transaction, replaces: int | None, 
         taken = _to_be_replaced(connection, other.plan, replaces, found)
     elif other.state is State.RESERVED:
         taken = _to_be_removed(connection, other, found)
-    # A load has moved its sources before it is committed, from places that its plan does not name.
+    # LOAD DATA moves the user's files before it commits, from directories that its plan does not name.
     moves = other.plan.moves_user_files or (other.plan.moves and other.state in _MOVING)
     return {**_moved(connection, other, found), **taken} if moves else taken
 
 
 def _moved(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
-    """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
+    """Return the directories from or to which the transaction moves or has moved files, each with a file's URI."""
     taken: dict[str, str] = {}
     for file in staged_within(connection, other.transaction_id):
         target = f"{other.plan.directory(file.partition)}/{file.name}"
-        # One that was undone has moved the files back to their sources.
+        # An aborted transaction has moved the files back to their sources, where they can be registered.
         sources = [] if other.state is State.ABORTED or file.source is None else [file.source]
         for uri in (*sources, *([target] if other.state in _MOVING else ())):
             directory, _, name = uri.rpartition("/")
@@ -256,7 +261,7 @@ def _moved(connection: sa.Connection, other: Transaction, found: Files) -> dict[
 
 
 def _was_near(plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
-    """Return the directories whose files a finished transaction may have deleted after they were listed."""
+    """Return the directories in which a finished transaction may have deleted files after they were listed."""
     deletes = ends_files(plan) or unknown_files(plan) or plan.moves_user_files
     if not (deletes or (plan.definition is not None and replaces is not None)):
         return {}
@@ -264,7 +269,7 @@ def _was_near(plan: WritePlan, replaces: int | None, found: Files) -> dict[str, 
 
 
 def _to_be_replaced(connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Files) -> dict[str, str]:
-    """Return the directories of partitions whose files are deleted with the table that a REPLACE TABLE replaces."""
+    """Return the directories of partitions whose files a REPLACE TABLE will delete with the replaced table."""
     table = _table(connection, replaces)
     if table is None or rules.keeps_files(table, plan):
         return {}
@@ -273,7 +278,7 @@ def _to_be_replaced(connection: sa.Connection, plan: WritePlan, replaces: int | 
 
 
 def _removed(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
-    """Return the directories with files that the committed transaction has not deleted yet."""
+    """Return the directories with files that the committed transaction has recorded for deletion."""
     taken: dict[str, str] = {}
     if not any(map(other.plan.may_delete_near, found)):
         return taken
@@ -284,7 +289,8 @@ def _removed(connection: sa.Connection, other: Transaction, found: Files) -> dic
             file = found.get(directory, {}).get(name)
             if file is None:
                 continue
-            # Without an ETag the index may have the time of the commit in place of the uploaded object's own.
+            # Do not compare the time: for an uploaded object without a recorded ETag the index may have the commit's
+            # time instead of the object's own.
             modified_ms = None if directory.startswith("s3a:") and removal.etag is None else file.modified_ms
             if removal.is_still(file.size, modified_ms, file.etag):
                 taken.setdefault(directory, removal.path)
@@ -316,7 +322,11 @@ def _to_be_removed(connection: sa.Connection, other: Transaction, found: Files) 
 
 
 def _table(connection: sa.Connection, table_id: int | None) -> Table | None:
-    """Return a table that a transaction writes; None where it is gone: the commit fails, and deletes only own files."""
+    """Return a table that a transaction writes.
+
+    None if the table is gone: then the transaction's commit fails, and it deletes only files that it has written
+    itself.
+    """
     try:
         return None if table_id is None else table_rows.load_row_by_id(connection, table_id).table
     except TableNotFoundError:

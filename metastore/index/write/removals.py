@@ -1,4 +1,4 @@
-"""What a commit leaves to be deleted on the store, kept with its transaction until the clean-up."""
+"""The files that must be deleted from the store after a commit, recorded with its transaction until the clean-up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
 class RecordedDeletions:
-    """The files and the empty directories that one transaction has to delete, by their URIs."""
+    """The files and the empty directories that a transaction must delete, by URI; they are written in batches."""
 
     def __init__(self, connection: sa.Connection, transaction_id: str) -> None:
         self._connection = connection
@@ -48,15 +48,15 @@ class RecordedDeletions:
         return not (self._taken or self._written)
 
     def add(self, removal: Removal) -> None:
-        """Record a file to be deleted; a full buffer is written."""
+        """Record a file to be deleted; if the buffer is full, write it to the database."""
         self._taken.append(removal)
         if len(self._taken) == _REMOVALS_AT_ONCE:
             self.flush()
 
     def add_in(self, directory: str, removals: Iterable[Removal]) -> None:
-        """Record files of a directory as they were listed there, by name.
+        """Record files of a directory as they were listed on the store, given by name.
 
-        A file recorded like this is not recorded a second time from the index's data.
+        ``add_ended`` does not record these files again from the index's data.
         """
         for removal in removals:
             uri = f"{directory}/{removal.path}"
@@ -64,11 +64,11 @@ class RecordedDeletions:
             self.add(replace(removal, path=uri))
 
     def pass_over(self, directory: str, removals: Iterable[Removal]) -> None:
-        """Mark listed files of a directory as handled, so that the index's data about them is not recorded."""
+        """Mark listed files of a directory as handled, so that ``add_ended`` does not record them."""
         self._as_found.update(f"{directory}/{removal.path}" for removal in removals)
 
     def add_files(self, directories: Mapping[int, str]) -> None:
-        """Record the living files of partitions, given by number and directory."""
+        """Record all current files of partitions, given by number and directory."""
         f = files.c
         for some in batched(directories, _PARTITIONS_AT_ONCE):
             statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(some), f.end_version == ALIVE)
@@ -76,21 +76,22 @@ class RecordedDeletions:
                 self.add_ended(directories[partition_id], [file_of(row)])
 
     def add_ended(self, directory: str, ended: Iterable[DataFile]) -> None:
-        """Record files of a directory from the index's data, except those recorded as they were listed."""
+        """Record removed files of a directory from the index's data, except those already recorded or handled."""
         for file in ended:
             uri = f"{directory}/{file.path}"
             if uri not in self._as_found:
                 self.add(indexed_file(uri, file))
 
     def spare(self, table: Table) -> None:
-        """Remove files from the list that partitions of the table still have: several may share one directory.
+        """Remove from the list the files that the table's current partitions still have: several may share a directory.
 
         Call it after the changes of the commit and all its removals are written.
         """
         if not self._written:
             return
         p, t = partitions.c, transaction_files.c
-        # Partitions that this version ends count too: of two in one directory, at least one has a location of its own.
+        # Partitions that end in this version count too. Of two partitions in one directory, at least one has its own
+        # location (not the default directory); without such a partition, no search is needed.
         own = sa.exists().where(
             p.table_id == table.table_id, p.location.is_not(None), p.end_version >= table.version
         )  # fmt: skip
@@ -110,7 +111,7 @@ class RecordedDeletions:
                 self._connection.execute(changed)
 
     def _living(self, table: Table, directories: Collection[str], spellings: Spellings) -> set[str]:
-        """Return the living files of partitions that lie in the directories, by URI; the directories' names count."""
+        """Return the URIs of current files in the directories, which partitions may have by other names (links)."""
         wanted = by_name(directories, spellings.of(directories))
         p, f, root = partitions.c, files.c, f"{table.definition.location}/"
         columns = sa.select(p.name, p.location, f.path).join(files, f.partition_id == p.partition_id)
@@ -124,7 +125,7 @@ class RecordedDeletions:
         return found
 
     def flush(self) -> None:
-        """Write the buffered records."""
+        """Write the buffered files to be deleted to the database."""
         if self._taken:
             documents = (
                 (len(some), to_json([removal_to_json(removal) for removal in some]))
@@ -136,7 +137,7 @@ class RecordedDeletions:
 
 
 class ReplacedFiles:
-    """The files of the partitions that one write replaces."""
+    """Records the files of the partitions that one write replaces, for deletion."""
 
     def __init__(self, plan: WritePlan, write: CheckedWrite, table: Table, removals: RecordedDeletions) -> None:
         self._plan = plan
@@ -146,17 +147,18 @@ class ReplacedFiles:
         self._policies = PartitionCommit.of(plan.partition_commit, [key.name for key in table.definition.keys])
 
     def remove(self, cleared: Sequence[Partition], drops: Sequence[Partition]) -> None:
-        """Record for removal the files that living partitions lose, both those that stay and those that end."""
+        """Record for deletion the files of ``cleared`` partitions, which stay, and of dropped ones (``drops``)."""
         self._remove_files([*cleared, *drops])
         self._remove_directories(drops)
         if self._plan.relocate:
-            # A repair would register an empty directory again once the partition is dropped from its new place.
+            # A relocating overwrite leaves the old files, and records only empty old directories: if the partition is
+            # later dropped from its new location, a repair would register the old directory again.
             for partition in cleared:
                 if not partition.files:
                     self._removals.add(Removal(f"{self._table.directory_of(partition)}/"))
 
     def remove_ended(self, late: Iterable[LatePartition]) -> None:
-        """Record for removal the files of partitions that keep only files which were registered since ``reserve``."""
+        """Record for deletion the fixed set's files of partitions that stay because of files registered later."""
         if self._plan.relocate:
             return
         for each in late:
@@ -169,7 +171,10 @@ class ReplacedFiles:
             self._removals.add_in(self._table.directory_of(partition), found)
 
     def _remove_files(self, ended: Sequence[Partition]) -> None:
-        """Record for removal the files that end in place, and unknown ones beside them; not of relocated partitions."""
+        """Record for deletion all files of the partitions, and files in their directories that the index does not know.
+
+        A relocating overwrite deletes nothing, so it records nothing.
+        """
         if self._plan.relocate:
             return
         for partition in ended:
@@ -177,15 +182,16 @@ class ReplacedFiles:
         self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in ended})
 
     def remove_unregistered(self) -> None:
-        """Record for removal the unknown files in the directories of new partitions."""
+        """Record for deletion the files that the index does not know in the directories of new partitions."""
         if not self._plan.relocate:
             for name, files_there in self._unregistered.items():
                 self._removals.add_in(self._table.directory(name), files_there)
 
     def _remove_directories(self, drops: Sequence[Partition]) -> None:
-        """Remove the directories of partitions that end without files, which a repair would add again.
+        """Record for deletion the empty directories of dropped partitions, which a repair would register again.
 
-        What the table's policy has put into any to say that a partition is whole goes with it.
+        The success file that the table's ``partition-commit`` policy has written there (a mark that the partition is
+        complete) is recorded too.
         """
         for partition in drops:
             directory = self._table.directory_of(partition)
@@ -198,11 +204,11 @@ class ReplacedFiles:
 def list_deferred(
     connection: sa.Connection, table: Table, transaction_id: str, plan: WritePlan, ended: Sequence[Partition]
 ) -> None:
-    """List the files of partitions whose deletion a committed write has deferred."""
+    """Record for deletion the files of some partitions that a deferred delete removes."""
     assert isinstance(plan.change, CheckedWrite), "only a write defers its deletes"
     removals = RecordedDeletions(connection, transaction_id)
     for name, found in plan.change.unknown.items():
-        # The commit has listed these as they were found.
+        # The commit has recorded these files already, as they were listed.
         removals.pass_over(table.directory(name), found)
     ReplacedFiles(plan, replace(plan.change, unknown={}), table, removals).remove((), ended)
     removals.flush()

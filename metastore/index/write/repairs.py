@@ -1,7 +1,7 @@
-"""Repairs that ran, paths that the last one skipped, and when partitions were last compared with the store.
+"""The metadata tables ``repairs`` and ``skipped``, and the time when partitions were last compared with the store.
 
-The first two are the metadata tables ``repairs`` and ``skipped``. Of comparisons a repair of the whole table leaves one
-row, whatever it has found; a comparison of single partitions leaves one for each.
+A comparison (verification) of the whole table is recorded in one row, whatever its result; a comparison of single
+partitions in one row for each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WHOLE = ""
 _AT_ONCE = 500
 REPAIR = "repair"
-"""What the history calls a version that a repair has made."""
+"""The operation in the history for a version that a repair made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Verified:
     """A comparison of a partition with the store.
 
     Attributes:
-        at_ms: Its start, by the database's clock: it may have missed later files.
-        version: The table's version that contains its result.
+        at_ms: The start of the comparison, by the database's clock. Files that were written later may be missing in it.
+        version: The table's version that contains the result.
     """
 
     at_ms: int
@@ -47,12 +47,12 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class LastVerified:
-    """When partitions were last compared with the store.
+    """The last comparisons of a table's partitions with the store.
 
     Attributes:
         now_ms: The database's time.
-        whole: The last comparison of the whole table.
-        own: Those of single partitions, by the hash of the name.
+        whole: The last comparison of the whole table; None if there was no such comparison.
+        own: The comparisons of single partitions, by the hash of the name.
     """
 
     now_ms: int
@@ -60,7 +60,7 @@ class LastVerified:
     own: Mapping[str, Verified]
 
     def of(self, name: str) -> Verified | None:
-        """Return the last comparison of a partition, alone or within a full comparison."""
+        """Return the last comparison of a partition, alone or with the whole table; None if it was never compared."""
         own = self.own.get(name_hash(name)) if self.own else None
         if own is None or self.whole is None:
             return own or self.whole
@@ -73,14 +73,15 @@ class LastVerified:
 
 
 class Verifications(IndexPart):
-    """When partitions were compared with the store."""
+    """Reads and writes the times of comparisons of partitions with the store."""
 
     def verified(self, table: Table, names: Sequence[str] | None) -> LastVerified:
         """Return when the named partitions, and the whole table, were last compared with the store."""
         found: dict[str, Verified] = {}
         with self._database.reading() as connection:
             now = now_ms(connection)
-            # Few tables have comparisons of single partitions: a large repair then spares the look-up of each name.
+            # Few tables have comparisons of single partitions. If this table has none, a large repair need not look up
+            # each name.
             of_one = sa.select(rows_.c.name_hash).where(rows_.c.table_id == table.table_id, rows_.c.name_hash > _WHOLE)
             if names and len(names) > _AT_ONCE and connection.execute(of_one.limit(1)).first() is None:
                 names = None
@@ -90,15 +91,15 @@ class Verifications(IndexPart):
         return LastVerified(now, found.pop(_WHOLE, None), found)
 
     def note(self, table: Table, verified: Verified, names: Iterable[str] | None) -> None:
-        """Keep that partitions were compared with the store; None for all there are.
+        """Record that partitions were compared with the store; ``names`` None stands for the whole table.
 
-        A table that is gone by now has nothing kept.
+        Nothing is recorded if the table no longer exists.
         """
         hashes = [_WHOLE] if names is None else [name_hash(name) for name in dict.fromkeys(names)]
         values = {"table_id": table.table_id, "verified_at_ms": verified.at_ms, "version": verified.version}
 
         def work(connection: sa.Connection) -> None:
-            # Serialize processes that record the same partitions.
+            # The lock serializes processes that record the same partitions: both would insert the same row.
             lock = sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update()
             if connection.execute(lock).scalar() is None:
                 return
@@ -110,7 +111,7 @@ class Verifications(IndexPart):
                 connection.execute(sa.insert(rows_), [{**values, "name_hash": each} for each in some])
 
         if hashes:
-            # Losing it costs a listing.
+            # Not durable: if the record is lost in a power failure, the partition is only listed once more.
             self._database.write(work, durable=False)
 
     def expire(self, table_id: int, before_ms: int) -> None:
@@ -122,10 +123,10 @@ class Verifications(IndexPart):
             self._database.change(sa.delete(rows_).where(old))
 
     def first_repairs_after(self, table: Table, names: Sequence[str] | None) -> dict[str, int]:
-        """Return the partitions that a repair changed first after the table's version, with the version it made.
+        """Return the partitions whose first change after the table's version was made by a repair, with that version.
 
-        At that version such a partition has the state of the table's version plus the repair's findings: no commit to
-        it is in between.
+        At the returned version such a partition has the state of the table's version plus the repair's findings: no
+        commit to it is in between.
         """
         p = partitions.c
         later = sa.or_(p.begin_version > table.version, sa.and_(p.end_version > table.version, p.end_version < ALIVE))
@@ -172,7 +173,7 @@ REPAIRS_SCHEMA = pa.schema([
     pa.field("owner", pa.string(), nullable=False),
     pa.field("error", pa.string()),
 ])  # fmt: skip
-"""One row a repair: the metadata table ``repairs``."""
+"""The metadata table ``repairs``: one row per repair."""
 
 SKIPPED_SCHEMA = pa.schema([
     pa.field("path", pa.string(), nullable=False),
@@ -182,10 +183,10 @@ SKIPPED_SCHEMA = pa.schema([
     pa.field("reason", pa.string(), nullable=False),
     pa.field("skipped_at", _TIME, nullable=False),
 ])  # fmt: skip
-"""One row a path that the last repair skipped: the metadata table ``skipped``."""
+"""The metadata table ``skipped``: one row per path that the last repair skipped."""
 
 MOST_SKIPPED = 1000
-"""Rows of ``skipped`` that are kept of a table; ``repairs`` has the whole count."""
+"""The most rows of ``skipped`` that are stored for a table; ``repairs`` has the full number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +194,11 @@ class SkippedPath:
     """A path that a repair skipped.
 
     Attributes:
-        path: Relative to the table's location.
-        partition_name: The partition that it belongs to; ``''`` where it belongs to none.
-        files: How many files it stands for.
-        bytes: Their size.
-        reason: Why the repair skipped it, in words.
+        path: The path, relative to the table's location.
+        partition_name: The partition that the path belongs to; ``''`` if it belongs to no partition.
+        files: The number of files at or below the path.
+        bytes: The total size of these files in bytes.
+        reason: The reason why the repair skipped the path, as text.
     """
 
     path: str
@@ -215,13 +216,13 @@ class RepairRecord:
         table_id: The table's number.
         duration_ms: The duration in milliseconds.
         mode: ``add``, ``drop`` or ``sync``.
-        limited_to: The user's filter, or None.
-        strict: 1 if it had to fail instead of skipping paths.
-        owner: The process, for people.
+        limited_to: The user's filter of partitions, or None.
+        strict: 1 if the repair had to fail instead of skipping paths, otherwise 0.
+        owner: The process that ran the repair, for messages.
         added: The number of added partitions; likewise ``dropped`` and ``changed``.
         skipped: The number of skipped paths.
         version_before: The table's version at the start; ``version_after`` at the end.
-        error: The reason why it stopped, or None.
+        error: The reason why the repair stopped early, or None.
     """
 
     table_id: int
@@ -240,10 +241,10 @@ class RepairRecord:
 
 
 class Repairs(IndexPart):
-    """Reports of repairs."""
+    """Reads and writes the records of repairs."""
 
     def add(self, record: RepairRecord, skipped: Sequence[SkippedPath] | None = None) -> None:
-        """Keep the record of a repair that has just ended; the database dates it.
+        """Add the record of a repair that has just ended; the end time is taken from the database's clock.
 
         Args:
             record: The record of the repair.
@@ -296,7 +297,7 @@ class Repairs(IndexPart):
         return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
 
     def expire(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
-        """Forget the repairs that ended before a time (milliseconds, UTC), and verifications before it.
+        """Remove records of repairs that ended before a time (milliseconds, UTC), and comparisons that began before it.
 
         Returns the number of repairs; with ``dry_run`` they are only counted.
         """
@@ -311,7 +312,7 @@ class Repairs(IndexPart):
 
 
 def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence[SkippedPath]) -> None:
-    # Two repairs of a table may end at the same time, and would insert the same positions.
+    # Lock the table's row: two repairs that end at the same time would both insert rows with the same positions.
     table = locked_row(connection, table_id)
     connection.execute(sa.delete(skipped_paths).where(skipped_paths.c.table_id == table_id))
     if table is None or not skipped:

@@ -1,4 +1,4 @@
-"""Requirements of a reservation, and again of its commit, on the table and on the partitions that get files."""
+"""Checks of the table and of the partitions that get files, made by a reservation and again by its commit."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def require_in_place(plan: WritePlan, table: Table, partition: Partition) -> None:
-    """Return when a living partition is where the write puts its files.
+    """Check that an existing partition is still in the directory in which the write puts its files.
 
     Raises:
-        ConflictError: A DDL has moved it since the write began.
+        ConflictError: A DDL has changed the partition's location since the write began.
     """
     if table.directory_of(partition) != plan.directory(partition.name):
         shown = partition.name[:200]
@@ -46,10 +46,10 @@ def require_in_place(plan: WritePlan, table: Table, partition: Partition) -> Non
 
 
 def require_own_format(table: Table, partition: Partition) -> None:
-    """Return when a living partition is read as its table, so that rows can be added to it.
+    """Check that an existing partition has its table's format and schema, so that rows can be added to it.
 
     Raises:
-        PartitionDescriptorError: It is not.
+        PartitionDescriptorError: The partition has another format or schema than the table.
     """
     if partition.descriptor is not None:
         shown = partition.name[:200]
@@ -64,14 +64,14 @@ def require_own_format(table: Table, partition: Partition) -> None:
 def check_name(
     connection: sa.Connection, row: Mapping[str, Any], asked: Creation, *, reserved: bool = False
 ) -> int | None:
-    """Return the number of the table that a creation replaces; None without one.
+    """Check the name of a table to be created; return the number of the table that is replaced, or None.
 
-    ``connection`` holds the lock of the namespace. If the transaction, given by its row, is ``reserved``, the table was
-    compared with the base version already. Since then its claim on the table stops other statements, and files that a
-    repair registers stay for the new table.
+    ``connection`` holds the lock of the namespace, and ``row`` is the transaction's. With ``reserved`` (in the commit)
+    the replaced table may have a newer version than the base version, since the reservation has compared them: since
+    then the claim on the table stops other statements, and files that a repair registers stay for the new table.
 
     Raises:
-        TableAlreadyExistsError: The name is taken, and the table must not be replaced.
+        TableAlreadyExistsError: A table has the name, and must not be replaced.
         TableNotFoundError: There is no table to replace.
         ConflictError: Another table got the name meanwhile, or the replaced table is gone or has changed since the
             creation's rows were read from it.
@@ -94,7 +94,8 @@ def check_name(
     base = row["base_version"]
     if current is None or base == NOT_READ:
         return current
-    # A commit to the table comes before this, or finds the table replaced.
+    # Lock the table: a concurrent commit to it either comes first, and is seen here, or waits and finds the table
+    # replaced.
     version = lock_table(connection, current, shown).table.version
     if version != base and not reserved:
         raise ConflictError(
@@ -112,20 +113,22 @@ def require_registrable(
     connection: sa.Connection, table: Table, added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
     base_version: int | None, transaction_id: str = "", listed_at_ms: int | None = None,
 ) -> None:  # fmt: skip
-    """Return if files of other writers can be registered: nothing deletes them, or has since they were listed.
+    """Check that files of other writers can be registered: no statement deletes them, or has since they were listed.
 
     Args:
-        connection: Holds the lock of the table's row.
-        table: At the version that registers the files.
-        added: Returns names of partitions, each with its directory and the files that it gets there. It is called only
-            where there is something to compare with: a load has millions of files.
-        base_version: A version from before the files were listed; None does not compare with other partitions.
-        transaction_id: The transaction that registers them, if one does.
-        listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
+        connection: A connection that holds the lock of the table's row.
+        table: The table, at the version that registers the files.
+        added: Returns the names of partitions, each with its directory and its new files. It is called only if there is
+            something to compare with, because a load has millions of files.
+        base_version: A version from before the files were listed; with None there is no comparison with other
+            partitions.
+        transaction_id: The transaction that registers the files; empty without one.
+        listed_at_ms: A time before the files were listed, by the database's clock; None for the time when the
+            transaction began.
 
     Raises:
-        DeletedFilesError: They cannot. Nothing was changed.
-        RetryAfter: A DELETE of everything has not listed all its files yet.
+        DeletedFilesError: A file is being deleted, or may have been since it was listed. Nothing is changed.
+        RetryAfter: A deferred delete has not recorded all its files yet.
     """
     require_unclaimed(connection, table, added, transaction_id, listed_at_ms)
     if base_version is not None and table.version != base_version + 1:
@@ -135,10 +138,13 @@ def require_registrable(
 def _require_undisturbed(
     connection: sa.Connection, table: Table, base_version: int, directories: Mapping[str, str]
 ) -> None:
-    """Return if no other partition that has, or had, one of the directories has changed since a version.
+    """Check that no other partition that has, or had, one of the directories has changed since a version.
 
-    Its statement may have deleted or moved files there. The claims of statements do not show this, since they name
-    partitions and not directories.
+    The statement that changed it may have deleted or moved files there. The claims of statements do not show this,
+    since they name partitions and not directories.
+
+    Raises:
+        DeletedFilesError: Another partition in one of the directories has changed.
     """
     if not directories:
         return
@@ -159,7 +165,7 @@ def _require_undisturbed(
 def _changed(
     connection: sa.Connection, table: Table, base_version: int, directories: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the directories in which another partition's row has ended since the version, each with its name."""
+    """Yield the directories in which another partition was changed or dropped since the version, each with its name."""
     p = partitions.c
     ended = sa.select(p.name, p.location).where(
         p.table_id == table.table_id, p.end_version > base_version, p.end_version < ALIVE

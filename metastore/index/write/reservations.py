@@ -1,4 +1,4 @@
-"""``reserve``: conflicts are decided, under the lock of the table's row, before any file has a visible name."""
+"""``reserve``: detects conflicts under the lock of the table's row, before any file gets its final, visible name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 _NO_TABLE = 0
-"""The ``table_id`` of a claim on a table's name."""
+"""The ``table_id`` of a claim on the name of a table that is being created."""
 
 _RESERVE = Prepared(
     sa.update(transactions)
@@ -77,7 +77,7 @@ class Reservation:
         self._has_others = False
 
     def run(self) -> Transaction | ApplicationVersion:
-        """Return the transaction, reserved, or the batch of its application that is committed already."""
+        """Reserve the transaction and return it; or return its application's batch, if that is committed already."""
         if isinstance(self._plan.asked, CREATIONS):
             return self._reserve_name(self._plan.asked)
         locked = self._lock()
@@ -86,7 +86,7 @@ class Reservation:
         return self._application() or self._reserve_partitions(locked)
 
     def _lock(self) -> TableRow:
-        """Lock and return the row of the table; keep the transaction's row and the further query results."""
+        """Lock the table's row and return it; also read the transaction's row and the rows that the checks need."""
         if isinstance(self._plan.asked, ExchangePartitions):
             locked = lock_tables(self._connection, self._transaction)[0]
             self._row = rows.load_row(self._connection, self._id, lock=True)
@@ -98,12 +98,16 @@ class Reservation:
             more.append((ANY_STAGED, {"id": self._id}))
         locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._transaction, *more)
         self._checks.without_write = [row["version"] for row in versions]
-        # Usually the files that come with the commit are all.
+        # Usually all files come with the commit, and none were recorded before: then the list need not be read.
         self._none_staged = first == [[]]
         return locked
 
     def _is_reserved(self) -> bool:
-        """Return whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
+        """Return whether the transaction is already reserved or committed, as in a call repeated after a lost answer.
+
+        Raises:
+            TransactionStateError: The transaction is being undone, or was.
+        """
         if self._row["state"] in (State.ABORTING, State.ABORTED):
             raise rows.wrong_state(self._row, "be reserved")
         return bool(self._row["state"] != State.OPEN)
@@ -114,7 +118,8 @@ class Reservation:
             return None
         table_id = self._row["table_id"]
         known = rows.application(self._connection, table_id, app_id)
-        # Without a version the transaction is the application's, but none of its batches: the end of a stream.
+        # Without an ``app_version``, the transaction belongs to the application but is not a batch: it is made when a
+        # stream ends, to add the waiting files.
         if known is not None and app_version is not None and known.app_version >= app_version:
             return known
         for other in self._batches_in_flight(table_id, app_id):
@@ -127,7 +132,7 @@ class Reservation:
         return None
 
     def _batches_in_flight(self, table_id: int, app_id: str) -> Iterator[Transaction]:
-        """Yield the application's batches that are being committed, or that are hiding promoted waiting files again."""
+        """Yield the application's batches that are being committed, or undone after they made waiting files visible."""
         t = transactions.c
         statement = sa.select(transactions).where(
             t.table_id == table_id,
@@ -168,19 +173,20 @@ class Reservation:
         return self._finish([(digest, str(identifier))], _NO_TABLE)
 
     def _reserve_replaced(self, table: Table) -> None:
-        """Claim the whole table from which the rows of its replacement come."""
+        """Claim the whole table that a REPLACE TABLE … AS SELECT reads and replaces."""
         mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
         self._checks.require_free(table, table.version, mine, TRUE)
         self._claim([(PREDICATE_CLAIM, "")], table.table_id)
 
     def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
-        """Return the partitions that the transaction touches, sorted, with their values.
+        """Return the partitions that the transaction touches, sorted by name, with their values.
 
         Raises:
-            InvalidPartitionNameError: One does not have the table's partition columns, or a name cannot be kept.
+            InvalidPartitionNameError: A name does not consist of the table's partition columns, or no database can
+                store it.
             InvalidValueError: A value does not fit its column's type.
             InvalidInputError: A file is staged twice.
-            StagedFileMissingError: There are not as many as the writer says.
+            StagedFileMissingError: The index has another number of recorded files than the writer has staged.
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
@@ -196,7 +202,11 @@ class Reservation:
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
     def _collect(self, staged: set[tuple[str, str]], files: Iterable[tuple[str, str]]) -> None:
-        """Add files, given by partition and name, to the set of staged files."""
+        """Add files, given by partition and name, to the set of staged files.
+
+        Raises:
+            InvalidInputError: A file is staged twice.
+        """
         shown = self._row["table_name"]
         for partition, name in files:
             file = (partition, storable(name, "file"))
@@ -216,7 +226,8 @@ class Reservation:
         names = self._names(keys)
         digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
-        # A write that only adds needs the claims; one that replaces is also compared with the partitions' changes.
+        # Claims suffice to check a write that only adds. A write that replaces also needs the history of the
+        # partitions, which reaches back only to the oldest version.
         claims_from = locked.claims_from
         known_from = locked.oldest_version if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
@@ -237,26 +248,31 @@ class Reservation:
             require_unneeded(self._connection, self._id, self._plan, table, names)
         if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
-        # A writer that goes to a directory that the command chooses meets its claim.
+        # The command claims the directories that it chooses. A writer of a partition in such a directory then conflicts
+        # with the claim.
         places = PlaceClaims(self._checks, self._plan, table).claims()
         self._claim(places, table.table_id, exclusive=1)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
 
     def _sources(self) -> Iterator[str]:
-        """Yield the files that a load moves."""
+        """Yield the URIs of the files that LOAD DATA moves into the table."""
         recorded = () if self._none_staged else staged_within(self._connection, self._id)
         yield from (file.source for file in chain(recorded, self._new_files) if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
-        """Return when all living partitions that rows are added to are read as the table."""
+        """Check that all existing partitions to which rows are added have the table's format and schema.
+
+        Raises:
+            PartitionDescriptorError: A partition has another format or schema than the table.
+        """
         is_replaced = replaced_by(self._plan, table)
         for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
             if not is_replaced(living.name):
                 require_own_format(table, living)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
-        """Claim, in an exchange's source table, the partitions that match its predicate."""
+        """Check and claim, in an exchange's source table, the partitions that match the command's predicate."""
         row = lock_table(self._connection, asked.source_id, asked.source)
         source = row.table
         predicate = bound_predicate(self._plan, source)

@@ -1,7 +1,7 @@
-"""Ends the unfinished work of a restored index, and begins its next incarnation.
+"""Ends the unfinished work of a restored index, and begins its next incarnation (see ``tables.incarnations``).
 
-No file is touched. Everything that was in flight at the time of the backup has ended since: only the store has its
-rows.
+No file is touched. Everything that was in flight at the time of the backup has ended since then, and only the store
+shows how.
 """
 
 from __future__ import annotations
@@ -40,46 +40,47 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.incarnations import CounterPosition
 
 OPERATION = "restored"
-"""The word for the history: the version with which a table begins in an incarnation."""
+"""The operation in the history for the version with which a table begins in an incarnation."""
 
 _NUMBERS_LEFT_OUT = 10_000
-"""More tables than are created between two writes of the counter."""
+"""The table numbers that are skipped, more than are given between two writes of the counter to the store."""
 
 _REASON = "the index was put back to an earlier time; what became of the write, the store alone knows"
 _BEFORE_COMMIT = [str(state) for state in (State.OPEN, State.RESERVED, State.ABORTING)]
 
 
 class Restoration(IndexPart):
-    """Begins incarnations."""
+    """Ends unfinished work and begins incarnations of a restored index."""
 
     def begin(self, position: CounterPosition, newest_table: int) -> None:
-        """End every unfinished transaction and delivery, and begin an incarnation; called again, it does no harm.
+        """End every unfinished transaction and delivery, and begin an incarnation; a second call does no harm.
 
         Args:
-            position: The incarnation and its first counter, above all that the store knows of.
-            newest_table: The greatest number that a table has had, as far as the store knows.
+            position: The new incarnation and its first counter, greater than any that the store has recorded.
+            newest_table: The greatest table number that the store has recorded.
         """
         complete(self._database)
         first = max(Incarnations(self._database).newest_table_number(), newest_table) + _NUMBERS_LEFT_OUT
         self._database.write(lambda connection: _begin(connection, position))
-        # Last, since MySQL commits with it: a number that is left out twice is no loss.
+        # Separate and last, because DDL commits the transaction on MySQL. If it is repeated, only some unused numbers
+        # are skipped.
         self._database.write(lambda connection: _raise_numbers(connection, first))
 
     def require_restoring(self) -> None:
-        """Have every process refuse changes until ``catalog-ext restored`` has run."""
+        """Make every process refuse changes until ``catalog-ext restored`` has run."""
         properties.Properties(self._database).replace({RESTORING: "true"})
 
     def end_restoring(self) -> None:
-        """Note that all tables were compared with the store since the incarnation began."""
+        """Record that all tables have been compared with the store in this incarnation: changes are allowed again."""
         properties.Properties(self._database).replace({}, [RESTORING])
 
 
 def _begin(connection: sa.Connection, position: CounterPosition) -> None:
     _end_transactions(connection)
-    # Their directories may be another table's by now.
+    # Forget the directories of dropped tables, so that they are not deleted: another table may use them by now.
     d = dropped_tables.c
     connection.execute(sa.update(dropped_tables).where(d.location.is_not(None)).values(name=None, location=None))
-    # The metastore has had these messages, or has gone on since: it is compared with the index instead.
+    # The metastore may have received these messages, or later ones, already. It is compared with the index instead.
     connection.execute(sa.delete(outbox))
     _raise_versions(connection, position.incarnation * VERSIONS)
     values = {
@@ -90,13 +91,18 @@ def _begin(connection: sa.Connection, position: CounterPosition) -> None:
 
 
 def _end_transactions(connection: sa.Connection) -> None:
-    """End all transactions. Those that were not committed count as never reserved: their files may be of commits."""
+    """End all transactions: committed ones become finished, all others aborted.
+
+    Aborted ones are marked as never reserved, so that their files are not taken for uncommitted: after the backup they
+    may have been committed.
+    """
     t, f = transactions.c, transaction_files.c
     undone, committed = t.state.in_(_BEFORE_COMMIT), t.state == str(State.COMMITTED)
     mine = sa.select(t.transaction_id).where(undone)
     connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.transaction_id.in_(mine)))
     connection.execute(sa.delete(transaction_locations).where(transaction_locations.c.transaction_id.in_(mine)))
-    # A mover that died has files in a directory of its own: recover puts them back by these lists.
+    # Keep the file lists of commands that move files: a process that died may have left files in a directory of its
+    # own, and ``recover`` puts these back by the list.
     over = sa.select(t.transaction_id).where(sa.or_(undone, committed), ~t.plan.like(MOVES))
     ended = sa.select(t.transaction_id).where(committed)
     connection.execute(sa.delete(transaction_files).where(f.transaction_id.in_(over)))
@@ -107,7 +113,7 @@ def _end_transactions(connection: sa.Connection) -> None:
 
 
 def _raise_versions(connection: sa.Connection, version: int) -> None:
-    """Begin each table at a version that no incarnation before has given."""
+    """Raise each table's version to the first one of the incarnation, which no earlier incarnation has used."""
     t, v = tables.c, table_versions.c
     last = sa.select(sa.func.max(v.committed_at_ms)).where(v.table_id == t.table_id).scalar_subquery()
     dated = sa.case((last > NOW_MS, last), else_=NOW_MS)
@@ -119,7 +125,7 @@ def _raise_versions(connection: sa.Connection, version: int) -> None:
 
 
 def _raise_numbers(connection: sa.Connection, first: int) -> None:
-    """Have the next table get a number above ``first``."""
+    """Make the database give the next table a number above ``first``."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = 'tables' AND seq < ?", (first,))
         connection.exec_driver_sql(

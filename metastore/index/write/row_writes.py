@@ -1,4 +1,4 @@
-"""Writes as part of ``Commits.apply``: which partitions their files make, add to, replace and end."""
+"""Applies INSERT, overwrite and DELETE in ``Commits.apply``: adds, extends, replaces and drops partitions."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ if TYPE_CHECKING:
 
 _UNKNOWN = StoredFile()
 _AT_ONCE = 5000
-"""Partitions whose rows are held in memory at a time."""
+"""The most partitions whose rows are held in memory at a time."""
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """The effect of a write's commit on living partitions.
+    """The effect of a write's commit on existing partitions.
 
     Attributes:
         rewrites: Partitions that are replaced or added to.
-        drops: Partitions that end.
-        carries: Partitions that changed since ``reserve`` and stay, with their new files.
-        static_stays: Whether one of them has the values of the static partition, and stays registered.
+        drops: Partitions that are dropped.
+        carries: Partitions that changed since ``reserve`` and stay, each with its new files.
+        static_stays: Whether an existing partition has the values of the static PARTITION clause, and stays registered.
     """
 
     rewrites: list[Rewrite] = field(default_factory=list)
@@ -81,11 +81,11 @@ class RowWrite:
     """One write in its commit.
 
     Attributes:
-        ends_everything: Whether the whole previous content of the table ends, by a deferred delete.
-        rows: The rows of the files that become visible, including waiting files of earlier epochs; None if those of one
-            file are unknown.
+        ends_everything: Whether the table's whole previous content is removed, by a deferred delete.
+        rows: The number of rows in the files that become visible, including waiting files of earlier batches; None if
+            the row count of a file is unknown.
         bytes: The bytes of the same files.
-        waiting: The number of partitions whose files are held back.
+        waiting: The number of partitions whose files are held back until the partitions are due.
     """
 
     def __init__(self, commit: Commit, write: CheckedWrite, applier: Applier, removals: RecordedDeletions) -> None:
@@ -108,17 +108,18 @@ class RowWrite:
         self.ends_everything = False
 
     def run(self) -> None:
-        """Apply the write, but for the flush of the applier."""
+        """Apply the write; the caller must still call ``flush`` on the applier."""
         if self._write.found:
-            # Files of other engines, which an append to an external table registers with the partition that it creates.
+            # ``found`` are files of other engines: an append to an external table registers them with a partition that
+            # it creates.
             there = [(name, self._plan.directory(name), found) for name, found in self._write.found.items()]
             require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)
         if self.ends_everything:
-            # A floor ends all rows that are not listed here, so partitions that changed since ``reserve`` must be
-            # listed.
+            # The deferred delete removes all rows that began before this version. So partitions that changed since
+            # ``reserve``, and that must stay, need new rows: list them too.
             numbers = {partition.partition_id for partition in living}
             living += [changed for changed in self._fixed.changed() if changed.partition_id not in numbers]
         outcome = self._classified(added, living)
@@ -127,7 +128,7 @@ class RowWrite:
         marked = mark_in_metastore(self._connection, self._table, adds, outcome.drops)
         others = () if self.ends_everything else self._others({partition.partition_id for partition in living})
         self._take_out(outcome)
-        # Those that get no rows, and are not all, may be many.
+        # Partitions that match an overwrite's condition but get no rows may be many: handle them in batches.
         for numbers_of_some in batched(others, _AT_ONCE):
             self._take_out(self._classified({}, living_of(self._connection, numbers_of_some)))
         if self.ends_everything:
@@ -136,10 +137,10 @@ class RowWrite:
         self._applier.add(marked)
 
     def _is_all_of_many(self, named: Sequence[Partition]) -> bool:
-        """Return whether all partitions except the named ones end, and are too many to be ended row by row.
+        """Return whether all partitions except the named ones are removed, and are too many to be removed row by row.
 
-        If some have locations of their own, the files to delete depend on other partitions there, so this returns
-        False.
+        If some partitions have their own location, this returns False: the files to delete then depend on which other
+        partitions share a directory.
         """
         asked, keys = self._write.asked, self._table.definition.keys
         if self._plan.definition is not None or not isinstance(asked, Overwrite) or asked.keep_emptied:
@@ -151,7 +152,7 @@ class RowWrite:
         return self._connection.execute(located_statement(self._table).limit(1)).first() is None
 
     def _others(self, named: Collection[int]) -> Sequence[int]:
-        """Return the numbers of partitions that the condition of an overwrite is true for, but for these."""
+        """Return the numbers of the partitions, except ``named``, that satisfy an overwrite's condition."""
         if self._plan.definition is not None or isinstance(self._write.asked, Append):
             return ()
         predicate = bound_predicate(self._plan, self._table)
@@ -161,7 +162,7 @@ class RowWrite:
         return [number for number in found if number not in named] if named else found
 
     def _take_out(self, outcome: _Outcome) -> None:
-        """End the files that living partitions lose, and add those that they get."""
+        """Remove the files that existing partitions lose, and add the files that they get."""
         self._replaced.remove([r.partition for r in outcome.rewrites if r.clear], outcome.drops)
         self._replaced.remove_ended(late for late, _ in outcome.carries)
         self._applier.drop(outcome.drops)
@@ -213,9 +214,9 @@ class RowWrite:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, name: str) -> list[tuple[int, StagedFile]]:
-        """Take a partition's waiting files of earlier batches of the application off the list, and return them.
+        """Remove a partition's waiting files of earlier batches of the application from the list, and return them.
 
-        Each comes with the table's version that its batch read.
+        Each file comes with the table's version that its batch read.
         """
         w, t = waiting_files.c, transactions.c
         of_partition = (w.table_id == self._table.table_id, w.name_hash == name_hash(name))
@@ -231,7 +232,7 @@ class RowWrite:
         return [(row.base_version, staged_file_from_dict(value)) for row in found for value in json.loads(row.payload)]
 
     def _living(self, added: Mapping[str, object]) -> list[Partition]:
-        """Return the living partitions that the write has files for, or names, by name."""
+        """Return, by name, the existing partitions for which the write has files, or which its clause names."""
         if self._plan.definition is not None:
             return []
         named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
@@ -241,7 +242,7 @@ class RowWrite:
         return sorted(found, key=attrgetter("name"))
 
     def _classified(self, added: Mapping[str, list[DataFile]], living: Sequence[Partition]) -> _Outcome:
-        """Sort living partitions into dropped ones, rewritten (or appended) ones, and those kept with later files."""
+        """Sort existing partitions into dropped, replaced or extended ones, and those that stay due to later files."""
         is_replaced = replaced_by(self._plan, self._table)
         stays_registered = self._stay_registered(added)
         later = self._fixed.late(partition for partition in living if is_replaced(partition.name))
@@ -269,7 +270,7 @@ class RowWrite:
         return outcome
 
     def _rewrites(self, partition: Partition, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
-        """Return the rewrite of a partition that stays; an empty list if it does not change."""
+        """Return the rewrite of a partition that stays; an empty list if nothing changes."""
         if not replaced:
             files_added = [*files_added, *self._found_for_living(partition)]
             return [Rewrite(partition, files_added)] if files_added else []
@@ -288,7 +289,7 @@ class RowWrite:
         return new
 
     def _stay_registered(self, added: Mapping[str, object]) -> Callable[[str], bool]:
-        """Return whether a partition that gets no files by its name stays registered, empty."""
+        """Return a function that says whether a replaced partition without new files stays registered, empty."""
         keys = self._table.definition.keys
         if not keys or (isinstance(self._write.asked, Overwrite) and self._write.asked.keep_emptied):
             return lambda _: True
@@ -299,7 +300,7 @@ class RowWrite:
         return lambda name: claim_hash(typed_values(name, keys), keys) == digest
 
     def _location(self, name: str) -> str | None:
-        """Return where the write's files of a partition are, when that is not below the table's own location."""
+        """Return the location of a partition's new files if it is not the default directory; otherwise None."""
         return own_location(self._table, name, self._plan.directory(name))
 
     def _found(self, name: str) -> list[DataFile]:
@@ -308,7 +309,10 @@ class RowWrite:
         return list(self._write.found.get(name, ()))
 
     def _found_for_living(self, partition: Partition) -> list[DataFile]:
-        """Visible files for a partition that was new at ``check`` and is there now, as by a repair that found them."""
+        """Return visible files to add to a partition that was new at ``check``, and that exists now.
+
+        A repair, for example, has registered the partition and some of the files since then.
+        """
         found = self._found(partition.name)
         if not found:
             return []

@@ -1,4 +1,4 @@
-"""The file lists of transactions: staged files, and files to be deleted."""
+"""The file lists of transactions: staged files (written, but not visible yet), and files to be deleted."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ if TYPE_CHECKING:
 
 
 FILES_PER_DOCUMENT = 500
-"""Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
+"""The most staged files, or files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
 
 _COLUMNS = ("transaction_id", "number", "removal", "n_files", "payload")
 
 
 class TransactionFiles(IndexPart):
-    """Files that transactions have staged, or are to delete."""
+    """Reads and writes the lists of files that transactions have staged."""
 
     def record(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
-        """Add to the list of the files that an open transaction has staged.
+        """Add files to the list of the files that an open transaction has staged.
 
         Args:
             transaction_id: The transaction.
             files: The files.
-            recorded: The number of files that were recorded before, so that a call repeated after a lost answer records
-                nothing. None if no call is repeated.
+            recorded: The number of files that the writer had recorded before this call. If the call is repeated after a
+                lost answer, the files are then not recorded twice. None if the writer never repeats a call.
 
         Raises:
-            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not open any more.
             StagedFileMissingError: The index lost files that were recorded before.
-            InvalidInputError: Other files are recorded in their place.
+            InvalidInputError: The call is repeated with other files.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -63,14 +64,16 @@ class TransactionFiles(IndexPart):
                 check_remembered(there, recorded, row["table_name"])
             add_files(connection, transaction_id, files)
 
-        # The reservation makes them durable. A writer that dies before it leaves only files to remove.
+        # Not durable: the transaction's reservation makes the list durable. If the writer dies before, its files are
+        # only to be removed.
         self._database.write(work, durable=False)
 
     def replace(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
         """Replace the recorded staged files of an open transaction by these.
 
         Raises:
-            TransactionNotFoundError, TransactionStateError: As ``load_open_row``.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not open any more.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -81,7 +84,7 @@ class TransactionFiles(IndexPart):
         self._database.write(work, durable=False)
 
     def staged_count(self, transaction_id: str) -> int:
-        """Return the number of files that the transaction has staged and not yet committed."""
+        """Return the number of files in the transaction's list of staged files."""
         with self._database.reading() as connection:
             return _count(connection, transaction_id)
 
@@ -92,7 +95,7 @@ class TransactionFiles(IndexPart):
 
 
 def documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
-    """Yield the documents of a transaction's staged files, or of its removals, each read by itself."""
+    """Yield the JSON documents of a transaction's staged files, or of its files to delete, read one by one."""
     yield from _documents(database.reading, transaction_id, removal=removal)
 
 
@@ -106,10 +109,10 @@ def other_files(transaction_id: str, table: str) -> InvalidInputError:
 
 
 def check_remembered(recorded: int, staged: int, table: str) -> None:
-    """Return if the index has as many files as the writer has staged.
+    """Check that the index has as many files as the writer has staged.
 
     Raises:
-        StagedFileMissingError: It has fewer, or more.
+        StagedFileMissingError: The index has another number of files.
     """
     if recorded != staged:
         raise StagedFileMissingError(
@@ -132,7 +135,10 @@ def add_documents(
     connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool,
     none_before: bool = False,
 ) -> None:  # fmt: skip
-    """Append rows (count and JSON text) to ``transaction_files``; ``none_before`` says that they are the first ones."""
+    """Append documents (file count and JSON text) to ``transaction_files``.
+
+    ``none_before`` says that the transaction has no rows there, which saves a query.
+    """
     last: int | None = None
     if not none_before:
         last = _LAST.scalar(connection, {"id": transaction_id})
@@ -153,7 +159,7 @@ FORGET_STAGED = Prepared(
         transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
     )
 )
-"""Deletes the documents of staged files."""
+"""The statement that deletes a transaction's documents of staged files."""
 
 _MINE = transaction_files.c.transaction_id == sa.bindparam("id")
 _LAST = Prepared(sa.select(sa.func.max(transaction_files.c.number).label("number")).where(_MINE))
@@ -190,16 +196,16 @@ _NEXT_DOCUMENT = Prepared(
 )
 
 ANY_STAGED = Prepared(sa.select(_F.number).where(_MINE, _F.removal == 0).limit(1))
-"""The query of a document of staged files."""
+"""The query that finds out whether a transaction has staged files."""
 
 
 def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[StagedFile]:
-    """Yield the staged files within a transaction."""
+    """Yield a transaction's staged files, within a database transaction."""
     yield from map(staged_file_from_dict, _staged_values(connection, transaction_id))
 
 
 def staged_names(connection: sa.Connection, transaction_id: str) -> Iterator[tuple[str, str]]:
-    """Yield the partitions and names of the staged files, without the cost of their statistics."""
+    """Yield the partition and name of each staged file, within a database transaction, without parsing statistics."""
     yield from ((value["partition"], value["name"]) for value in _staged_values(connection, transaction_id))
 
 
@@ -209,5 +215,5 @@ def _staged_values(connection: sa.Connection, transaction_id: str) -> Iterator[J
 
 
 def documents_within(connection: sa.Connection, transaction_id: str, *, removal: bool) -> Iterator[str]:
-    """Yield the documents of ``documents`` within a transaction."""
+    """Yield the JSON documents of staged files, or of files to delete, within a database transaction."""
     yield from _documents(lambda: nullcontext(connection), transaction_id, removal=removal)

@@ -1,4 +1,4 @@
-"""The rows of transactions within a transaction of the database: written, loaded and locked; and their statements."""
+"""Writes, loads and locks the rows of write transactions, within a database transaction; and their statements."""
 
 from __future__ import annotations
 
@@ -38,25 +38,26 @@ if TYPE_CHECKING:
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 
 MOVES = '%"moves":true%'
-"""What the plans of commands have that move files."""
+"""A pattern for the plans of partition commands that move files."""
 
 _DELETION_LEASE_MS = 600_000
 
 FORGOTTEN_KEPT_MS = 30 * 24 * 3_600_000
-"""For how long the id of a forgotten transaction, or the row of a DROP TABLE, is kept where no vacuum looks for it."""
+"""How long the id of a removed transaction, or the row of a DROP TABLE, is kept if no vacuum looks for leftover
+files."""
 
 _AS_THEY_ARE = (
     "transaction_id", "table_id", "operation", "base_version", "began_at_ms", "expires_at_ms", "ended_at_ms", "app_id",
     "app_version", "version", "error",
 )  # fmt: skip
-"""The fields of a transaction that its row has under their own names."""
+"""The fields of a transaction that are columns of the same name."""
 
 INSERT = Prepared(sa.insert(transactions))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVersion:
-    """The newest batch of an application that a table has."""
+    """The newest batch of a streaming application that a table contains."""
 
     app_version: int
     version: int
@@ -67,10 +68,11 @@ def insert_deletion(
     connection: sa.Connection, table_id: int, shown: str, location: str, deletes: DataDeletion, *,
     operation: str, state: State, owner: str, staging: str, version: int, now_ms: int,
 ) -> str:  # fmt: skip
-    """Write the row of a vacuum's or DROP TABLE's deletion of files, and return its id. It drops no partition.
+    """Insert the row of a file deletion by vacuum or DROP TABLE, and return its id; it drops no partition.
 
-    Its plan says (``deletes``) whether all files lie in the directory ``location``. The state is ``committed`` until
-    the files are deleted, then ``finished``. ``operation`` and ``owner``, which names the process, are for people.
+    The plan in the row says by ``deletes`` whether all files lie in the directory ``location``. The state is
+    ``committed`` until the files are deleted, then ``finished``. ``operation`` and ``owner`` (the process) are for
+    messages.
     """
     promotion = Promotion.UPLOAD if location.startswith("s3a:") else Promotion.RENAME
     plan = WritePlan(CheckedDrop(DropPartitions(TRUE, deletes)), location, staging, location, promotion)
@@ -83,7 +85,7 @@ def insert_deletion(
 
 
 def to_row(transaction: Transaction) -> dict[str, Any]:
-    """Return the row of a transaction."""
+    """Return the row for a transaction."""
     return {
         **{name: getattr(transaction, name) for name in _AS_THEY_ARE},
         "table_name": transaction.table,
@@ -96,7 +98,7 @@ def to_row(transaction: Transaction) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Transaction:
-    """Return the transaction of a row of ``transactions``."""
+    """Return the transaction for a row of ``transactions``."""
     return Transaction(
         **{name: row[name] for name in _AS_THEY_ARE},
         table=row["table_name"],
@@ -109,7 +111,7 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
-    """Return the transaction with the locations that its tasks asked for, and the others that it needs.
+    """Return the transaction with all partition locations that it needs, also those that its tasks asked for.
 
     They are stored apart from the plan: a plan is one value, and could become too large for a database.
     """
@@ -132,13 +134,13 @@ _LOCATIONS = Prepared(
 
 
 def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[str, str]) -> None:
-    """Store the locations that a reserved transaction needs beyond those that its tasks asked for."""
+    """Store the locations that a reserved transaction needs, except those that its tasks have stored already."""
     known = _asked_locations(connection, transaction_id)
     add_locations(connection, transaction_id, {name: place for name, place in own.items() if name not in known})
 
 
 def add_locations(connection: sa.Connection, transaction_id: str, new: Mapping[str, str]) -> None:
-    """Keep locations of partitions, given by name, that the transaction has not kept yet."""
+    """Store locations of partitions, given by name, of which the transaction has none stored yet."""
     rows = [
         {"transaction_id": transaction_id, "name_hash": name_hash(name), "name": name, "location": location}
         for name, location in new.items()
@@ -148,7 +150,7 @@ def add_locations(connection: sa.Connection, transaction_id: str, new: Mapping[s
 
 
 def forget_locations(connection: sa.Connection, transaction_id: str) -> None:
-    """Remove the locations stored by ``record_locations`` and ``keep_locations``: the transaction has ended."""
+    """Remove the locations stored by ``record_locations`` and ``keep_locations``, since the transaction has ended."""
     _FORGET_LOCATIONS.run(connection, {"id": transaction_id})
 
 
@@ -158,21 +160,22 @@ _FORGET_LOCATIONS = Prepared(
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
-    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps others from moving it.
+    """Return the transaction's row with the database's time (``now_ms``); with ``lock``, lock the row.
 
     Raises:
-        TransactionNotFoundError: There is no such transaction.
+        TransactionNotFoundError: There is no transaction with this id.
         IndexNotAtHeadError: The index has been migrated since this process opened it.
     """
     return usable(find_row(connection, transaction_id, lock=lock), transaction_id)
 
 
 def load_open_row(connection: sa.Connection, transaction_id: str, what: str) -> Mapping[str, Any]:
-    """Return the locked row of an open transaction; ``what`` completes the error for another state.
+    """Lock and return the row of an open transaction; ``what`` completes the error message for another state.
 
     Raises:
-        TransactionNotFoundError, IndexNotAtHeadError: As ``load_row``.
-        TransactionStateError: It is not open any more.
+        TransactionNotFoundError: There is no transaction with this id.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
+        TransactionStateError: The transaction is not open any more.
     """
     row = load_row(connection, transaction_id, lock=True)
     if row["state"] != State.OPEN:
@@ -181,7 +184,12 @@ def load_open_row(connection: sa.Connection, transaction_id: str, what: str) -> 
 
 
 def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, Any]:
-    """Return a row that was found, of a plan that this release can read; ``TransactionNotFoundError`` otherwise."""
+    """Check that a row was found and that this release can read its plan, and return it.
+
+    Raises:
+        TransactionNotFoundError: There is no row.
+        IndexNotAtHeadError: The index has been migrated since this process opened it.
+    """
     if row is None:
         raise TransactionNotFoundError(
             f"The index has no transaction {transaction_id[:64]!r}: it never was, or vacuum has removed it.",
@@ -192,19 +200,19 @@ def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, A
 
 
 def find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
-    """Return the row of a transaction, or None."""
+    """Return the row of a transaction, or None if it does not exist."""
     return (LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
 
 ROW = sa.select(transactions, NOW_MS.label("now_ms"), revision_column().label("revision")).where(
     transactions.c.transaction_id == sa.bindparam("id")
 )
-"""The query of a transaction's row."""
+"""The query of a transaction's row, with the database's time and the index's schema revision."""
 _ROW, LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
-    """Return the error for a transaction that cannot do this in its state."""
+    """Return the error for a transaction whose state does not allow an action; ``what`` names the action."""
     state = row["state"]
     undone = state in (State.ABORTING, State.ABORTED)
     why = (
@@ -220,7 +228,7 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
 
 
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """Find a batch as ``IndexedTransactions.find_application``, within a transaction of the database."""
+    """Return the newest committed batch of a streaming application in a table, within a database transaction."""
     row = _APPLICATION.row(connection, {"table_id": table_id, "app_hash": name_hash(app_id)})
     return None if row is None else ApplicationVersion(row["app_version"], row["version"], row["transaction_id"])
 
@@ -240,16 +248,20 @@ WITH_TABLE = ROW.add_columns(*(column.label(f"{OF_TABLE}{name}") for name, colum
         namespaces, namespaces.c.namespace_id == tables.c.namespace_id
     )
 )
-"""The query of a transaction's row with that of its table, whose columns begin with ``OF_TABLE``."""
+"""The query of a transaction's row joined with its table's row, whose column names get the prefix ``OF_TABLE``."""
 
 
 @cache
 def move_query(*, ends: bool, fails: bool) -> Prepared:
-    """Return the statement of ``IndexedTransactions.move``."""
+    """Return the UPDATE statement that changes a transaction's state if it is in one of some states.
+
+    ``ends`` also sets the transaction's end, and ``fails`` its error text.
+    """
     values: dict[str, Any] = {"state": sa.bindparam("to")}
     if ends:
         values["ended_at_ms"] = NOW_MS
-        # Registrations look for ended transactions by the index of the lease, which has to end after them.
+        # Registrations find ended transactions by the database index of the lease's end. So the lease must not end
+        # before the transaction.
         values["expires_at_ms"] = sa.case((_T.expires_at_ms < NOW_MS, NOW_MS), else_=_T.expires_at_ms)
     if fails:
         values["error"] = sa.bindparam("why")
@@ -258,7 +270,10 @@ def move_query(*, ends: bool, fails: bool) -> Prepared:
 
 
 def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
-    """Return the statement that deletes a transaction's rows; of a partition command that moves files perhaps none."""
+    """Return the statement that deletes one transaction's rows of a table.
+
+    With ``unless_moving``, rows of a partition command that moves files stay.
+    """
     t = transactions.c
     id_: sa.BindParameter[str] = sa.bindparam("id")
     statement = sa.delete(rows).where(rows.c.transaction_id == id_)
@@ -275,7 +290,7 @@ def _uncommitted() -> sa.CompoundSelect[Any]:
     t = transactions.c
     table_id: sa.BindParameter[int] = sa.bindparam("table_id")
     columns = sa.select(t.transaction_id, t.state)
-    # Two ranges of one index: databases do not see that in an OR.
+    # Two SELECTs instead of an OR: each reads a range of an index, which the databases would not do for an OR.
     not_shown = [
         columns.where(t.table_id == table_id, condition, t.reserved == 1)
         for condition in (t.version.is_(None), t.version > sa.bindparam("version"))
@@ -291,7 +306,7 @@ def _uncommitted() -> sa.CompoundSelect[Any]:
 
 
 UNCOMMITTED = _uncommitted()
-"""The query of ``IndexedTransactions.uncommitted_ids``."""
+"""The query of ``IndexedTransactions.uncommitted_ids``: transactions with files that are not visible at a version."""
 
 
 _MOVING = _T.plan.like(MOVES)
@@ -299,22 +314,23 @@ _HAS_STAGED = _T.transaction_id.in_(
     sa.select(transaction_files.c.transaction_id).where(transaction_files.c.removal == 0)
 )
 _STATE: sa.ColumnElement[str] = sa.func.coalesce(_T.state, "")
-"""The state as an expression, which has no index: transactions that have ended are to be found by their lists."""
+"""The state as an expression, so that no database index on it is used: ended transactions are found by their file lists
+instead."""
 
 MOVING = sa.union_all(
     sa.select(transactions).where(_MOVING, _T.state.in_(sa.bindparam("in_flight", expanding=True))),
     sa.select(transactions).where(_MOVING, _STATE.in_(sa.bindparam("ended", expanding=True)), _HAS_STAGED),
 )
-"""The query of ``IndexedTransactions.moving_commands``."""
+"""The query of ``IndexedTransactions.moving_commands``: partition commands that move files, in some states."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """Rare activities that can change files while a table's directories are listed.
+    """Rare activities of other processes that can change files while a table's directories are listed.
 
     Attributes:
-        cleans: Whether a committed write, of any table, may still have to delete replaced files.
-        moves: Whether ``moving_commands`` has an uncommitted command, of any table.
+        cleans: Whether a committed write, to any table, may still have to delete replaced files.
+        moves: Whether an uncommitted command, of any table, may be moving files (``moving_commands``).
     """
 
     cleans: bool
@@ -327,4 +343,4 @@ _MOVES = sa.or_(
     sa.exists().where(_MOVING, _STATE.in_([str(State.ABORTED)]), _HAS_STAGED),
 )
 AT_WORK = sa.select(sa.case((_CLEANS, 1), else_=0).label("cleans"), sa.case((_MOVES, 1), else_=0).label("moves"))
-"""The query of ``IndexedTransactions.at_work``."""
+"""The query of ``IndexedTransactions.at_work``: whether any transaction may be deleting or moving files."""

@@ -1,4 +1,4 @@
-"""The rows of transactions: every move to the next state compares the state before it sets it."""
+"""The write transactions of an index. Each change of a state is made only in the expected previous state."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _TABLE_AND_DEAD = Prepared(_TABLE_ROW.add_columns(_DEAD.limit(1).scalar_subquery
 
 
 class DeadWritersError(Exception):
-    """A writer's lease is over: the new write begins after the recovery of that transaction."""
+    """Raised by ``begin`` if a writer's lease is over: the caller must recover that transaction and begin again."""
 
 
 def replaced_meanwhile(table: str) -> ConflictError:
-    """Return the error of a statement that makes a table under a name that has changed its meaning."""
+    """Return the error for a statement that creates a table whose name has been given to another table since."""
     return ConflictError(
         f"The table {table} was created, replaced, renamed or dropped by another statement since this one looked at "
         "it. Nothing was written; run the statement again.",
@@ -58,7 +58,11 @@ def replaced_meanwhile(table: str) -> ConflictError:
 
 
 def _same_request(known: Transaction, asked: Transaction) -> Transaction:
-    """Return the known transaction if both are the same write; ``InvalidInputError`` otherwise."""
+    """Return the known transaction if both are the same write.
+
+    Raises:
+        InvalidInputError: The transaction with this id is another write.
+    """
     of_both = [(each.table, each.operation, each.plan.asked.kind) for each in (known, asked)]
     if of_both[0] != of_both[1]:
         raise InvalidInputError(
@@ -72,8 +76,16 @@ def _same_request(known: Transaction, asked: Transaction) -> Transaction:
 def _check_table(
     connection: sa.Connection, transaction: Transaction, planned: PlannedFormat | None, *, looks: bool
 ) -> int | None:
-    """Return the database's time if the table is where and as it was; None if it is gone, as the reservation finds."""
-    # Locked, so that an alteration of location or format comes before this, or sees the transaction and is refused.
+    """Check that the table still has the planned location and format; return the database's time.
+
+    Returns None if the table is gone: the reservation reports this.
+
+    Raises:
+        DeadWritersError: A writer's lease is over (only with ``looks``).
+        ConflictError: The table's location or format has changed.
+    """
+    # The query locks the table's row: a concurrent change of location or format either commits before, and is seen
+    # here, or waits, sees this transaction and is refused.
     with together(connection):
         asked = (_TABLE_AND_DEAD if looks else _TABLE).asked(connection, {"table_id": transaction.table_id})
     (row,) = asked() or (None,)
@@ -102,12 +114,15 @@ def _insert(
     connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
     looks: bool,
 ) -> Transaction:  # fmt: skip
-    """Write the row of a transaction, with the database's time; arguments as in ``IndexedTransactions.begin``."""
+    """Insert the row of a transaction, dated by the database's clock, after checks of its table.
+
+    Arguments and errors are those of ``IndexedTransactions.begin``.
+    """
     replaces, now = None, None
     if transaction.plan.definition is not None:
         current = find_relation(connection, TableIdentifier.parse(transaction.table))
         replaces = None if current is None else current.table_id
-        # Another table may have got the name since, with the same version numbers.
+        # Compare the number, not the name: another table may have got the name since, with the same version numbers.
         if replaces != replaced and not isinstance(transaction.plan.asked, Create):
             raise replaced_meanwhile(transaction.table)
     else:
@@ -120,7 +135,7 @@ def _insert(
 
 
 class IndexedTransactions(IndexPart):
-    """The rows of transactions.
+    """Reads and changes the rows of transactions.
 
     A method that loads a transaction raises ``TransactionNotFoundError`` if there is no row (any more).
     """
@@ -129,25 +144,25 @@ class IndexedTransactions(IndexPart):
         self, transaction: Transaction, replaced: int | None = None, planned: PlannedFormat | None = None, *,
         looks: bool = False,
     ) -> Transaction:  # fmt: skip
-        """Insert the row of a new transaction and return it; for a replacement, with the replaced table's number.
+        """Insert the row of a new transaction and return it.
 
-        It and its lease begin now, by the database's clock. If the id exists, the existing transaction is returned: the
-        writer repeats the call because it got no answer.
+        The transaction and its lease begin now, by the database's clock. If the id exists, the existing transaction is
+        returned: the writer repeats the call because it got no answer.
 
         Args:
             transaction: The transaction; its times are ignored.
             replaced: The number of the table that a creation found under its name, and that its plan refers to; None if
-                it found none.
-            planned: The format of the write's files, if it brings any.
+                it found no table.
+            planned: The format of the write's files, if the write has files.
             looks: Whether to begin only if no writer's lease is over; not for a creation.
 
         Raises:
-            DeadWritersError: A writer's lease is over. Nothing was done.
+            DeadWritersError: A writer's lease is over. Nothing is changed.
             InvalidInputError: The transaction with this id writes another table.
             ConflictError: The table's location has changed since it was loaded, its format differs from the write's
                 files, or another table has its name.
         """
-        # A writer rarely asks again. If it does, the database says that the id is taken.
+        # Insert without looking the id up first: repeated calls are rare, and the database reports the duplicate.
         try:
             return self._database.write(
                 lambda connection: _insert(connection, transaction, replaced, planned, looks=looks)
@@ -155,7 +170,7 @@ class IndexedTransactions(IndexPart):
         except (ConflictError, IndexDatabaseError) as error:
             if isinstance(error, IndexDatabaseError) and not (error.__cause__ and is_duplicate(error.__cause__)):
                 raise
-            # What the first call has begun stands, whatever has become of the table since.
+            # The call is a repetition: return the transaction of the first call, also if the table has changed since.
             with self._database.reading() as connection:
                 row = rows.find_row(connection, transaction.transaction_id)
             if row is None:
@@ -163,20 +178,20 @@ class IndexedTransactions(IndexPart):
             return _same_request(rows.from_row(row), transaction)
 
     def finish(self, transaction_id: str) -> bool:
-        """Finish a committed transaction and forget its deletions; return whether it was committed.
+        """Mark a committed transaction as finished, and remove its deletion list; return whether it was committed.
 
-        Its end is set after the last deletion: a registration that began before compares its files with the store
-        again.
+        Its end is set to now, after the last deletion: a registration that began before then compares its files with
+        the store again.
         """
         return self.move(transaction_id, (State.COMMITTED,), State.FINISHED)
 
     def load(self, transaction_id: str) -> Transaction:
-        """Return the transaction of this id."""
+        """Return the transaction with this id."""
         with self._database.reading() as connection:
             return rows.with_locations(connection, rows.from_row(rows.load_row(connection, transaction_id)))
 
     def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
-        """Return the transaction with this id, and its current table; None if it has none, or the table is gone."""
+        """Return the transaction with this id, and its current table; None if it has no table, or the table is gone."""
         with self._database.reading() as connection:
             found: Any = connection.execute(rows.WITH_TABLE, {"id": transaction_id}).mappings()
             row = rows.usable(found.one_or_none(), transaction_id)
@@ -185,10 +200,10 @@ class IndexedTransactions(IndexPart):
         return transaction, None if table["table_id"] is None else table_from_row(table)
 
     def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
-        """Store the directories for an open transaction's partitions, and return them; earlier entries stay unchanged.
+        """Store directories for an open transaction's partitions; return the valid ones. Earlier ones stay unchanged.
 
         Raises:
-            TransactionStateError: It is not open any more.
+            TransactionStateError: The transaction is not open any more.
         """
 
         def work(connection: sa.Connection) -> dict[str, str]:
@@ -200,20 +215,20 @@ class IndexedTransactions(IndexPart):
             rows.add_locations(connection, transaction_id, new)
             return {**own, **known}
 
-        # Not durable: a writer that dies before the reservation leaves only files to be removed.
+        # Not durable: if the writer dies before the reservation, its files are only to be removed.
         return self._database.write(work, durable=False)
 
     def state_of(self, transaction_id: str) -> State | None:
-        """Return the transaction's state now; None where there is no such transaction."""
+        """Return the transaction's current state; None if it does not exist."""
         with self._database.reading() as connection:
             mine = sa.select(transactions.c.state).where(transactions.c.transaction_id == transaction_id)
             state = connection.execute(mine).scalar()
         return None if state is None else State(state)
 
     def while_in_state(self, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
-        """Do some work while the transaction stays in a state; return False, and do nothing, in another state.
+        """Run ``work`` while the transaction's row is locked in a state; in another state do nothing, return False.
 
-        The work is short, and may be called again.
+        ``work`` must be short, and is called again if the database transaction is retried.
         """
         t = transactions.c
         held = sa.select(t.transaction_id).where(t.transaction_id == transaction_id, t.state == state).with_for_update()
@@ -230,7 +245,7 @@ class IndexedTransactions(IndexPart):
         self, table_id: int | None = None, *, states: Collection[State] | None = None, expired: bool = False,
         limit: int | None = None,
     ) -> list[Transaction]:  # fmt: skip
-        """Return transactions, newest first: of a table, in some states, with a lease that is over."""
+        """Return transactions, newest first; optionally of one table, in some states, or with an expired lease."""
         t = transactions.c
         statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
         if table_id is not None:
@@ -245,7 +260,10 @@ class IndexedTransactions(IndexPart):
             return [rows.with_locations(connection, transaction) for transaction in loaded]
 
     def extend_lease(self, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
-        """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
+        """Extend the lease of a transaction in flight until ``until_ms``; return False if it is not in flight.
+
+        A transaction that is being undone counts as in flight only with ``undoing``.
+        """
         living = [str(state) for state in rows.IN_FLIGHT if undoing or state is not State.ABORTING]
         statement = (
             sa.update(transactions)
@@ -255,7 +273,7 @@ class IndexedTransactions(IndexPart):
         return self._database.change(statement, durable=False) == 1
 
     def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
-        """Extend the lease until ``until_ms`` if it is still the loaded one; return whether it was."""
+        """Extend the lease until ``until_ms`` for a recovery; return False if another process has extended it."""
         t = transactions.c
         statement = (
             sa.update(transactions)
@@ -265,7 +283,7 @@ class IndexedTransactions(IndexPart):
         return self._database.change(statement) == 1
 
     def move(self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None) -> bool:
-        """Return whether the transaction was in one of the states and now is in the other."""
+        """Change the state of a transaction that is in one of the states ``from_``; return whether it was."""
         mine = {"id": transaction_id}
         moved: dict[str, Any] = {**mine, "from": [str(state) for state in from_], "to": str(to)}
         if error is not None:
@@ -276,21 +294,24 @@ class IndexedTransactions(IndexPart):
             if rows.move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
                 return False
             if to in (State.ABORTING, State.ABORTED):
-                # A command's files have to be moved back first: until then its claims keep the partitions.
+                # While a command is being undone, keep its claims: its files must be moved back first, and until then
+                # no other writer may use the partitions.
                 (rows.END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else rows.END_CLAIMS).run(connection, mine)
             if ends:
                 rows.forget_locations(connection, transaction_id)
-                # A slow mover may have died with one of a command's files, which recovery must put back too.
+                # Keep the file list of a command that moves files: a slow process may have died with one of the files,
+                # and recovery must put that back too.
                 rows.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
-        # What is finished twice is finished: a clean-up finds nothing more to remove.
+        # Need not be durable: if the state is lost in a power failure, the clean-up is repeated and finds nothing to
+        # remove.
         return self._database.write(work, durable=to is not State.FINISHED)
 
     def suspect_reservation(self, transaction_id: str) -> None:
-        """Mark an open transaction as reserved: the index may have forgotten that it was.
+        """Mark an open transaction as reserved, because the index may have lost the reservation in a restart.
 
-        An undoing then removes its files wherever they are, also under their final names.
+        If the transaction is undone, its files are then removed wherever they are, also under their final names.
         """
 
         def work(connection: sa.Connection) -> None:
@@ -302,10 +323,10 @@ class IndexedTransactions(IndexPart):
         self._database.write(work)
 
     def remember_undone(self, transaction: Transaction, error: str) -> Transaction:
-        """Record a transaction that was reserved and then lost by the index as ``aborting`` with the reason; return it.
+        """Record a reserved transaction that the index has lost as ``aborting``, with the reason, and return it.
 
-        From then on it is recovered like any other, and no repair registers its files. If it is committed after all, it
-        stays unchanged.
+        From then on it is recovered like any other, and no repair registers its files. If the index has it as
+        committed, it stays unchanged.
         """
         plan = transaction.plan
         asked = rows.to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
@@ -326,18 +347,19 @@ class IndexedTransactions(IndexPart):
         return self._database.write(work)
 
     def find_application(self, table_id: int, app_id: str) -> rows.ApplicationVersion | None:
-        """Return the newest committed batch of the rows.application in the table."""
+        """Return the newest committed batch of a streaming application in the table; None without one."""
         with self._database.reading() as connection:
             return rows.application(connection, table_id, app_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
-        """Return the transactions whose files the version does not show in whole (or, while files wait, in part).
+        """Return the transactions with files that are not visible at the version: uncommitted, undone or waiting.
 
-        They include transactions of all tables that can be undone or were, and those that create a table: other tables
-        may be at the same location or around it, and a replacement belongs to no table before its commit.
+        Transactions of all tables that can still be undone or were undone, and transactions that create a table, are
+        included: other tables may be at, in or around the same location, and a creation belongs to no table before its
+        commit.
 
-        A transaction that was never reserved has no visible files: if a store shows some, the index was restored to a
-        time before the reservation, and cannot know that it was not committed.
+        A transaction that was never reserved is left out, because it has no visible files. If the store has some, the
+        index was restored to a time before the reservation, and cannot know whether the transaction was committed.
         """
         with self._database.reading() as connection:
             found = connection.execute(rows.UNCOMMITTED, {"table_id": table_id, "version": version}).all()
@@ -348,9 +370,8 @@ class IndexedTransactions(IndexPart):
     ) -> list[Transaction]:
         """Return the partition commands in these states that move files; by default, those that are not committed.
 
-        Ended commands are included only if they staged files.
-
-        Plans are long, and ended commands are many: they are found by the file lists, which only such commands keep.
+        Ended commands are included only if they still have a list of staged files. Only commands that move files keep
+        it, so they are found by these lists: plans are long, and ended commands are many.
         """
         ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
         in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
@@ -359,7 +380,7 @@ class IndexedTransactions(IndexPart):
         return [rows.from_row(row) for row in found]
 
     def at_work(self) -> rows.AtWork:
-        """Return whether other processes may be deleting or moving files that a listing finds."""
+        """Return whether other processes may be deleting or moving files while this one lists directories."""
         with self._database.reading() as connection:
             row = connection.execute(rows.AT_WORK).one()
         return rows.AtWork(bool(row.cleans), bool(row.moves))

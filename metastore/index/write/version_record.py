@@ -1,4 +1,4 @@
-"""The record of the version that a commit makes: the table's counters, the history, the messages for the metastore."""
+"""Records the version that a commit makes: the table's counters, the history, the messages for the metastore."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FEW_NAMES = 1000
-"""Of more, one look at all partitions costs less than to look for the values of each."""
+"""For more names, a test whether the table has unpublished partitions at all is cheaper than a look-up of each name's
+values."""
 
 COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
-"""The counts of an applier that the history has for every commit."""
+"""The counts of an applier that are in the history of every commit."""
 
 _ADDED = ("total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions")
 """The columns of ``tables`` to which ``PartitionSums.totals`` are added, in that order."""
@@ -77,17 +78,17 @@ def record(
     if transaction_id is not None and applier.kept_back:
         _log_kept_back(applier)
     has_statistics = applier.published.added or applier.published.altered
-    # The follower recognizes this delivery by the version's own date. `now` is older: it was read before the rows were
-    # written.
+    # Take the version's date from the history: the follower recognizes this delivery in the metastore by the same date.
+    # ``applier.now`` is older, since it was read before the rows were written.
     at_ms = version_date(applier.connection, applier.table.table_id, applier.version) if has_statistics else 0
     return enqueue_changes(applier.connection, applier.table, applier.published, at_ms)
 
 
 def _publish_successors(applier: Applier) -> None:
-    """Publish, in place of a partition that ends, the living one of equal values that the metastore has not.
+    """If a dropped partition was published, publish an unpublished one with equal values in its place.
 
-    The metastore has one partition of equal values, the index may have more. One message moves it from the one
-    directory to the other.
+    The metastore can have only one partition with the same values, the index several. One message moves the metastore's
+    partition from the one directory to the other.
     """
     dropped = applier.published.dropped
     if not dropped or not applier.table.definition.keys:
@@ -105,7 +106,10 @@ def _publish_successors(applier: Applier) -> None:
 
 
 def _move_replaced(applier: Applier) -> None:
-    """Note which added partitions take the place of ended ones of equal values that the metastore was never sent."""
+    """Mark added partitions as moved if they replace a dropped one of equal values that was never published.
+
+    The metastore may have that partition all the same, from another engine.
+    """
     if not applier.published.ended_apart or not applier.table.definition.keys:
         return
     ended = {partition_values(name) for name in applier.published.ended_apart}
@@ -129,7 +133,7 @@ def _log_carried(applier: Applier, operation: str) -> None:
 
 
 def _has_unpublished(connection: sa.Connection, table: Table) -> bool:
-    """Return whether a living partition is not in the metastore, which may have another one of equal values."""
+    """Return whether a current partition is unpublished, as the metastore may have another with equal values."""
     p = partitions.c
     apart = sa.select(p.partition_id).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
     return connection.execute(apart.limit(1)).one_or_none() is not None

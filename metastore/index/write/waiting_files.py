@@ -1,4 +1,4 @@
-"""Staged files that wait for their partition to be due."""
+"""Waiting files: staged files that a stream holds back until their partition is due."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _ORIGINS_AT_ONCE = 500
 _WAITING_AT_ONCE = 20
-"""Documents of waiting files that are held in memory."""
+"""The most documents of waiting files that are held in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingFiles:
-    """Staged files of one partition that wait for it to be due, of the transaction that was committed without them.
+    """Staged files of one partition, held back until it is due, and the transaction committed without them.
 
     Attributes:
-        since_ms: When they were kept back.
+        since_ms: The time since which they are held back, in milliseconds since the epoch, UTC.
     """
 
     transaction_id: str
@@ -41,7 +41,7 @@ class WaitingFiles:
 
 
 class WaitingLists(IndexPart):
-    """Staged files that wait for their partitions to be due."""
+    """Reads the lists of waiting files, and removes entries."""
 
     def tables(self) -> list[int]:
         """Return the numbers of the tables that have waiting files."""
@@ -50,12 +50,13 @@ class WaitingLists(IndexPart):
             return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
 
     def discard(self, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
-        """Forget waiting files, given by transaction, partition and name; return their number."""
+        """Remove waiting files from the lists, given by transaction, partition and name; return their number."""
         gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
         w = waiting_files.c
 
         def work(connection: sa.Connection) -> int:
-            # A commit that takes them comes before this, or does not find them.
+            # Lock the table: a concurrent commit that makes waiting files visible either comes first, or no longer
+            # finds these.
             lock_table(connection, table_id, str(table_id))
             count = 0
             for some in batched(origins, _ORIGINS_AT_ONCE):
@@ -78,7 +79,8 @@ class WaitingLists(IndexPart):
                 statement = statement.where(transactions.c.app_id == app_id)
             if after is not None:
                 last = [sa.literal(value, key.type) for value, key in zip(after, keys, strict=True)]
-                # MySQL and MariaDB make no range of a comparison of rows alone.
+                # The condition on the first column alone is redundant, but MySQL and MariaDB use no index range for a
+                # comparison of tuples.
                 statement = statement.where(w.name_hash >= last[0], sa.tuple_(*keys) > sa.tuple_(*last))
             with self._database.reading() as connection:
                 rows = connection.execute(statement).mappings().all()
