@@ -147,6 +147,11 @@ class _Fake:
     def close(self) -> None: ...
 
 
+@pytest.fixture(autouse=True)
+def _warm_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.benchmarks.peers.contender.WARM_SECONDS", 0)
+
+
 def measured_with(tmp_path: Path, **wrong: object) -> Answers:
     layout = table.Layout(1_000)
     answers = Answers("hive", layout.partitions, DAY)
