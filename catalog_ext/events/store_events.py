@@ -35,7 +35,7 @@ class StoreEventsOutcome:
     """The outcome of events in one table.
 
     Attributes:
-        table: Its name.
+        table: The table's name.
         looked_at: The number of listed partitions.
         added: The number of added partitions; likewise ``dropped`` and ``changed``.
         version: The table's version afterwards.

@@ -43,7 +43,7 @@ class PartitionMaintenance:
         """Drop the partitions that satisfy a condition, in one transaction, and return the dropped ones.
 
         Args:
-            table: Its name.
+            table: The table's name.
             where: A condition in SQL over partition columns, or a spec, which may be partial; it is required.
             purge: Whether data of a managed table outside its directory is deleted too.
             dry_run: Preview: report and change nothing.
@@ -71,7 +71,7 @@ class PartitionMaintenance:
         """Drop the partitions whose time, given by their values, is older than the retention.
 
         Args:
-            table: Its name.
+            table: The table's name.
             retention: A duration such as ``30d``; None for the property ``partition.retention.period``.
             dry_run: Preview: report and change nothing.
 
@@ -105,7 +105,7 @@ class PartitionMaintenance:
         """Change the visibility or the types of partition columns; files and directories are not changed.
 
         Args:
-            table: Its name.
+            table: The table's name.
             mode: ``virtual`` or ``declared``; None leaves it.
             types: New types by column name; None or empty leaves them.
 

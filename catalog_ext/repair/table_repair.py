@@ -48,7 +48,7 @@ class TableRepair:
         """Bring the index, and then the metastore, to the partitions and files of the store.
 
         Args:
-            table: Its name.
+            table: The table's name.
             mode: ``add`` registers new partitions, ``drop`` removes missing ones, ``sync`` does both and refreshes
                 files.
             where: Limits the repair, and the listing, to partitions that satisfy a condition or match a spec.

@@ -209,7 +209,7 @@ class Views:
         """Return the dependencies of the view's partitions from the time when they were added.
 
         Args:
-            view: Its name.
+            view: The view's name.
             partition: A specification, which may be partial, of the partitions to list; None for all.
 
         Raises:

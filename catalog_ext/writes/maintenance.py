@@ -104,7 +104,7 @@ class WriteMaintenance:
         commits its partitions itself.
 
         Args:
-            table: Its name.
+            table: The table's name.
             application: The id of one query; None for all.
             dry_run: Preview: report the waiting files and change nothing.
 
@@ -127,7 +127,7 @@ class WriteMaintenance:
         rows. Files that exist keep waiting.
 
         Args:
-            table: Its name.
+            table: The table's name.
             dry_run: Preview: report what would be given up and change nothing.
 
         Raises:
