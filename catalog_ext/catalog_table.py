@@ -72,8 +72,7 @@ class CatalogTable(Displayed):
         """Draw the map of the partitions.
 
         For a single key of dates it is a calendar, in which missing days are framed red. If there are too many dates,
-        the newest
-        are drawn, and of other values the first: ``where`` selects others.
+        the newest are drawn, and of other values the first: ``where`` selects others.
 
         Args:
             keys: The key of the columns, or the two keys of columns and rows; the first two by default.

@@ -1,7 +1,7 @@
 """Shell completion of the names of tables, namespaces and partitions, from the index.
 
-Completion has to be fast: it imports no heavy module, reads a SQLite index without SQLAlchemy, and creates nothing.
-If the index cannot be read, completion offers nothing, because an error message would disturb the typed line.
+Completion has to be fast: it imports no heavy module, reads a SQLite index without SQLAlchemy, and creates nothing. If
+the index cannot be read, completion offers nothing, because an error message would disturb the typed line.
 """
 
 from __future__ import annotations

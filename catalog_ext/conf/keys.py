@@ -1,10 +1,10 @@
 """Every setting of catalog-ext: key, default, meaning, and parser.
 
-If a setting is given in several places, the first of these wins: option of the read or write, session conf, Spark's
-own conf, table property, environment, default. Keys ignore case. ``docs/configuration.md`` is
-generated from this module (``python -m docs.tools.reference``). The settings of writes and of Hive locks are in
-``write_keys``, of streams and of strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to
-the metastore and of following in ``metastore_keys``, of a service in ``service_keys``.
+If a setting is given in several places, the first of these wins: option of the read or write, session conf, Spark's own
+conf, table property, environment, default. Keys ignore case. ``docs/configuration.md`` is generated from this module
+(``python -m docs.tools.reference``). The settings of writes and of Hive locks are in ``write_keys``, of streams and of
+strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to the metastore and of following in
+``metastore_keys``, of a service in ``service_keys``.
 """
 
 from __future__ import annotations

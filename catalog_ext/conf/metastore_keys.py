@@ -2,8 +2,7 @@
 
 Most connection settings also have Hive's own name, which is looked up where Hive's clients do: in Spark's conf
 (``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. The names of catalog-ext override Hive's names,
-wherever
-they are given.
+wherever they are given.
 """
 
 from __future__ import annotations

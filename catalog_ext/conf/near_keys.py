@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEARLY_OURS = 0.85
-"""The similarity from which on an environment variable counts as misspelled. It is high, because variables also
-belong to other programs, unlike keys below a catalog's prefix."""
+"""The similarity from which on an environment variable counts as misspelled. It is high, because variables also belong
+to other programs, unlike keys below a catalog's prefix."""
 _OF_SPARK = frozenset({"defaultdatabase"})
 """Keys below the prefix ``spark_catalog`` that Spark itself reads."""
 

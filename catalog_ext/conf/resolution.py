@@ -24,8 +24,8 @@ Resolved: TypeAlias = "Mapping[str, bool | int | str | None]"
 """Setting values by key, with types that JSON can represent."""
 
 STRICT = "strict"
-"""The key of the resolved setting with the reason why queries need a predicate on a partition column; None if they
-do not."""
+"""The key of the resolved setting with the reason why queries need a predicate on a partition column; None if they do
+not."""
 
 
 class Use(StrEnum):
@@ -130,8 +130,7 @@ def resolve(use: Use, given: Given) -> Resolved:
     """Return the typed values by key; None for a setting that is not given and has no default.
 
     ``missing-files`` is None too if it is not given, because an option of Spark's reader then decides; the same holds
-    for
-    ``partitionOverwriteMode``, whose default differs in the session catalog.
+    for ``partitionOverwriteMode``, whose default differs in the session catalog.
 
     Raises:
         InvalidConfigurationError: A value is invalid for its key, or an option, or a key of the session's conf for the

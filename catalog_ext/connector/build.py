@@ -1,8 +1,7 @@
 """The connector's jar for the installed Spark: the jar of the release, or one that is compiled from the sources.
 
 Spark's internals change between minor versions, so there is a jar for each. A checkout carries no jars and compiles
-one,
-with the Scala compiler that PySpark ships; only a Java runtime is needed. The jar is stored in the user's cache.
+one, with the Scala compiler that PySpark ships; only a Java runtime is needed. The jar is stored in the user's cache.
 ``python -m catalog_ext.connector.build`` prints the jar's path.
 """
 

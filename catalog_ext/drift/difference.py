@@ -201,8 +201,7 @@ class IndexTimes:
         """Return the side with the newer change of a subject that the index lacks, with the evidence.
 
         The index stores no time of a drop. If its last commit is later than the other side's change, that commit may
-        have
-        dropped the subject, and the newer side is unknown.
+        have dropped the subject, and the newer side is unknown.
         """
         last = self._of_version(self._table.version)
         if changed_at is None or last is None:

@@ -183,8 +183,7 @@ class Restoring:
         """Create a consistent copy of the SQLite index, which only its owner can read; return its path.
 
         The index may be in use. Its change counter is raised after the copy, so that the copy, when opened, is
-        recognized as
-        old.
+        recognized as old.
 
         Args:
             file: The path of the copy, which must not exist yet.

@@ -63,8 +63,8 @@ class Queue:
         """Handle a batch of messages and return the outcome; None if the queue had none.
 
         A message is deleted when all its events are handled. A message with an event that has to be repeated stays, and
-        so
-        does a message that is not a notification: the queue delivers them again, as often as its redrive policy allows.
+        so does a message that is not a notification: the queue delivers them again, as often as its redrive policy
+        allows.
 
         Args:
             handle: Handles events.

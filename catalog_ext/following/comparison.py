@@ -149,8 +149,7 @@ class FollowedComparison:
         """Return the metastore's partitions that differ from the index's, and their locations.
 
         In a recreated table all partitions are suspect: an engine may have written to their directories under the
-        table's
-        previous name, and a delivery of the index has overwritten the statistics since.
+        table's previous name, and a delivery of the index has overwritten the statistics since.
         """
         doubts: dict[str, PartitionDoubt] = {}
         places: set[str] = set()
@@ -206,8 +205,7 @@ class FollowedComparison:
         """Return whether a partition with different statistics must be checked; record wrong, final statistics.
 
         Statistics are final if they did not change after a check, or are old: a Hive engine moves files first and
-        counts them
-        afterwards.
+        counts them afterwards.
         """
         is_new = self._looked_at.is_new(table, mine, sizes, "")
         changed = parameters.get(DDL_TIME, "")
@@ -250,9 +248,8 @@ class FollowedComparison:
         """Return the suspects among partitions that the metastore lacks, and those without a known drop.
 
         After a gap in the log all missing partitions are suspect, otherwise only dropped ones. The second value has
-        names of the
-        index; it is None if there are too many. ``places`` are the locations of partitions that were added in the
-        metastore.
+        names of the index; it is None if there are too many. ``places`` are the locations of partitions that were added
+        in the metastore.
         """
         index = self._context.index
         missing: dict[str, str] = {}

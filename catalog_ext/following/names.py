@@ -76,9 +76,8 @@ class NewNames:
     """Applies renames before tables are compared: a name can be reused only after its old table was renamed.
 
     Jobs that rewrite a table often rename ``t`` to ``old`` and ``new`` to ``t``: the second rename needs the name that
-    the
-    first one frees. In a swap each rename needs the other's name. Each step is a commit of its own. If the events are
-    read again after a step, the result is the same.
+    the first one frees. In a swap each rename needs the other's name. Each step is a commit of its own. If the events
+    are read again after a step, the result is the same.
 
     Args:
         index: The index.

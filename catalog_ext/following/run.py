@@ -38,8 +38,8 @@ LOG, COMPARISON = "log", "comparison"
 _FIRST_PAUSE_MS = 1000
 _LONGEST_PAUSE_MS = 300_000
 _MOST_READINGS = 2
-"""The most consecutive failures at one position of the log before the follower compares instead: a server may crash
-by each attempt."""
+"""The most consecutive failures at one position of the log before the follower compares instead: a server may crash by
+each attempt."""
 
 
 class FollowRun:
@@ -360,8 +360,7 @@ def _note_made_anew(doubts: Mapping[str, TableDoubt], before: Mapping[str, KeptD
     """Pass on to the new name that a renamed table was dropped and created again under its old name.
 
     The drop was in an earlier run and could not be processed; the creation and the rename are in this one. All
-    partitions
-    have to be checked under the new name.
+    partitions have to be checked under the new name.
     """
     for name, doubt in doubts.items():
         known = before.get(name)

@@ -266,8 +266,7 @@ class TableFollowing:
         """Rename a table if the metastore's table of the new name is this one; return whether it was renamed.
 
         If the metastore has no table of the new name, it was renamed again meanwhile. Then the index uses this name
-        until a
-        later event brings the next one.
+        until a later event brings the next one.
         """
         theirs = find_table(client, to)
         if (theirs is not None and not lies_at(theirs, ours)) or self._names.relation(to) is not None:

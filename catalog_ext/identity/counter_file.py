@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 COUNTER_FILE = "_catalog_ext_counter_"
-"""The start of the file's name, followed by its id. It is directly in the warehouse; Hive and Spark ignore it
-because of the underscore."""
+"""The start of the file's name, followed by its id. It is directly in the warehouse; Hive and Spark ignore it because
+of the underscore."""
 
 COUNTER_ID = "index.counter.id"
 """The property with the id of the counter's file. The index has it from its first change on, so every backup has it

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STARTING_PAUSE_S = 0.5
-"""The pause before the next delivery to an embedded metastore that is still starting, in seconds; that delivery
-waits for it."""
+"""The pause before the next delivery to an embedded metastore that is still starting, in seconds; that delivery waits
+for it."""
 
 
 class MetastoreSync:

@@ -18,8 +18,8 @@ _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Characters that are invisible or misleading: controls, marks of direction, zero-width characters, blank letters,
-lone surrogates."""
+"""Characters that are invisible or misleading: controls, marks of direction, zero-width characters, blank letters, lone
+surrogates."""
 
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 

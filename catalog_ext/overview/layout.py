@@ -169,8 +169,8 @@ def wrapped(text: str, width: int) -> list[str]:
 def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
     """Yield lines of labels with their values, wrapped at blanks; words are never broken.
 
-    A word that does not fit beside its label stands on the next line. ``width`` is the terminal's width, None if
-    the lines do not have to fit. ``label`` is the width of labels, by default that of the longest.
+    A word that does not fit beside its label stands on the next line. ``width`` is the terminal's width, None if the
+    lines do not have to fit. ``label`` is the width of labels, by default that of the longest.
     """
     beside = label or max(width_of(name) for name, _ in pairs)
     for name, value in pairs:

@@ -53,8 +53,7 @@ class PartitionCommands:
     """The partition commands of a catalog; a *spec* maps key names to literals (None is NULL).
 
     Each method takes the table by name or as a loaded table. With a loaded table, changes after its version are
-    conflicts.
-    Each refuses a table whose location has wildcards (OperationNotSupportedError).
+    conflicts. Each refuses a table whose location has wildcards (OperationNotSupportedError).
     """
 
     def __init__(self, context: Context) -> None:
@@ -246,9 +245,9 @@ class PartitionCommands:
     ) -> None:  # fmt: skip
         """Warn if another partition or table has the same files; refuse it for a managed table.
 
-        Dropping a partition of a managed table deletes its files.
-        ``own`` has the real locations of partitions with an explicit location. ``comes`` has the partitions that the
-        same statement adds at their default locations. ``chosen``: the statement gives the location.
+        Dropping a partition of a managed table deletes its files. ``own`` has the real locations of partitions with an
+        explicit location. ``comes`` has the partitions that the same statement adds at their default locations.
+        ``chosen``: the statement gives the location.
         """
         index, root = self._context.index, _real(Location.parse(table.definition.location))
         real = _real(place)

@@ -138,8 +138,7 @@ class RepairBatches:
         """Remove drops of partitions whose directory exists again.
 
         An overwrite of Hive deletes a directory and creates it again. Without this check the metastore would drop a
-        partition
-        whose rows a user of Hive has just written.
+        partition whose rows a user of Hive has just written.
         """
         if self._table.definition.has_wildcards:
             return batch
@@ -189,8 +188,8 @@ def partitions_to_leave(
 ) -> set[str]:
     """Return the partitions whose listed files a deleting statement affects, so that they cannot be registered.
 
-    While that statement runs, these are all partitions with its files. After its end the store is checked:
-    partitions whose files all exist unchanged can be registered.
+    While that statement runs, these are all partitions with its files. After its end the store is checked: partitions
+    whose files all exist unchanged can be registered.
 
     Args:
         index: The index.

@@ -3,8 +3,8 @@
 Fields of structs are matched by name, elements of arrays and maps by position.
 
 Parquet: the rules of Spark's vectorized reader, as far as Spark 4.0 to 4.3 agree: ``ParquetVectorUpdaterFactory`` for
-leaves, and ``ParquetReadSupport`` for nested types. With ``spark.sql.parquet.enableVectorizedReader`` = ``false``
-Spark converts other pairs of types, which this module ignores.
+leaves, and ``ParquetReadSupport`` for nested types. With ``spark.sql.parquet.enableVectorizedReader`` = ``false`` Spark
+converts other pairs of types, which this module ignores.
 
 ORC: Spark gives the table's types to ORC's own reader, which converts most pairs (``SchemaEvolution``). Before that
 Spark refuses a TIMESTAMP as TIMESTAMP_NTZ and the reverse (``OrcUtils``). Not checked: ``CHAR`` and ``VARCHAR`` of a

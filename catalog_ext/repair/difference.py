@@ -174,8 +174,7 @@ class StoreDifference:
         """Remove files from the differences that are equal in everything both sides know; record their new ETags.
 
         For files on S3 that this catalog has written, the index has no modification time: they are compared by size and
-        ETag. An
-        ETag that only one side has is no difference.
+        ETag. An ETag that only one side has is no difference.
         """
         scratch = self._scratch
         same_time = "min(modified_ms) = max(modified_ms)"

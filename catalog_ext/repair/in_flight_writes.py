@@ -4,8 +4,8 @@ Files that are about to be deleted are recognized by path, whichever table the d
 
 A listing can show five kinds of paths that the index at the compared version does not have: files of a write that has
 not committed yet (or committed after the version), files that a committed write is about to delete, directories that
-such a write has created or is about to remove, files that a partition command is moving, and files of old versions
-that a relocating overwrite has replaced.
+such a write has created or is about to remove, files that a partition command is moving, and files of old versions that
+a relocating overwrite has replaced.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ class InFlightWrites:
         """Record the pending deletions of committed writes, and running moves. Call it before the store is listed.
 
         If it ran after the listing, a write could finish in between and remove its list of deletions, although the
-        listing has
-        seen the files.
+        listing has seen the files.
         """
         self._moves = Moves(self._index, self._table.table_id)
         root = f"{self._table.definition.location}/"

@@ -36,8 +36,7 @@ def report_unknown_relocations(
     """Report directories of unknown relocating overwrites as skipped, if a partition may need them.
 
     If the metastore can be asked, only the directories at which it has a partition are reported. Neither index nor
-    metastore
-    names the files in the other directories: ``vacuum`` reports them.
+    metastore names the files in the other directories: ``vacuum`` reports them.
 
     Args:
         index: The index.

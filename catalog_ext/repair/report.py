@@ -45,8 +45,8 @@ UNKNOWN_RELOCATION = (
     "them (ALTER TABLE ... PARTITION ... SET LOCATION). If nothing needs the rows, vacuum with --unknown-writes "
     "removes them"
 )
-"""The reason of skipped directories of an overwrite that the index does not know: the index was restored, or the
-table registered again."""
+"""The reason of skipped directories of an overwrite that the index does not know: the index was restored, or the table
+registered again."""
 MOVING = "a RENAME or EXCHANGE is moving it"
 """The reason of a partition that is skipped because a command is moving its files."""
 

@@ -190,9 +190,8 @@ def unreadable_reason(
     """Return why the file cannot be read in the format; None if no reason was found.
 
     For Parquet and ORC the footer is read, which a truncated file has lost, and its columns are compared with the
-    table's. Of a text file only the first bytes are read: they may be binary, or not compressed as its name
-    says. An empty file of any format has no rows and is valid. The bytes between a file's first and last ones
-    are not read.
+    table's. Of a text file only the first bytes are read: they may be binary, or not compressed as its name says. An
+    empty file of any format has no rows and is valid. The bytes between a file's first and last ones are not read.
     """
     try:
         with storage.open_input_file(location) as file:
@@ -231,8 +230,7 @@ def unfitting_header(storage: Storage, location: Location, definition: TableDefi
 
     The rule is the connector's (``CsvHeaderReaderFactory``): a header with names that are no columns, and without some
     column, may be a line of values. Not checked are files that are read by position, and files whose header cannot be
-    read
-    here (another codec, an encoding that Python lacks, a record longer than 16 KiB).
+    read here (another codec, an encoding that Python lacks, a record longer than 16 KiB).
     """
     options = ReaderOptions(definition.options)
     if not _are_headers_read(definition, options) or str(location).lower().endswith(FOREIGN_CODECS):

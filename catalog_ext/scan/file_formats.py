@@ -63,8 +63,8 @@ def format_of_name(name: str) -> str | None:
 def foreign_suffix(name: str, file_format: str) -> str | None:
     """Return the suffix that shows that a file is not of its table's format; None if the name shows nothing.
 
-    A name without a suffix, with a number or a hash behind the dot, or with only a codec's suffix shows no
-    format. Text, CSV and JSON files may have any suffix except those of binary formats.
+    A name without a suffix, with a number or a hash behind the dot, or with only a codec's suffix shows no format.
+    Text, CSV and JSON files may have any suffix except those of binary formats.
     """
     found = format_of_name(name)
     if found is not None:

@@ -1,8 +1,8 @@
 """Lists single partition directories, each at its own location.
 
-S3 lists ``t/k=1`` and ``t/k=1/file`` side by side. MinIO and some other stores keep objects as files in
-directories, and cannot list below a key that is also an object: ``aws s3 cp file s3://bucket/t/k=1``, without the slash
-at the end, makes a partition disappear. Its files still exist, so such a listing counts as failed.
+S3 lists ``t/k=1`` and ``t/k=1/file`` side by side. MinIO and some other stores keep objects as files in directories,
+and cannot list below a key that is also an object: ``aws s3 cp file s3://bucket/t/k=1``, without the slash at the end,
+makes a partition disappear. Its files still exist, so such a listing counts as failed.
 """
 
 from __future__ import annotations

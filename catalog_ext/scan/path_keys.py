@@ -90,8 +90,8 @@ def kinds_of_keys(directories: Sequence[Location]) -> list[str]:
 class Pruning(Enum):
     """The result of a predicate for all files below a directory, by the keys in the directory's path.
 
-    ``PRUNED``: no file below can match; ``SETTLED``: every file below matches, or there is no predicate; ``OPEN``:
-    keys further down decide.
+    ``PRUNED``: no file below can match; ``SETTLED``: every file below matches, or there is no predicate; ``OPEN``: keys
+    further down decide.
     """
 
     PRUNED = "pruned"

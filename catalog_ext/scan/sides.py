@@ -169,8 +169,7 @@ class Sides:
         """Insert the rows of differing buckets into the scratch database, and count the registered rows of the rest.
 
         If a partition is new to the index, the names of all equal partitions are inserted too: the new one may have the
-        values
-        of one of them in another spelling.
+        values of one of them in another spelling.
         """
         scratch = self._scratch
         differs = bytes(map(ne, self.listed.digests, self.indexed.digests))

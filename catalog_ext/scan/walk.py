@@ -101,8 +101,8 @@ def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
 class Walk:
     """Searches the tree level by level, so that each directory is listed once.
 
-    At a directory below which nothing can be pruned, and the pattern excludes little, the whole tree is listed
-    instead: on S3 that costs a request for a thousand keys, and not one for each directory.
+    At a directory below which nothing can be pruned, and the pattern excludes little, the whole tree is listed instead:
+    on S3 that costs a request for a thousand keys, and not one for each directory.
 
     Args:
         alternatives: The pattern, with lists and ranges expanded.

@@ -50,8 +50,8 @@ CONTRACT_HEADER = "X-Catalog-Ext-Contract"
 """The request header with the version of the contract that the client was built for."""
 
 INDEX_HEADER = "X-Catalog-Ext-Index"
-"""In a request: the id of the index that a client of several services has used so far, `?` if it has used no index
-yet. In the response: the id of the service's index."""
+"""In a request: the id of the index that a client of several services has used so far, `?` if it has used no index yet.
+In the response: the id of the service's index."""
 
 USER_HEADER = "X-Catalog-Ext-User"
 """The request header with the user for whom the client acts. It is recorded in the history, and grants no rights."""

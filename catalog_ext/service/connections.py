@@ -88,10 +88,8 @@ class Connections:
         """Register a new connection. Over the limit, close a connection that waits for its client.
 
         A client that sends its whole request at once is served even if slow clients use all connections. A connection
-        whose
-        request is being answered stays open, unless it has no token and does not read the answer. If all connections
-        have to
-        stay open, the new one is closed.
+        whose request is being answered stays open, unless it has no token and does not read the answer. If all
+        connections have to stay open, the new one is closed.
         """
         self._open[connection] = None
         self._metrics.connections.set(len(self._open))
@@ -102,8 +100,7 @@ class Connections:
         """Return the connection to close for a new one: a slow one, else an idle one, a waiting one, or the new one.
 
         Of several candidates the oldest is chosen. A connection that has waited for less than a second is no candidate,
-        because
-        its request may just be arriving.
+        because its request may just be arriving.
         """
         others = [each for each in self._open if each is not new]
         late = time.monotonic() - _ARRIVES_S

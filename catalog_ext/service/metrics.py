@@ -1,8 +1,7 @@
 """The metrics of a service, in Prometheus' text format; ``docs/monitoring.md`` lists them.
 
 No metric has a label for tables, users or other values whose number grows with the data. Labels are operations, kinds
-of
-writes, error codes and states, whose number the code fixes.
+of writes, error codes and states, whose number the code fixes.
 """
 
 from __future__ import annotations

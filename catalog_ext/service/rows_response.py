@@ -47,8 +47,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNREAD_S = 60.0
-"""The seconds after which a client that reads nothing is disconnected, because a begun answer holds a connection to
-the index. It is the connector's default ``request-timeout``."""
+"""The seconds after which a client that reads nothing is disconnected, because a begun answer holds a connection to the
+index. It is the connector's default ``request-timeout``."""
 
 
 class RowsResponse(StreamingResponse):

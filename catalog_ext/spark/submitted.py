@@ -159,8 +159,8 @@ def add_to_running_jvm(jar: Path) -> None:
 def warn_of_own_catalog(settings: Settings, options: Mapping[str, str]) -> None:
     """Warn if Spark's own catalog does not use the index's metastore.
 
-    Then Spark's databases, views, functions and tables outside of the index are not those of the metastore.
-    ``options`` are the settings of the session's builder.
+    Then Spark's databases, views, functions and tables outside of the index are not those of the metastore. ``options``
+    are the settings of the session's builder.
     """
     if settings.metastore is None:
         return

@@ -254,8 +254,7 @@ def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition
     """Return the definition with the metastore's columns.
 
     A column keeps its case and exact type if the metastore would store it in the form that the metastore has: the
-    metastore
-    ignores case, and has fewer types.
+    metastore ignores case, and has fewer types.
 
     Raises:
         UnsupportedTypeChangeError: Existing files cannot be read with a column's new type.

@@ -142,8 +142,7 @@ class MetastoreObserver:
         """Do not drop partitions whose directories the metastore has under names that the index cannot import yet.
 
         A Hive engine has renamed such a partition, and a writer of this index has created the new name before the
-        follower
-        saw that. Until a user resolves it, the index reads the rows under their old name.
+        follower saw that. Until a user resolves it, the index reads the rows under their old name.
         """
         taken = [place for names in batched(found.pending.unmoved_names(), _AT_ONCE) for place in self._places(names)]
         for name, held in ours.items() if taken else ():

@@ -237,8 +237,7 @@ class Publishing:
         """Return the metastore's selected partitions that the index does not have, up to a limit.
 
         ``held`` is the number of the index's partitions that the metastore has. A repeated call drops the partitions
-        above the
-        limit.
+        above the limit.
         """
         if not table.definition.partition_columns:
             return []

@@ -61,9 +61,8 @@ class Datasets:
         It has the table's columns, then its partition columns, with the table's types. Its files are those of the
         table's newest version in the partitions that satisfy ``where``; later commits do not change it, but an
         overwrite deletes the files that it replaces. The footer of every file is read once, several at a time. A column
-        that
-        a file lacks is NULL, or has the column's default. If the files spell a column in another case than the table,
-        the dataset has the spelling of the files.
+        that a file lacks is NULL, or has the column's default. If the files spell a column in another case than the
+        table, the dataset has the spelling of the files.
 
         Args:
             table: ``namespace.table``.

@@ -78,9 +78,8 @@ class Freshness:
         """Compare stale partitions with the store. Return the versions of partitions with changes, by name.
 
         The statement has to read such a partition at the returned version, which has the partition's state at the
-        table's
-        version and the files that the comparison found. A bound predicate and the partition numbers ``ids`` select the
-        partitions to compare; None selects all.
+        table's version and the files that the comparison found. A bound predicate and the partition numbers ``ids``
+        select the partitions to compare; None selects all.
 
         Raises:
             StorageError: The store cannot be listed.

@@ -291,8 +291,8 @@ def _check_complete(table: Table, scratch: Scratch) -> None:
 
 
 _Found = tuple[str, str | None, PartitionDescriptor | None]
-"""A partition of the metastore: name, location, and descriptor (format and settings). A location or descriptor of
-None means that of the table."""
+"""A partition of the metastore: name, location, and descriptor (format and settings). A location or descriptor of None
+means that of the table."""
 
 
 def _partitions(client: HiveMetastore, definition: TableDefinition, hive_table: HiveTable) -> Iterator[_Found]:

@@ -114,8 +114,7 @@ class LocationScan:
         """Find the partition columns of a location in its paths; this lists the whole tree.
 
         A file above the directories of the other files, with a name of another format than the table's, such as
-        README.txt, is
-        ignored.
+        README.txt, is ignored.
 
         Raises:
             TableLayoutError: The paths have different keys; the message lists some paths of each kind.

@@ -122,9 +122,8 @@ def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) ->
     """Warn if a location on HDFS has the path of an existing table under a different host name of a name node.
 
     Locations are compared as texts. If both names mean the same HDFS (``namenode:8020`` and the name service), no
-    statement
-    notices that two tables share files. ``about`` names the new table or partition, ``others`` are the locations of
-    existing tables.
+    statement notices that two tables share files. ``about`` names the new table or partition, ``others`` are the
+    locations of existing tables.
     """
     if not location.startswith("hdfs:"):
         return

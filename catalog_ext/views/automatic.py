@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REQUIRES_PROPERTY = f"{AUTOMATIC_PROPERTY}.requires"
-"""The property with the values that must exist of keys that the view does not have, for a partition of the view to
-be complete: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""
+"""The property with the values that must exist of keys that the view does not have, for a partition of the view to be
+complete: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""
 
 KEYS_PROPERTY = f"{AUTOMATIC_PROPERTY}.keys."
-"""The prefix of properties, followed by ``namespace.table``, that map a table's keys to view columns with other
-names: ``day=ds``."""
+"""The prefix of properties, followed by ``namespace.table``, that map a table's keys to view columns with other names:
+``day=ds``."""
 
 Combination: TypeAlias = tuple[str, ...]
 _Found: TypeAlias = "dict[Combination, tuple[Dependency, ...]]"

@@ -51,12 +51,9 @@ class StatisticsCommand:
         """Record statistics; with neither files nor columns, publish the known ones.
 
         ``files`` are given by partition, with size and time at the moment when their rows were counted
-        (``FileStatistics.put``).
-        Statistics of columns have Spark's names (``distinctCount``). An unbound predicate and PARTITION clauses limit
-        the
-        partitions that are published. Without ``publish`` only the index changes: a query that counted rows must not
-        alter
-        100,000 partitions in the metastore.
+        (``FileStatistics.put``). Statistics of columns have Spark's names (``distinctCount``). An unbound predicate and
+        PARTITION clauses limit the partitions that are published. Without ``publish`` only the index changes: a query
+        that counted rows must not alter 100,000 partitions in the metastore.
 
         Raises:
             TableNotFoundError: The table was dropped.

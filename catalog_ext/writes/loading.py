@@ -55,8 +55,8 @@ class Loading:
     ) -> WriteOutcome:  # fmt: skip
         """Move files into a table or a partition. Either all files are moved, or none.
 
-        The path is a file, a directory (its visible files are loaded), or a pattern of such paths. The
-        spec has a value for each partition column; None for an unpartitioned table.
+        The path is a file, a directory (its visible files are loaded), or a pattern of such paths. The spec has a value
+        for each partition column; None for an unpartitioned table.
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.

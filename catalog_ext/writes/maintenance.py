@@ -240,10 +240,8 @@ class WriteMaintenance:
         """Remove old versions that have no files to delete; return the number of removed rows of the index.
 
         A version is old if its age is above the table's ``vacuum.retention``. Versions from the first relocating
-        overwrite on
-        stay until ``vacuum`` has deleted the files that it replaced, and aborted transactions until it has searched for
-        their
-        leftovers.
+        overwrite on stay until ``vacuum`` has deleted the files that it replaced, and aborted transactions until it has
+        searched for their leftovers.
 
         Args:
             max_rows: The approximate limit on removed rows of the index; the next call continues.

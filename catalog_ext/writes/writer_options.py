@@ -119,8 +119,8 @@ def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]
     """Return the options of a table that a write creates: the write's, and those of the definition for the rest.
 
     The table gets the options that Spark's reader or writer of its format knows. Options of the write alone (``path``,
-    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names unknown to the format,
-    secrets) are omitted.
+    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names unknown to the format, secrets)
+    are omitted.
     """
     file_format = definition.format.lower()
     names = {name.lower(): name for name in (*OF_FORMAT.get(file_format, ()), _ZONE)}

@@ -113,10 +113,8 @@ class Writes:
         """Begin a write to an existing table.
 
         ``version`` is the version that the statement read; an append reads nothing, and uses the newest version. The
-        unbound
-        predicate selects the partitions to overwrite; None for all. ``clauses`` are the PARTITION clauses of the
-        statement, from
-        which the writer has made the rows' keys and the predicate.
+        unbound predicate selects the partitions to overwrite; None for all. ``clauses`` are the PARTITION clauses of
+        the statement, from which the writer has made the rows' keys and the predicate.
 
         Raises:
             TableNotFoundError: The table was dropped.
@@ -154,10 +152,8 @@ class Writes:
         """Begin a write that creates or replaces a table.
 
         The table is created at ``location``, and the definition's own location is ignored; None for the namespace's or
-        the
-        warehouse's default. The batch's options of the format become the table's. If the rows come from the table that
-        is
-        replaced, ``read`` is its number and the lowest version that was read.
+        the warehouse's default. The batch's options of the format become the table's. If the rows come from the table
+        that is replaced, ``read`` is its number and the lowest version that was read.
 
         Raises:
             ConflictError: The table in ``read`` does not exist any more.

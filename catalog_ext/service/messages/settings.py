@@ -36,8 +36,7 @@ def settings_json(table: str, properties: Mapping[str, str], process: Mapping[st
     """Return a table's settings for reads and writes without options, and the names under which options can be given.
 
     If a setting of a read or write is invalid, its entry is null: the client then calls ``settings/resolve``, which
-    returns
-    the error.
+    returns the error.
     """
     given = Given(table, properties=properties, process=process)
     return {str(use): {"names": list(names(use)), "values": _values(use, given)} for use in Use}

@@ -56,8 +56,7 @@ def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, .
     A line that is not an object adds the column of corrupt records.
 
     Keys that differ only in case between objects become one column, in the first spelling found: the connector finds
-    keys
-    in any case (``FileReaders.scala``).
+    keys in any case (``FileReaders.scala``).
 
     Raises:
         SchemaConflictError: One object has two keys that differ in case only.
