@@ -26,8 +26,8 @@ __all__ = [
     "active_catalog", "adopt", "configure", "connect", "open_page", "repair_partitions", "traced",
 ]  # fmt: skip
 
-# Names are resolved at their first use: the command line and `python -m catalog_ext.metastore.runtime.java`, which runs
-# before anything is installed, import this package and need none of them.
+# Resolve public names at their first use. The command line, and `python -m catalog_ext.metastore.runtime.java`, which
+# runs before dependencies are installed, import this package and need none of them.
 _HOMES = {
     "Catalog": "catalog_ext.catalog", "CatalogExtError": "catalog_ext.metastore.errors",
     "CatalogTable": "catalog_ext.catalog_table", "Page": "catalog_ext.spark.session",
@@ -41,7 +41,7 @@ __getattr__ = lazily(__name__, _HOMES)
 
 
 def _find_display() -> Display:
-    # Loaded when the first result is shown: a service and the command line show none of these.
+    # Imported when the first result is displayed: a service and the command line do not display results this way.
     from catalog_ext.notebook.display import NotebookDisplay
 
     return NotebookDisplay()

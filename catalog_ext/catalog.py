@@ -1,4 +1,4 @@
-"""Composes the parts of a catalog, and forwards the calls of the command line, the service and programs to them."""
+"""The class ``Catalog``: composes the parts of a catalog, and forwards the public methods to them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def connect(
     *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
     storage: Mapping[str, object] | None = None, name: str = "lake",
 ) -> Catalog:  # fmt: skip
-    """Return the catalog over this index, metastore and warehouse; every argument has a default.
+    """Open an index with its metastore and warehouse, and return the catalog; every argument has a default.
 
     Args:
         index: SQLAlchemy URL of the index database, or a path of a SQLite file; by default a SQLite file in
-            ``.catalog-ext`` beside the warehouse, made and migrated as needed.
-        metastore: ``thrift://host:9083`` (several with commas between them), ``embedded``, or None to work on the index
+            ``.catalog-ext`` beside the warehouse, created and migrated as needed.
+        metastore: ``thrift://host:9083`` (several with commas between them), ``embedded``, or None to use the index
             alone; by default the index's own, for a new index the one that hive-site.xml names, otherwise the embedded
             one.
         warehouse: The directory of managed tables; by default the index's own, for a new index ``./spark-warehouse``.
@@ -72,12 +72,12 @@ def connect(
         name: The catalog's name in SQL, which may stand in front of table names.
 
     Raises:
-        InvalidConfigurationError: An argument is malformed, or the index belongs to another metastore or
-            warehouse (``adopt``).
+        InvalidConfigurationError: An argument is malformed, or the index belongs to another metastore or warehouse
+            (``adopt``).
         MetastoreUnavailableError: A metastore at another address was given, and cannot be asked whether it is the
-            index's.
+            index's own.
         IndexUnavailableError: The index database does not answer.
-        IndexNotAtHeadError: Its schema is of another release.
+        IndexNotAtHeadError: The index has the schema of another release.
     """
     settings = Settings.resolve(
         name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage, site=hive_site(metastore)
@@ -104,8 +104,8 @@ class Catalog(Displayed):
         partition_commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions.
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
         statistics: Results of ANALYZE.
-        events: Takes notifications of stores about created and removed objects.
-        follower: Brings the index in sync with changes that other engines make in the metastore.
+        events: Handles notifications of stores about created and removed objects.
+        follower: Imports changes that other engines make in the metastore.
     """
 
     def __init__(
@@ -114,7 +114,8 @@ class Catalog(Displayed):
         embedded: Embedded = Embedded.AHEAD,
     ) -> None:  # fmt: skip
         missing = missing_file(settings.index)
-        # Check this before its folders are created: the path may be mistyped.
+        # Search before ``Index.open`` creates folders: the path may be mistyped, and the log then names the similar
+        # index.
         near = None if missing is None else nearest_index(missing)
         index = Index.open(settings.index)
         if missing is not None:
@@ -162,12 +163,15 @@ class Catalog(Displayed):
 
     @property
     def metastore(self) -> MetastoreConnection:
-        """The connection to the metastore, which may be none."""
+        """The connection to the metastore; the catalog may have no metastore."""
         return self._context.metastore
 
     @property
     def storage(self) -> Storage:
-        """The stores; made on the first use, because a Spark session's settings are not known before it runs."""
+        """The stores.
+
+        They are created at the first use, because a Spark session's settings are known only when it runs.
+        """
         return self._context.storage
 
     def __enter__(self) -> Self:
@@ -179,9 +183,9 @@ class Catalog(Displayed):
         self.close()
 
     def close(self) -> None:
-        """Give up connections, and the embedded metastore unless another process uses it.
+        """Close connections, and stop the embedded metastore unless another process uses it.
 
-        What an embedded metastore could not take while it was starting is delivered before that.
+        Messages that a starting embedded metastore has not received yet are delivered first.
         """
         try:
             self.follower.close()

@@ -1,4 +1,4 @@
-"""One table of a catalog, with its most common operations."""
+"""The class ``CatalogTable``: one table or view of a catalog, with its most common operations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CatalogTable(Displayed):
 
     @property
     def name(self) -> str:
-        """Its name, with the catalog's in front."""
+        """The table's name, with the catalog's name in front."""
         return f"{self._context.settings.name}.{self._identifier}"
 
     def partitions(self, where: Where = None) -> pa.Table:
@@ -52,7 +52,7 @@ class CatalogTable(Displayed):
         return self._reads.files(str(self._identifier), where)
 
     def dataset(self, where: Where = None) -> pads.Dataset:
-        """Return the table as a dataset of pyarrow; see ``Catalog.dataset``."""
+        """Return the table as a pyarrow dataset; see ``Catalog.dataset``."""
         self._context.require_open()
         return Datasets(self._context).dataset(str(self._identifier), where)
 
@@ -71,11 +71,11 @@ class CatalogTable(Displayed):
     ) -> Picture:
         """Draw the map of the partitions.
 
-        A date alone is a calendar, in which missing days are framed red. Of many dates the newest are drawn, of many
-        values the first: ``where`` selects others.
+        For a single key of dates it is a calendar, in which missing days are framed red. If there are too many dates,
+        the newest are drawn, and of other values the first: ``where`` selects others.
 
         Args:
-            keys: The key across, or the two across and down; the first two by default.
+            keys: The key of the columns, or the two keys of columns and rows; the first two by default.
             measure: The measure shown by the colour: ``bytes``, ``files``, ``rows``, ``partitions``, ``mean`` (bytes of
                 a file) or ``age`` (of the last change).
             where: A condition, or a partition spec, that partitions satisfy.
@@ -87,15 +87,15 @@ class CatalogTable(Displayed):
         Raises:
             TableNotFoundError: The table does not exist any more.
             InvalidInputError: An argument is not valid, or the table has no partition columns.
-            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table, or the index cannot count by
-                it.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table, or the database cannot
+                evaluate it.
         """
         self._context.require_open()
         return display().picture(self, keys=keys, measure=measure, where=where, unit=unit)
 
 
 class TablesByName:
-    """The tables of a catalog, one at a time."""
+    """The part of a catalog that returns single tables as ``CatalogTable``."""
 
     def __init__(self, context: Context, reads: TableReads, maintenance: WriteMaintenance) -> None:
         self._context = context
@@ -103,10 +103,10 @@ class TablesByName:
         self._maintenance = maintenance
 
     def table(self, name: str) -> CatalogTable:
-        """Return the table or view of a name: its own methods, its card and its picture in a notebook.
+        """Return the table or view with a name: its own methods, its card and its picture in a notebook.
 
         Raises:
-            TableNotFoundError: There is neither.
+            TableNotFoundError: There is no table or view of that name.
         """
         identifier = self._context.identify(name)
         self._context.index.views.load_relation(identifier)

@@ -1,4 +1,4 @@
-"""The shared objects of a catalog's parts, so that no part needs the catalog itself."""
+"""The objects that the parts of a catalog share, so that no part needs the catalog itself."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
     from catalog_ext.metastore_sync.sync import MetastoreSync
 
 
-# What the first second did says little about the rest.
+# No estimate before a second and half a percent of the work: the speed at the start says little about the rest.
 _LEAST_S = 1.0
 _LEAST_SHARE = 0.005
 
 
 class TimeLeft:
-    """Estimates the remaining time from its creation on: the rest takes as long per unit as the finished part."""
+    """Estimates the remaining time of a call that began at its creation, by the average speed so far."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
 
     def after(self, done: float, total: float | None) -> float | None:
-        """Return the remaining seconds; None if that would be a guess.
+        """Return the remaining seconds; None if there is too little data for an estimate.
 
         Args:
             done: The finished amount.
-            total: The expected total; None if unknown. A finished amount above it shows that it was wrong.
+            total: The expected total; None if unknown. If ``done`` is above it, the total was wrong, and there is no
+                estimate.
         """
         elapsed_s = time.monotonic() - self._began_s
         if not total or not total * _LEAST_SHARE <= done <= total or elapsed_s < _LEAST_S:
@@ -56,14 +57,14 @@ class TimeLeft:
 
 @dataclass(frozen=True, slots=True)
 class RepairProgress:
-    """How far a repair, a registration or an import is.
+    """The progress of a repair, a registration or an import.
 
     Attributes:
         phase: ``listing``, ``comparing``, ``verifying``, ``applying`` or ``delivering``.
         partitions: Partitions listed or applied so far.
         files: Files listed, applied or verified so far.
-        total: How many partitions will be applied, where known.
-        left_s: Estimated seconds until the phase ends; None where unknown. The estimate of ``applying`` uses ``total``;
+        total: The number of partitions that will be applied, if known.
+        left_s: Estimated seconds until the phase ends; None if unknown. The estimate of ``applying`` uses ``total``;
             that of ``listing`` uses the registered partitions, or on a local disk the directories directly below the
             table's.
     """
@@ -76,24 +77,24 @@ class RepairProgress:
 
 
 Progress = Callable[[RepairProgress], None]
-"""Takes the progress of a long call, on the thread of that call."""
+"""A callback for the progress of a long call, called on the thread of that call."""
 
 
 def no_progress(_: RepairProgress) -> None:
-    """Ignore the progress."""
+    """A callback that ignores the progress."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the parts of one catalog share.
+    """The objects that the parts of one catalog share.
 
     Attributes:
         settings: The resolved arguments of the catalog.
         index: The open index.
-        metastore: The connection to the metastore, which may be none.
+        metastore: The connection to the metastore; the catalog may have no metastore.
         sync: Delivers changes of the index to the metastore.
-        open_storage: Makes the stores.
-        closed: Set when the catalog is.
+        open_storage: Creates the stores.
+        closed: Set when the catalog is closed.
     """
 
     settings: Settings
@@ -104,31 +105,34 @@ class Context:
     closed: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
-        """Have the index ask its counter before each change."""
+        """Install the counter as the index's guard, which is asked before each change."""
         self.index.incarnations.watch(self.counter)
 
     def require_open(self) -> None:
-        """Return unless the catalog was closed.
+        """Check that the catalog is open.
 
         Raises:
-            InvalidInputError: It was.
+            InvalidInputError: The catalog is closed.
         """
         if self.closed.is_set():
             raise InvalidInputError("This catalog is closed. Open another one: catalog_ext.connect(…).")
 
     @property
     def open_index(self) -> Index:
-        """The index of a catalog that is not closed.
+        """The index, if the catalog is open.
 
         Raises:
-            InvalidInputError: It was.
+            InvalidInputError: The catalog is closed.
         """
         self.require_open()
         return self.index
 
     @cached_property
     def storage(self) -> Storage:
-        """The stores; made on the first use, because a Spark session's settings are not known before it runs."""
+        """The stores.
+
+        They are created at the first use, because a Spark session's settings are known only when it runs.
+        """
         return self.open_storage()
 
     @cached_property
@@ -149,7 +153,7 @@ class Context:
 
     @cached_property
     def transactions(self) -> Transactions:
-        """The protocol of writes; made on the first use, like the stores that it works on."""
+        """The commit protocol of writes; created at the first use, like the stores that it uses."""
         conf = self.settings.conf
         return Transactions(
             self.index, self.storage, threads=write_keys.COMMIT_THREADS.read(conf),
@@ -159,19 +163,19 @@ class Context:
 
     @cached_property
     def marks(self) -> WarehouseMarks:
-        """The marks of warehouses, by which another index over the same files is detected."""
+        """The warehouse marks, by which another index on the same files is detected."""
         return WarehouseMarks(self.index, lambda: self.storage, self.settings.warehouse)
 
     @cached_property
     def counter(self) -> IndexCounter:
-        """The index's counter in its warehouse, by which it learns that it was put back to an earlier time."""
+        """The index's change counter in its warehouse, by which a restored index is detected."""
         return IndexCounter(self.index, lambda: self.storage)
 
     def identify(self, table: str) -> TableIdentifier:
-        """Return the identifier that the text names.
+        """Parse a table name into an identifier.
 
         Raises:
-            InvalidIdentifierError: It names none.
+            InvalidIdentifierError: The text is not a table name.
         """
         return TableIdentifier.parse(table, self.settings.name)
 

@@ -1,7 +1,7 @@
-"""How results and long calls show themselves: the parts of a catalog return plain values, a layer above draws them.
+"""The interface by which results and long calls are displayed. Parts of a catalog return plain values.
 
-``catalog_ext/__init__.py`` registers that layer (``catalog_ext.notebook.display``). It is imported when the first
-result is shown, so no part of a catalog imports it.
+``catalog_ext/__init__.py`` registers the implementation (``catalog_ext.notebook.display``), which is imported when the
+first result is displayed. So no part of a catalog imports it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 RowsKind: TypeAlias = Literal["commits", "transactions", "in flight"]
 ROWS_MARK = (b"catalog-ext", b"rows")
-"""Schema metadata of the Arrow tables that a notebook shows as rows of the index."""
+"""Schema metadata that marks Arrow tables of the catalog, which a notebook shows as rows."""
 
 
 class Display(ABC):
-    """Draws results and progress. What fails while a result is drawn is in the text or HTML, and not raised."""
+    """Draws results and progress. An error while a result is drawn becomes its text or HTML, and is not raised."""
 
     @abstractmethod
     def text(self, result: Displayed) -> str:
@@ -47,7 +47,7 @@ class Display(ABC):
 
     @abstractmethod
     def steps(self, words: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a bar that takes the name of each step that ended; outside a notebook it shows nothing."""
+        """Return a bar for a call in steps; the name of each finished step is passed. Only notebooks show it."""
 
     @abstractmethod
     def show_arrow_rows(self) -> None:
@@ -58,7 +58,7 @@ _found: list[Callable[[], Display]] = []
 
 
 def use_display(find: Callable[[], Display]) -> None:
-    """Register the display; ``find`` is called whenever a result is shown."""
+    """Register the display. ``find`` returns it, and is called whenever a result is displayed."""
     _found[:] = [find]
 
 
@@ -68,7 +68,7 @@ def display() -> Display:
 
 
 class Displayed:
-    """A result that the registered display shows, as text and as HTML in a notebook."""
+    """Base class of results that the registered display shows, as text and as HTML in a notebook."""
 
     __slots__ = ()
 
@@ -80,14 +80,14 @@ class Displayed:
 
 
 class Rows(Displayed, list[_Row], Generic[_Row]):
-    """A list that shows itself as a table; ``kind`` decides the columns."""
+    """A list that is displayed as a table; ``kind`` selects the columns."""
 
     def __init__(self, kind: RowsKind, rows: Iterable[_Row]) -> None:
         super().__init__(rows)
         self.kind = kind
 
     def __reduce__(self) -> tuple[type[list[_Row]], tuple[list[_Row]]]:
-        # Another process may lack catalog_ext: there it is a plain list.
+        # Pickle it as a plain list: the process that loads it may not have catalog_ext.
         return list, (list(self),)
 
 
@@ -107,12 +107,12 @@ class Picture:
 
 
 def as_rows(table: pa.Table) -> pa.Table:
-    """Return the table with ``ROWS_MARK``; nothing else of it is changed."""
+    """Return the table with ``ROWS_MARK`` in its metadata; the data is unchanged."""
     if "IPython" in sys.modules:
         display().show_arrow_rows()
     return table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS_MARK[0]: ROWS_MARK[1]})
 
 
 def shown_progress(given: Progress | None, title: str) -> AbstractContextManager[Progress]:
-    """Return a context of the caller's own callback; without one, of a bar in the running cell of a notebook."""
+    """Return a context with the caller's callback, or without one with a bar in the running cell of a notebook."""
     return contextlib.nullcontext(given) if given is not None else display().progress(title)

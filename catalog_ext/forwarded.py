@@ -1,4 +1,4 @@
-"""Forwards calls of a catalog to its parts, so that ``help`` and editors show the parts' docstrings."""
+"""A descriptor that forwards methods of a catalog to its parts, with the parts' signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Result = TypeVar("_Result")
 
 
 class Composed(Protocol):
-    """What is composed of parts: a catalog, which may have been closed."""
+    """The interface of an object that is composed of parts, such as a catalog, and that may have been closed."""
 
     _context: Context
 
 
 class Forwarded(Generic[_Part, _Parameters, _Result]):
-    """Forwards to a method of one of the parts, with the parameters and the docstring of that method.
+    """Forwards a method to one of the parts, with the parameters and the docstring of the part's method.
 
     Args:
         part: Returns the part of the composed object.

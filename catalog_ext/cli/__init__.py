@@ -3,6 +3,6 @@
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
-"""Also of a ``--check`` that has found something."""
+"""The exit code of a refused command, and of a ``--check`` that found differences."""
 EXIT_UNAVAILABLE = 4
 EXIT_INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""What `doctor` looks at, each as a finding with its remedy."""
+"""The checks of the command ``doctor``. Each result is a finding that contains the remedy for its problem."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Finding:
 
     @property
     def needs_action(self) -> bool:
-        """Whether ``found`` may contain a remedy."""
+        """Return whether the state is a warning or an error, so that ``found`` may contain a remedy."""
         return self.state in (CheckState.WARNING, CheckState.WRONG)
 
 
@@ -119,19 +119,19 @@ def _index(settings: Settings) -> Iterator[Finding]:
 
 
 def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
-    """Return the settings with the index's own metastore and warehouse, and findings if others were named."""
+    """Return the settings with the index's own metastore and warehouse, and findings if the user named other ones."""
     try:
         if missing_file(settings.index) is not None:
             return settings, []
         index = Index.connect(settings.index)
     except CatalogExtError:
-        return settings, []  # it has been said
+        return settings, []  # _index() has reported the error.
     with index:
         try:
             if index.current_revision() != index.head_revision():
                 return settings, [Finding("index", "belongs to", CheckState.SKIPPED, "the schema comes first")]
         except CatalogExtError:
-            return settings, []  # it has been said
+            return settings, []  # _index() has reported the error.
         looked = _looked("index", "belongs to", lambda: _belongings(index))
         if looked.state is not CheckState.OK:
             return settings, []
@@ -150,7 +150,7 @@ def _belongings(index: Index) -> str:
 
 
 def _place(recorded: str) -> str:
-    """Return a place as people look for it: the embedded metastore's folder is one in that of everything embedded."""
+    """Return a recorded metastore as a user would write it: the index records the embedded one's parent folder."""
     if not recorded.startswith(EMBEDDED_AT):
         return recorded
     return f"{EMBEDDED_AT}{embedded_folder(Path(recorded.removeprefix(EMBEDDED_AT)))}"
@@ -161,7 +161,8 @@ def _schema(index: Index) -> Finding:
     if revision == head:
         return Finding("index", "schema", CheckState.OK, f"at head ({head})")
     if revision is None:
-        # A database of a server was made for the index; a SQLite file may be any.
+        # A missing schema is an error in a server's database, which was created for the index. A SQLite file may belong
+        # to another program, so this is only a warning.
         state = CheckState.WARNING if index.url.startswith("sqlite") else CheckState.WRONG
         return Finding("index", "schema", state, f"{index.url} holds no index yet. Run: catalog-ext init")
     found = f"at {revision}, this release wants {head}. Run: catalog-ext migrate"
@@ -231,7 +232,7 @@ def _lost(settings: Settings) -> str | None:
             at_head = index.current_revision() == index.head_revision()
             return lost_embedded(settings, index.properties.load()) if at_head else None
     except CatalogExtError:
-        return None  # it has been said
+        return None  # _index() has reported the error.
 
 
 def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
@@ -244,7 +245,7 @@ def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
 
 
 def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
-    """Yield that the metastore is another one than the index's own has been, if it is."""
+    """Yield an error if the metastore is not the one that the index has used before."""
     if missing_file(settings.index) is not None:
         return
     try:
@@ -297,7 +298,8 @@ def _store(settings: Settings) -> Iterator[Finding]:
             storage.check_directory(place)
             return f"{settings.warehouse} can be read ({len(storage.list_directory(place)):,} entries)"
         if place.scheme == "s3a":
-            # No key below it yet is fine; a bucket that is not there is not.
+            # A missing key is no problem: the first managed table creates it. Listing the bucket fails if the bucket
+            # does not exist.
             storage.list_directory(Location("s3a", place.bucket, ""))
         return f"{settings.warehouse} is not there yet; made with the first managed table"
 
@@ -309,7 +311,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
 
 def _counter(settings: Settings) -> Iterator[Finding]:
-    """Yield whether the index is older than an earlier state of it, by its counter in the warehouse."""
+    """Yield a finding that compares the index's counter with its copy in the warehouse, to detect a restored index."""
     area, check = "index", "not restored"
     try:
         if missing_file(settings.index) is not None:
@@ -326,7 +328,7 @@ def _counter(settings: Settings) -> Iterator[Finding]:
 
 
 def _mark(settings: Settings) -> Finding:
-    """Return the finding about the index that owns the warehouse, by the warehouse's mark."""
+    """Return the finding about the mark in the warehouse, a file that names the index that owns the warehouse."""
     check, place = "index of the warehouse", Location.parse(settings.warehouse)
     try:
         mark = read_mark(Storage(settings.storage), place)

@@ -1,7 +1,7 @@
-"""Completion in shells: names of tables, namespaces and partitions out of the index, within the blink of an eye.
+"""Shell completion of the names of tables, namespaces and partitions, from the index.
 
-Nothing heavy is imported, a SQLite index is read without SQLAlchemy, and nothing is made. Where the index cannot be
-read there is nothing to offer: a message would tear the line that is being typed.
+Completion has to be fast: it imports no heavy module, reads a SQLite index without SQLAlchemy, and creates nothing. If
+the index cannot be read, completion offers nothing, because an error message would disturb the typed line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_VALUES = 2_000
 _MOST_NAMES = 20_000
 _TIMEOUT_S = 1
 _SAFE = frozenset("_-./:=@%+,~")
-"""Besides letters and digits what a shell takes as it is; a name with anything else is not offered."""
+"""Characters, besides letters and digits, that are safe in a shell. Names with other characters are not offered."""
 
 _TABLES = (
     "SELECT n.name, t.name FROM tables t JOIN namespaces n ON n.namespace_id = t.namespace_id ORDER BY n.name, t.name"
@@ -44,7 +44,8 @@ _KEYS = (
     "SELECT t.table_id, t.partition_columns FROM tables t JOIN namespaces n ON n.namespace_id = t.namespace_id"
     " WHERE n.name = :namespace AND t.name = :table"
 )
-# From one value of the first key to the next by the index: a million partitions are not looked at.
+# Jumps from one value of the first partition column to the next in the database index, so that a table with a million
+# partitions is not scanned.
 _FIRST_KEY = (
     "WITH RECURSIVE firsts(k) AS ("
     " SELECT min(k1) FROM partitions WHERE table_id = :id"
@@ -74,12 +75,12 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Words:
-    """Keeps the words before the completed one: click drops the words before an option without its value."""
+    """Keeps the typed words in the context's ``obj``; click drops the words before an option that has no value yet."""
 
     ctx_args: MutableMapping[str, Any]
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Return click's completions, with the words in the context."""
+        """Return click's completions, after storing the typed words in the context."""
         self.ctx_args["obj"] = args
         return super().get_completions(args, incomplete)  # type: ignore[misc, no-any-return]
 
@@ -93,7 +94,7 @@ class Fish(_Words, FishComplete):
 
 
 class Bash(_Words, BashComplete):
-    """Completion in bash, which breaks ``key=value`` and ``s3://…`` into words: the line itself is read instead."""
+    """Completion in bash, which splits ``key=value`` and ``s3://…`` into words: this class reads the whole line."""
 
     source_template: ClassVar[str] = _BASH
     _typed = ""
@@ -107,14 +108,14 @@ class Bash(_Words, BashComplete):
         return words[1:], typed
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return the text for bash to put in place of its last word, which is only a part of the typed word."""
+        """Return the text by which bash replaces its last word, which may be only a part of the typed word."""
         breaks = [c for c in os.environ.get("COMP_WORDBREAKS", "") if c in "=:"]
         known = max((self._typed.rfind(c) + 1 for c in breaks), default=0)
         return f"{item.type},{item.value[known:] if item.value.startswith(self._typed[:known]) else item.value}"
 
 
 def register() -> None:
-    """Have click use them."""
+    """Register the classes of this module as click's completion for bash, zsh and fish."""
     for shell in (Bash, Zsh, Fish):
         add_completion_class(shell)
 
@@ -131,7 +132,7 @@ def complete_namespace(context: click.Context, parameter: click.Parameter, incom
 
 
 def complete_partition(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return ``KEY=`` for the partition columns of the table that is named before, and ``KEY=VALUE`` after the key."""
+    """Return ``KEY=`` for the partition columns of the command line's table, and ``KEY=VALUE`` after a typed key."""
     import json
 
     namespace, _, table = (_named_table(context) or "").lower().rpartition(".")
@@ -154,7 +155,8 @@ def _named_table(context: click.Context) -> str | None:
     named = context.params.get("table")
     words, command = context.find_root().obj, context.info_name
     if named is None and isinstance(words, list) and command in words:
-        # The last word is the option whose value is completed.
+        # click has not parsed the table yet. Parse the words again without the last word, an option that has no value
+        # yet.
         before = words[words.index(command) + 1 : -1]
         again = context.command.make_context(command, before, context.parent, resilient_parsing=True)
         named = again.params.get("table")
@@ -166,7 +168,7 @@ def _values_of(name: str, key: str) -> list[str]:
 
 
 def complete_column(names: Iterable[str]) -> Callable[..., list[CompletionItem]]:
-    """Return a completion of names with commas between them."""
+    """Return a completion for a list of column names that are separated by commas."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         before, comma, last = incomplete.rpartition(",")

@@ -62,7 +62,7 @@ def doctor(invocation: Invocation, quick: bool, shape: Shape) -> None:
 
 
 def _row(finding: Finding, *, is_text: bool) -> dict[str, Any]:
-    """Return a finding as a row; in a table the remedy stands on lines of its own, and not in ``found`` too."""
+    """Return a finding as a row. In a text table the remedy is on lines of its own, and is removed from ``found``."""
     problem, *remedy = _SENTENCE.split(finding.found, maxsplit=1) if finding.needs_action else [finding.found]
     fields = asdict(finding) | {"state": finding.state.value, "remedy": remedy[0] if remedy else None}
     return fields | {"found": problem} if is_text else fields

@@ -1,4 +1,4 @@
-"""Commands about where store, index and metastore differ, and by which they come together."""
+"""The command ``drift``: shows differences between store, index and metastore, and mends them."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ def _has_relation(catalog: Catalog, table: str | None, exclude: Sequence[str]) -
 
 
 class _Counted:
-    """Counts the differences that pass.
+    """Iterates over differences, and counts them for the summary and the exit code.
 
     Args:
         differences: The differences.
-        has_relation: Returns whether anything was compared; asked only if no difference passed.
+        has_relation: Returns whether the index has a table to compare; called only if there was no difference.
     """
 
     def __init__(self, differences: Iterator[Difference], has_relation: Callable[[], bool]) -> None:
@@ -146,7 +146,7 @@ class _Counted:
 
     @property
     def exit_code(self) -> int:
-        """3 where something differs for good, was not compared or not delivered; 4 where a side does not answer."""
+        """The exit code: 3 for a lasting difference or a failed comparison, 4 if a side is not available, else 0."""
         if self.drifted or self.failed or self.unknown > self.unavailable:
             return EXIT_REFUSED
         return EXIT_UNAVAILABLE if self.unavailable else 0
@@ -166,7 +166,7 @@ class _Counted:
 
 
 def _show(count: _Counted, table: str | None, shape: Shape) -> None:
-    """Print some differences, and count all."""
+    """Print the first differences up to the limit of the options, and count all of them."""
     if shape.is_text and not (shape.columns or shape.wide):
         _print(count, output_console(), shape.most())
         return
@@ -178,7 +178,7 @@ def _show(count: _Counted, table: str | None, shape: Shape) -> None:
 
 
 def _print(count: _Counted, console: Console, most: int | None) -> None:
-    """Print some differences, each in two or three lines below its table's name, and count the others."""
+    """Print up to ``most`` differences, each in two or three lines below its table's name, and count the rest."""
     printed, table = 0, None
     for each in count:
         if most and printed == most:

@@ -1,4 +1,4 @@
-"""Where the program begins: an interruption while it is loaded ends as one later does, and not with a traceback."""
+"""The program's entry point. Ctrl-C while modules are loading ends the program without a traceback, as later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes notifications of object stores: as lines, or out of a queue."""
+"""The command ``events``: reads an object store's notifications from lines of a file or from an SQS queue."""
 
 from __future__ import annotations
 
@@ -56,18 +56,19 @@ def events(invocation: Invocation, file: BinaryIO, sqs: str | None, once: bool, 
             _take_lines(catalog, file, as_json)
         else:
             with contextlib.suppress(KeyboardInterrupt):
-                # What was committed stays, and messages that were not deleted come again: both signals end it alike.
+                # SIGTERM ends the command as Ctrl-C does. Committed changes stay, and the queue delivers its undeleted
+                # messages again.
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
                 _take_queue(catalog, sqs, once, as_json)
         settle(catalog)
 
 
 def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
-    """Take the notifications of a file's lines.
+    """Apply the notifications in a file's lines to the index.
 
     Raises:
-        InvalidInputError: A line is no notification; the lines before and after it are taken.
-        CatalogExtError: Something could not be looked at.
+        InvalidInputError: A line is not a notification. The lines before and after it are applied.
+        CatalogExtError: The index or the store could not be read for some event.
     """
     wrong: list[InvalidInputError] = []
     failed: list[CatalogExtError | str] = []
@@ -86,7 +87,7 @@ def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
 
 
 def _batches(file: BinaryIO, wrong: list[InvalidInputError]) -> Iterator[list[StoreEvent]]:
-    """Yield the events of lines in batches, each with the events of about a second."""
+    """Yield the events of lines in batches of about a second; put the errors of malformed lines into ``wrong``."""
     from catalog_ext.events.notifications import read_notification
 
     lines: SimpleQueue[bytes | None] = SimpleQueue()
@@ -149,10 +150,10 @@ def _take_queue(catalog: Catalog, url: str, once: bool, as_json: bool) -> None:
 
 
 def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
-    """Warn of events that the queue is to show again; the other tables' go on.
+    """Warn of events that were not applied, and that the queue has to deliver again.
 
     Raises:
-        StorageUnavailableError: ``once``, and there are some.
+        StorageUnavailableError: ``once`` is set, and events are left.
     """
     error = next((each.error for each in outcome.tables if each.error is not None), None)
     if not outcome.left or error is None:
@@ -163,7 +164,7 @@ def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
     if once:
         raise StorageUnavailableError(left)
     note(message_console(), f"warning: {one_line(left)}")
-    # A queue may show its messages again at once.
+    # Wait, because a queue may deliver its messages again at once.
     time.sleep(_PAUSE_S)
 
 

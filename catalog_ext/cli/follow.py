@@ -1,4 +1,4 @@
-"""Follows the metastore from the command line."""
+"""The command ``follow``: applies changes that Hive engines make in the metastore to the index."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: b
         if once:
             return _once(catalog, chosen, as_json)
         try:
-            # Whatever was committed stays, and the next one goes on: both signals end it alike.
+            # SIGTERM ends the command as Ctrl-C does. Committed changes stay, and the next follower continues after
+            # them.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             _follow(catalog, chosen, as_json)
         except KeyboardInterrupt:
@@ -137,7 +138,7 @@ def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -
 
 
 def _note(text: str) -> None:
-    """Write a line with the time to the terminal."""
+    """Write a line to the terminal, with the time before it."""
     note(message_console(), f"{_now()} {text}")
 
 
@@ -158,7 +159,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _print_news(outcome: FollowOutcome, as_json: bool) -> None:
-    """Print the outcome with the time; a comparison that found nothing is not printed, because it is frequent."""
+    """Print the outcome with the time. A comparison without findings is not printed: comparisons are frequent."""
     if outcome.events or outcome.gap is not None or any(each.says_something for each in outcome.tables):
         _print(outcome, as_json, f"{_now()} ")
 

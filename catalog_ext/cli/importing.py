@@ -1,4 +1,4 @@
-"""The command that takes tables of a metastore into the index."""
+"""The command ``import``: imports tables of a metastore into the index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.cli.listing import Shape
 
 _FOR_GOOD = (UnsupportedFormatError.code,)
-"""Of tables that no import takes."""
+"""Codes of errors that no later import can avoid: the table's format is not supported."""
 
 _ENTRIES = (
     ListColumn("table"), ListColumn("action"), ListColumn("partitions", right=True, rank=1),
@@ -66,7 +66,8 @@ def import_(
         try:
             imported = catalog.import_table(table, given, progress=progress)
         except TableAlreadyExistsError:
-            # As a pattern does, which names it; with properties, which it might not have, it is an error.
+            # An existing table is reported as such, as with a pattern. With given properties it is an error, because
+            # the existing table may have different ones.
             if given or next(catalog.import_tables(table)).action != THERE:
                 raise
             imported, done = catalog.load_table(table), "There already:"
@@ -104,7 +105,7 @@ def _show(entries: list[ImportEntry], head: dict[str, Any], shape: Shape) -> Non
 def _row(entry: ImportEntry) -> dict[str, Any]:
     row = asdict(entry)
     if entry.action == REFUSED:
-        # What was not taken has no counts.
+        # A table that was not imported has no counts.
         row |= {"partitions": None, "files": None}
     return row
 

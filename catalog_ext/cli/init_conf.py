@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.overview.layout import ListColumn
 
 FILES = Path(__file__).parents[1] / "spark_conf"
-"""What is written."""
+"""The folder of the files that the command writes."""
 _WRITTEN = (
     ListColumn("file"),
     ListColumn("action"),
@@ -68,7 +68,7 @@ def init_conf(folder: Path, force: bool, shape: Shape) -> None:
 
 def for_this_spark(text: str) -> str:
     """Return a file's text with the jars of S3A that fit the installed PySpark, if there is one."""
-    # Not at the top: completion loads every command.
+    # Imported here: completion loads this module for every command line, and has to be fast.
     from catalog_ext.spark.storage import s3a_packages
 
     try:

@@ -29,11 +29,11 @@ _SETTLE_PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One run of the command line.
+    """The global options of one run of the command line.
 
     Attributes:
         index: The index, None for the default.
-        metastore: The metastore, ``UNSET`` for the default, None for none.
+        metastore: The metastore, ``UNSET`` for the default, None for an index without a metastore.
         warehouse: The warehouse, None for the default.
         storage: Settings of the stores.
         debug: Whether errors show their traceback.
@@ -52,17 +52,17 @@ class Invocation:
         """Return the catalog; the caller closes it.
 
         Args:
-            with_metastore: Whether the command needs the metastore. Otherwise none is connected to.
+            with_metastore: Whether the command needs the metastore. If not, the catalog connects to no metastore.
             makes_index: Whether the command creates a missing index.
-            at_once: Whether the embedded metastore is needed in any case, and is started meanwhile. Otherwise it is
-                started when there is something to deliver, which costs seconds and a JVM.
+            at_once: Whether to start the embedded metastore in the background now. Otherwise it starts when the first
+                change has to be delivered, and the command waits seconds for its JVM.
             looks: Whether the command only reads, and creates no embedded metastore.
 
         Raises:
             InvalidConfigurationError: There is no index, and the command does not create one.
             EnvironmentSetupError: The embedded metastore is needed, and cannot be started. Nothing was created.
         """
-        # Not at the top: to complete a command line, or to show its help, needs none of it.
+        # Imported here: completion and ``--help`` do not need these modules, and loading them takes time.
         from catalog_ext.metastore.runtime.garbage import collecting_rarely
 
         with collecting_rarely():
@@ -75,13 +75,15 @@ class Invocation:
         self.require_index(or_none=makes_index)
         if makes_index:
             self.require_java()
-        # A command that only reads a table, perhaps with a mistyped metastore, must not record the index's metastore.
+        # Only commands that may create an index record its metastore and warehouse. A read with a mistyped metastore
+        # must not make that metastore the index's own.
         at_home = open_at_home if makes_index else look_home
         named = None if with_metastore or self.metastore in (UNSET, None) else self.settings()
 
         def checked(index: Index, found: Settings) -> Settings:
             if named is not None:
-                # A command with another index's metastore runs in the wrong place, whether or not it would ask it.
+                # Check the named metastore even if the command would not connect to it: a user who names another
+                # index's metastore has probably opened the wrong index.
                 look_home(index, named)
             return at_home(index, found)
 
@@ -100,12 +102,12 @@ class Invocation:
         from catalog_ext.metastore.index.database.urls import missing_file
 
         settings = self.settings()
-        # One that is there may have another metastore than the default.
+        # An existing index records its own metastore, which may not be the default.
         if missing_file(settings.index) is not None:
             _check_embedded(settings)
 
     def require_index(self, *, or_none: bool = False) -> None:
-        """Refuse a SQLite index that is not there, and a file that is another program's: a wrong name makes nothing.
+        """Refuse a missing SQLite index, and another program's file, so that a mistyped name creates no index.
 
         Raises:
             InvalidConfigurationError: There is no index.
@@ -123,7 +125,7 @@ class Invocation:
         """Refuse to create an index for an import from a metastore that does not answer.
 
         Raises:
-            MetastoreUnavailableError: It does not answer.
+            MetastoreUnavailableError: The metastore does not answer.
         """
         from catalog_ext.metastore.index.database.urls import missing_file
 
@@ -168,11 +170,11 @@ def _check_embedded(settings: Settings) -> None:
 
 
 def settle(catalog: Catalog) -> DeliveryReport | None:
-    """Wait until the embedded metastore, which starts and ends with this process, has all pending changes.
+    """Wait until all pending changes are delivered to the embedded metastore, which ends with this process.
 
     Returns:
-        The rest, after a refusal or half a minute; None if the metastore is not the embedded one, which is not
-        started if there is nothing to deliver.
+        The report of undelivered changes, after a refusal or half a minute. None if the metastore is not the embedded
+            one. Without pending changes the metastore is not started.
     """
     if not catalog.metastore.embedded:
         return None
@@ -198,7 +200,7 @@ def message_console() -> Console:
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
-    # What is printed comes from stores and users: it is never taken for markup.
+    # Printed names come from stores and users, and must not be interpreted as markup.
     return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 
@@ -206,7 +208,7 @@ def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
     """Return the map of ``KEY=VALUE`` options.
 
     Raises:
-        click.UsageError: One has no ``=``.
+        click.UsageError: A value has no ``=``.
     """
     result: dict[str, str] = {}
     for value in values:

@@ -1,4 +1,4 @@
-"""Lists of every command: a table that fits the terminal, JSON, or CSV."""
+"""Printing of a command's rows: as a table that fits the terminal, as JSON, or as CSV."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 TABLE, JSON, CSV = "table", "json", "csv"
 SHOWN = 100
-"""Rows of a table, unless ``--limit`` says otherwise."""
+"""The number of rows that a table shows without ``--limit``."""
 
 UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The form of a list, given by the options.
+    """The output options of a command that lists rows.
 
     Attributes:
         output: ``table``, ``json`` or ``csv``.
@@ -47,38 +47,38 @@ class Shape:
 
     @property
     def is_text(self) -> bool:
-        """Whether the output is a table for people."""
+        """Return whether the output is a table for people, not JSON or CSV."""
         return self.output == TABLE
 
     @property
     def is_json(self) -> bool:
-        """Whether it is JSON."""
+        """Return whether the output is JSON."""
         return self.output == JSON
 
     def most(self, shown: int = SHOWN) -> int | None:
-        """Return the greatest number of rows, by default ``shown`` for people; None for all."""
+        """Return the greatest number of rows to print: ``--limit``, else ``shown`` in a table. None for all rows."""
         if self.limit is None:
             return shown if self.is_text else None
         return self.limit or None
 
     @property
     def width(self) -> int | None:
-        """The columns of the terminal; None where nothing has to fit."""
+        """Return the terminal's width in characters; None if the output does not have to fit a terminal."""
         return None if self.wide else room()
 
     def chosen(self, columns: Sequence[ListColumn]) -> list[ListColumn]:
-        """Return the columns that are shown, in the order in which they were named."""
+        """Return the shown columns: those of ``--columns`` in the given order, else all that are not hidden."""
         if self.columns:
-            # A column that was asked for is never left out.
+            # Rank 0 keeps a column that the user named, however narrow the terminal is.
             return [replace(next(c for c in columns if c.name == name), rank=0) for name in self.columns]
         return [c for c in columns if self.wide or self.output == CSV or not c.hidden]
 
 
 class Listing:
-    """Rows for people or programs.
+    """A list of rows for people or programs.
 
     Args:
-        name: The word for one row and for several; the latter is also the field in JSON.
+        name: The noun for one row and for several rows; the plural is also the field's name in JSON.
         columns: All columns.
         head: Further fields of the JSON.
         style: The style of a row on a terminal, by its fields.
@@ -100,11 +100,11 @@ class Listing:
         """Print rows, their number, and a last line.
 
         Args:
-            shape: The form of the list.
-            rows: The rows; no more are taken than are printed.
+            shape: The output options.
+            rows: The rows, read only as far as they are printed.
             total: The number of all rows.
             end: The last line of a table.
-            count: A text with the number of rows, if they are not all of one kind.
+            count: A text with the number of rows, used if the rows are of several kinds.
             as_json: Converts a row to JSON, unless columns are named.
         """
         self.show_rows(shape, rows, as_json=as_json)
@@ -119,7 +119,7 @@ class Listing:
     def show_rows(
         self, shape: Shape, rows: Iterable[dict[str, Any]], *, as_json: Callable[[dict[str, Any]], object] | None = None
     ) -> None:
-        """Print rows only; their number may not be known yet. The arguments are those of ``show``."""
+        """Print rows without their number, which may not be known yet. The arguments are those of ``show``."""
         chosen = shape.chosen(self._columns)
         some = islice(rows, shape.most())
         if shape.is_json:
@@ -137,7 +137,7 @@ def _itself(row: dict[str, Any]) -> object:
 
 
 def print_csv(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    """Print the fields with these names: a heading, and a line per row; nested values as JSON, and None as nothing."""
+    """Print rows as CSV: a heading of ``names``, and a line per row. Nested values are JSON, and None is empty."""
     _print_csv_line(names)
     for row in rows:
         _print_csv_line([_csv_value(row[name]) for name in names])
@@ -147,7 +147,8 @@ def _print_csv_line(values: Sequence[object]) -> None:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(values)
     text = line.getvalue()
-    # A program gets names unchanged (click would strip escape sequences); on a terminal escape sequences are removed.
+    # Print names unchanged for a program: click would strip escape sequences without ``color``. On a terminal they are
+    # escaped, because a name could control the terminal.
     click.echo(f"{one_line(text[:-1])}\n" if sys.stdout.isatty() else text, nl=False, color=True)
 
 
@@ -159,11 +160,11 @@ def print_table(
     console: Console, columns: Sequence[ListColumn], rows: Iterable[dict[str, Any]], width: int | None,
     style: Callable[[dict[str, Any]], str] = lambda row: "",
 ) -> None:  # fmt: skip
-    """Print the rows as a table; print nothing without rows. A width of None is that of no terminal."""
+    """Print the rows as a table; without rows print nothing. A width of None does not limit the table."""
     kept = list(rows)
     if not kept:
         return
-    # Imported here: help and completion of a command show no list.
+    # Imported here: completion and ``--help`` print no list.
     from catalog_ext.overview.list_table import print_list
 
     texts = [[cell(c.cell(row[c.name]) if c.cell and row[c.name] is not None else row[c.name])

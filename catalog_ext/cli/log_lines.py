@@ -1,4 +1,4 @@
-"""The log format of a standing service: text lines for people, or JSON lines for log collectors."""
+"""The log format of a long-running service: text lines for people, or JSON lines for log collectors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SERVERS = ("uvicorn", "uvicorn.error", "py.warnings")
-"""Loggers of others that write lines of a form of their own; the service's server among them."""
+"""Loggers of other libraries, as the HTTP server, that have a format of their own until ``write_log`` replaces it."""
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one object on one line: time, level, logger, message, its fields, the trace that it is of."""
+    """Formats a record as a JSON object on one line: time, level, logger, message, extra fields, and trace id."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, in ASCII."""
@@ -39,19 +39,19 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Writes a record as a line for people: no name in it begins another line, or controls a terminal."""
+    """Formats a record as one line for people, with control characters escaped, since a name may come from a store."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line without its traceback, which has lines of its own."""
+        """Return the line without the traceback, which the base class appends on lines of its own."""
         return visible(super().formatMessage(record))
 
 
 def write_log(level: str, log_format: LogFormat) -> None:
-    """Log on standard error from now on, with times.
+    """Send the log to standard error, with times.
 
     Args:
-        level: The least level of catalog-ext's own lines that are written.
-        log_format: The form of the lines. With JSON, lines of every library have this form.
+        level: The lowest level of catalog-ext's own records that are written.
+        log_format: The format of the lines. With JSON, the records of all libraries have it.
     """
     ours = logging.getLogger("catalog_ext")
     ours.setLevel(level.upper())

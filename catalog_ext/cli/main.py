@@ -32,7 +32,7 @@ from catalog_ext.metastore.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Where each command is: its module is imported when the command runs, or its help is asked for.
+# The module of each command. It is imported only when the command or its help is needed.
 COMMANDS = {
     "register": "tables", "import": "importing", "init": "index", "unregister": "tables", "repair": "repair",
     "partitions": "partitions", "files": "partitions", "tables": "tables", "describe": "tables", "history": "writes",
@@ -44,7 +44,7 @@ COMMANDS = {
 }  # fmt: skip
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-"""What is wrong with an output that takes no more."""
+"""Error numbers of an output that cannot be written: full disk, quota, file size, I/O error, closed descriptor."""
 _COMPLETION = "_CATALOG_EXT_COMPLETE"
 _JSON_PAIRS = (("-o", "json"), ("--output", "json"))
 
@@ -146,22 +146,22 @@ def cli(
 
 
 class _WithoutPandas:
-    """Has pyarrow not import pandas with the first value that it converts: that takes a quarter of a second."""
+    """A finder that hides pandas from pyarrow, whose first conversion would import pandas (a quarter of a second)."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Refuse to import pandas, and leave other modules to other finders."""
+        """Refuse to import pandas, and leave all other modules to the next finders."""
         if name == "pandas":
             raise ModuleNotFoundError("the command line does without pandas", name=name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line with arguments, by default the process's; return the exit code."""
+    """Run the command line and return the exit code. Without ``arguments`` it takes those of the process."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug, as_json = "--debug" in given, wants_json(given)
     _prepare_process(debug=debug, is_program=arguments is None)
     try:
         result = cli.main(given, prog_name="catalog-ext", standalone_mode=False)
-        sys.stdout.flush()  # here, where it can still be said that it failed
+        sys.stdout.flush()  # A failed flush is reported only from here.
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         placed.show()
         return error.exit_code
     except BrokenPipeError:
-        # The reader of a pipe has left.
+        # The reader of the pipe has closed it, as ``head`` does.
         _leave_output()
         return EXIT_ERROR
     except CatalogExtError as error:
@@ -191,12 +191,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_process(*, debug: bool, is_program: bool) -> None:
-    """Set up streams, warnings, imports and completion; a program that calls ``main`` keeps its own pandas."""
+    """Set up streams, warnings, imports and completion. A program that calls ``main`` can still import pandas."""
     _open_closed_streams()
     _show_warnings(debug)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            # A name that the terminal's encoding lacks is escaped: no list ends in the middle because of it.
+            # Escape characters that the terminal's encoding lacks; otherwise a list would end at the first such name.
             stream.reconfigure(errors="backslashreplace")
     if is_program:
         sys.meta_path.insert(0, _WithoutPandas())
@@ -224,19 +224,19 @@ def _open_closed_streams() -> None:
 
 
 def _leave_output() -> None:
-    """Write no more: Python would complain once more when it flushes at its end."""
+    """Redirect standard output to the null device, or Python would fail again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def wants_json(given: Sequence[str]) -> bool:
-    """Return whether the arguments ask for JSON, so that an error is JSON too, whatever they lack."""
+    """Return whether the arguments ask for JSON. Read before parsing, so that an error of parsing is JSON too."""
     chosen = ("-ojson", "--output=json", "-o=json", "--json")
     followed = itertools.pairwise(given)
     return any(each in chosen for each in given) or any(pair in _JSON_PAIRS for pair in followed)
 
 
 def _placed(error: click.ClickException) -> click.ClickException:
-    """Return the error, which of a global option that was given after the command says that it goes before it."""
+    """Return the error. If a global option stands after the command, return an error that says where it belongs."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error
     option = error.option_name
@@ -261,7 +261,7 @@ def _report(error: CatalogExtError, *, as_json: bool, debug: bool) -> int:
         traceback.print_exception(error)
     if as_json:
         _echo_error(error)
-    # What can be done stands at the end.
+    # Append the hints last, since they say what the user can do.
     hints = "".join(f" {_shown(note)}" for note in getattr(error, "__notes__", ()))
     click.echo(f"error [{error.code}]: {_shown(error.message)}{hints}", err=True)
     return exit_code(error)
@@ -290,7 +290,7 @@ def _show_warnings(debug: bool) -> None:
     ) -> None:  # fmt: skip
         from catalog_ext.identity.warehouse_mark import WarehouseSharedWarning
 
-        if not issubclass(category, WarehouseSharedWarning):  # that is logged, too
+        if not issubclass(category, WarehouseSharedWarning):  # The log reports it too.
             click.echo(f"warning: {_shown(str(message))}", err=True)
 
     warnings.showwarning = show

@@ -1,4 +1,4 @@
-"""What to say of a table that is not there: which index was looked at, and which of its tables are called nearly so."""
+"""The text added to a not-found error: the index that was searched, and tables with similar names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def where_to_look(invocation: Invocation, error: NotFoundError, *, of_metastore: bool = False) -> str:
-    """Return the sentences that stand behind the error; ``of_metastore`` where the metastore was searched."""
+    """Return the sentences to append to the error. ``of_metastore``: the table was searched in the metastore."""
     (asked, *_) = (*error.parameters.values(), "")
     if of_metastore:
         return _in_metastore(invocation, asked)

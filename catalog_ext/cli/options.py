@@ -132,10 +132,10 @@ def where_options(command: F) -> F:
 
 
 def where_of(where: str | None, spec: tuple[str, ...]) -> Where:
-    """Return the limit that the options state.
+    """Return the condition of ``--where`` or ``--partition``.
 
     Raises:
-        click.UsageError: Both are given, or a spec is not KEY=VALUE.
+        click.UsageError: Both options are given, or a value of ``--partition`` is not KEY=VALUE.
     """
     from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 

@@ -1,4 +1,4 @@
-"""Commands on pending deliveries, on publishing again to the metastore, and on exports to another one."""
+"""Commands for the metastore: ``outbox`` with pending changes, ``publish``, and ``export`` to another metastore."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PUBLISHED = (
     ListColumn("drops", hidden=True, rank=3, cell=", ".join),
 )  # fmt: skip
 _NAMED = 10
-"""Partitions that are named below the table."""
+"""The number of partition names that are printed below the table."""
 
 _SKIPPED = "The metastore does not get it. catalog-ext publish brings a table there to the index's state."
 _EXPORTED = (
@@ -109,7 +109,7 @@ def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run
 
 
 def _print_drops(rows: list[dict[str, Any]], *, dry_run: bool) -> None:
-    """Name the partitions that go from the metastore."""
+    """Print the names of the partitions that ``publish`` drops from the metastore."""
     for row in rows:
         named = [one_line(name) for name in row["drops"][:_NAMED]]
         if named:

@@ -1,4 +1,4 @@
-"""Results as text in which names cannot steer the terminal, and as JSON."""
+"""Output as text or JSON. Names are escaped, so that a name from a store cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ def arrow_rows(table: pa.Table, limit: int | None = None) -> Iterator[dict[str, 
 
 
 def cell(value: object) -> str | None:
-    """Return the text of a value in a table: numbers with separators, texts whole; None for None."""
+    """Return a table cell: numbers with separators, texts unabridged; None for None."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = one_line(str(value))
-    # A blank at an end would be invisible: `region= ` is another partition than `region=`.
+    # Quote a value with a blank at its start or end, which would be invisible: `region= ` and `region=` are different
+    # partitions.
     return text if text == text.strip() else f"'{text}'"
 
 
 def type_name(text: str) -> str:
-    """Return a column's type in SQL form: keywords in capitals, names of fields unchanged.
+    """Return a column's type in SQL form: keywords in capitals, field names unchanged.
 
     >>> type_name("struct<a:bigint,b:array<string>>")
     'STRUCT<a:BIGINT,b:ARRAY<STRING>>'
@@ -66,7 +67,7 @@ def type_name(text: str) -> str:
 
 
 def note(console: Console, text: str, style: str = "") -> None:
-    """Print a line of text, wrapped at blanks on a terminal."""
+    """Print a line of text. On a terminal it is wrapped at blanks."""
     width = room(console.file)
     indent = text[: len(text) - len(text.lstrip(" "))]
     for line in [text] if width is None else wrapped(text[len(indent) :], width - len(indent)):

@@ -80,7 +80,8 @@ def files(invocation: Invocation, table: str, where: str | None, spec: tuple[str
 
 
 def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[ListColumn], shape: Shape) -> None:
-    # Only partitions outside the table's directory have a location: most tables have no such partition.
+    # The column is empty unless a partition is outside the table's directory, which is rare: a text table leaves it
+    # out.
     is_needed = shape.columns or not shape.is_text or found.num_rows > found.column("location").null_count
     kept = columns if is_needed else [c for c in columns if c is not _ELSEWHERE]
     Listing(name, kept, {"table": table}).show(shape, arrow_rows(found), found.num_rows)

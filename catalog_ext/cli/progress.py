@@ -1,4 +1,4 @@
-"""Progress on standard error, where that is a terminal."""
+"""Progress bars and spinners on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def progress_bar(console: Console, title: str, catalog: Catalog | None = None) -
     Args:
         console: The console of standard error.
         title: The text before the first report.
-        catalog: Its embedded metastore is started when changes are applied, and its outbox gives the number of
-            delivered changes.
+        catalog: If given, its embedded metastore is started when changes are applied, and the bar shows how many
+            changes its outbox has delivered.
     """
     if not console.is_terminal:
         yield lambda report: _expect(catalog, report)
@@ -59,7 +59,7 @@ def _expect(catalog: Catalog | None, report: RepairProgress) -> None:
 
 
 class _Bar:
-    """A progress bar whose clock and spinner run through all phases."""
+    """A progress bar for all phases. Its clock and spinner do not restart between phases."""
 
     def __init__(self, progress: Progress, title: str, catalog: Catalog | None) -> None:
         self._progress = progress
@@ -69,13 +69,13 @@ class _Bar:
         self._watcher: threading.Thread | None = None
 
     def close(self) -> None:
-        """End the thread that watches the outbox."""
+        """Stop the thread that watches the outbox."""
         self._closed.set()
         if self._watcher is not None:
             self._watcher.join()
 
     def update(self, report: RepairProgress) -> None:
-        """Show a report."""
+        """Show the reported phase and counts."""
         _expect(self._catalog, report)
         if report.phase == "delivering" and self._catalog is not None:
             self._watch(self._catalog)
@@ -95,7 +95,7 @@ class _Bar:
         )  # fmt: skip
 
     def _watch(self, catalog: Catalog) -> None:
-        """Show the number of delivered outbox messages from now on, by any process."""
+        """Show the number of delivered outbox messages until the bar is closed; any process may deliver them."""
         if not catalog.metastore.enabled or self._watcher is not None:
             return
         words = PHASES["delivering"]
@@ -106,7 +106,7 @@ class _Bar:
                 try:
                     left = catalog.index.outbox.count()
                 except CatalogExtError:
-                    # The delivery gets this error too and reports it.
+                    # Ignore the error here: the delivery itself meets the same error and reports it.
                     return
                 most = max(most, left)
                 if catalog.metastore.starting and left:
@@ -122,7 +122,7 @@ class _Bar:
 
 @contextlib.contextmanager
 def spinner(console: Console, title: str) -> Iterator[None]:
-    """Show a spinner while something runs that reports no progress."""
+    """Show a spinner during an operation that reports no progress."""
     if not console.is_terminal:
         yield
         return

@@ -91,7 +91,7 @@ def _show(report: RepairReport, shape: Shape) -> None:
 
 
 def print_report(report: RepairReport, console: Console, shape: Shape) -> None:
-    """Print the report: its subject, the sums, and the first entries of each kind."""
+    """Print the report: the table, the totals, and the first entries of each kind of change."""
     words = _FUTURE if report.dry_run else _WORDS
     title = f"Preview of the repair of {report.table}" if report.dry_run else f"Repaired {report.table}"
     note(console, f"{title}, mode {report.mode}{f', where {report.where}' if report.where else ''}", "bold")

@@ -1,4 +1,4 @@
-"""The standing service."""
+"""The command ``serve``: runs the catalog as a service for Spark sessions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def serve(
             catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None,
             databases=chosen, metrics_token=metrics_token, read_token=read_token, page=page,
         )  # fmt: skip
-        # Its server has set up loggers of its own meanwhile.
+        # The service's constructor configures the HTTP server's own loggers; replace their format again.
         write_log(level, lines)
         settings = spark_settings(name, service.uri, token, token_file, jar)
         if as_json:
@@ -141,7 +141,7 @@ def what_to_mind(host: str, port: int) -> Iterator[str]:
 
 
 def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar: str | None) -> dict[str, str]:
-    """Return the settings with which a Spark session uses the service."""
+    """Return the settings that a Spark session needs to use the service."""
     from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS
 
     prefix = f"spark.sql.catalog.{name}"
@@ -161,7 +161,7 @@ def _jar(lines: LogFormat) -> str | None:
     try:
         return str(connector_jar())
     except EnvironmentSetupError as error:
-        # The service itself needs no Java: Spark may run elsewhere, and have the jar there.
+        # Continue without the jar: the service itself needs no Java, and Spark may have the jar on its own machine.
         _warn(f"the connector's jar cannot be built here: {error.message}", lines)
         return None
 
@@ -175,7 +175,8 @@ def _warn(text: str, lines: LogFormat) -> None:
 
 def _run(service: Service) -> None:
     with contextlib.suppress(KeyboardInterrupt):
-        # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
+        # The HTTP server raises the received signal again after its shutdown. SIGTERM must then end the process as
+        # cleanly as Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         service.run()
 
@@ -194,7 +195,7 @@ def _print_service(
     if service.page_uri is not None:
         where = "the token above" if token_file is None else f"the token in {token_file}"
         note(console, f"# the page is at {service.page_uri}; sign in with {where}")
-    # A log file shows the lines while the service runs.
+    # Flush, so that a log file shows the lines while the service still runs.
     console.file.flush()
 
 
@@ -204,7 +205,7 @@ def _read_token_file(invocation: Invocation) -> Path | None:
 
 
 def _tokens(own: Path | None, metrics: Path | None, reading: Path | None) -> tuple[str, str | None, str | None]:
-    """Return the tokens in the files; without a file, the service's own token is new, and the other two are None."""
+    """Return the tokens of the service, for metrics, and for reading; without files, a new token, None and None."""
     token = _token(own)
     return token, None if metrics is None else _token(metrics), _read_token(reading, token)
 

@@ -1,4 +1,4 @@
-"""Commands about whole tables."""
+"""Commands about tables: register, unregister, describe, and list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TABLES = (
     ListColumn("location", rank=4),
 )  # fmt: skip
 _LABEL = 17
-"""Columns that the labels of a table's description take."""
+"""The width of the labels in a table's description, in characters."""
 
 
 @click.command(short_help="Register the files at LOCATION as the table TABLE.")
@@ -104,7 +104,7 @@ def register(
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
         settle(catalog)
         state = catalog.metastore_state(registered)
-    # The options are not compared with an existing table: it may have been altered since it was registered.
+    # The options are not compared with an existing table, which may have been altered since its registration.
     show_table(registered, "Left as it is:" if there else "Registered", state, as_json=as_json)
     if not as_json:
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")
@@ -176,7 +176,7 @@ def tables(invocation: Invocation, namespaces: tuple[str, ...], shape: Shape) ->
 
 
 def _absolute(location: str) -> str:
-    # In a shell a bare path is one in the working directory.
+    # A path without a scheme is relative to the working directory, as in a shell.
     return location if "://" in location or location.startswith("file:") else str(Path(location).absolute())
 
 
@@ -187,7 +187,7 @@ def _create_namespace(catalog: Catalog, table: str) -> None:
     try:
         catalog.create_namespace(namespace)
     except NamespaceAlreadyExistsError:
-        # Another process was first, which is as good.
+        # Another process created the namespace first.
         return
 
 
@@ -210,7 +210,7 @@ def _is_there(catalog: Catalog, table: str) -> bool:
 
 
 def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:
-    """Print a table after ``what`` was done to it, with the metastore's state unless that is None."""
+    """Print a table below the heading ``what``, with its delivery state in the metastore unless that is None."""
     from catalog_ext.service.messages.core import table_json
 
     if as_json:
@@ -240,7 +240,7 @@ def _described(columns: Iterable[Column]) -> str:
 
 
 def print_lines(lines: list[tuple[str, str]]) -> None:
-    """Print labels and texts, as wide as the terminal is."""
+    """Print pairs of label and text, wrapped at the terminal's width."""
     console, width = output_console(), room()
     texts = [(label, one_line(text)) for label, text in lines]
     for line in record_lines(texts, None if width is None else width - 2, _LABEL):

@@ -1,4 +1,4 @@
-"""Commands on writes: running and past ones, recovery and vacuum."""
+"""Commands on writes: running and past writes, recovery, and vacuum."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def recover(
 
 
 def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
-    """Print the transactions that were left alone, and how to recover them at once."""
+    """Print the transactions that recovery did not touch yet, and the option that recovers them at once."""
     console = output_console()
     note(console, f"{counted(len(waiting), 'write')} left alone, as their leases are not over:")
     for each in waiting[:SHOWN]:
@@ -136,7 +136,7 @@ def vacuum(
     if (table is None) is not all_tables:
         raise click.UsageError("Name a table, or say --all.")
     with (
-        # The metastore may have partitions in the directories of files to be deleted.
+        # Needs the metastore, because its partitions may be in directories of files that vacuum would delete.
         invocation.catalog() as catalog,
         spinner(message_console(), f"Looking for what {f'table {table}' if table else 'the tables'} can do without"),
     ):
@@ -152,7 +152,7 @@ def vacuum(
 
 
 def _count_removals(entries: Sequence[VacuumEntry]) -> str:
-    """Return a text with the number of removals, and of those that are kept, skipped or failed."""
+    """Return a text with the numbers of removed, kept, skipped and failed entries."""
     stays = Counter(entry.action for entry in entries if entry.action in _STAYS)
     removed = counted(len(entries) - stays.total(), *_REMOVAL)
     return ", ".join((removed, *(f"{stays[action]:,} {action}" for action in _STAYS if stays[action])))
@@ -199,7 +199,7 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
     catalog-ext discard-waiting sales.trips --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with (
-        # The metastore may have partitions in the directories of files to be deleted.
+        # Needs the metastore, because its partitions may be in directories of files that vacuum would delete.
         invocation.catalog() as catalog,
         spinner(message_console(), f"Looking for what waits in table {table}"),
     ):

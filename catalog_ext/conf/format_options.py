@@ -1,4 +1,4 @@
-"""The option names of Spark's own formats. A misspelled one is refused here, because Spark ignores it silently."""
+"""The option names of Spark's own formats, to detect misspelled names, which Spark ignores silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_FILES = _words("""
     archivePathFilter basePath format ignoreCorruptFiles ignoredPathSegmentRegex ignoreMissingFiles modifiedAfter
     modifiedBefore path pathGlobFilter paths recursiveFileLookup schema timeZone
 """)
-"""Those of every format, and of reading and writing as such."""
+"""Options of every file format, and of reads and writes in general."""
 
 _OF_TEXTS = _words("""
     charset codec compression encoding lineSep locale
@@ -51,11 +51,11 @@ OF_FORMAT: dict[str, frozenset[str]] = {
     compression mergeSchema orc.compress
 """),
 }
-"""By format, as Spark 4 has them (``CSVOptions`` and others)."""
+"""Options by format, from the sources of Spark 4 (``CSVOptions`` and others)."""
 
 OF_SPARK = OF_FILES.union(
     *OF_FORMAT.values(),
-    # Options of reads, writes and streams of any source, which a job may pass to several sources.
+    # Options of reads, writes and streams of any source: a job may pass the same options to several sources.
     _words("""
     checkpointLocation cleanSource failOnDataLoss fileNameOnly ignoreChanges ignoreDeletes latestFirst
     maxFileAge maxRecordsPerFile outputMode overwriteSchema partitionOverwriteMode queryName
@@ -65,12 +65,12 @@ OF_SPARK = OF_FILES.union(
 
 
 def check_format_options(names: Collection[str], file_format: str, table: str) -> None:
-    """Return if no option that a table is made with is nearly called as one of its format.
+    """Check that no option of a new table looks like a misspelled option of its format.
 
-    A name with a dot is Hadoop's or a library's, which are not known here.
+    A name with a dot is an option of Hadoop or of a library, which are not checked.
 
     Raises:
-        InvalidConfigurationError: One is: it would be without effect.
+        InvalidConfigurationError: An option looks misspelled, and would have no effect.
     """
     known = OF_FILES | OF_FORMAT.get(file_format, frozenset())
     lower = {name.lower() for name in known}

@@ -1,10 +1,10 @@
 """Every setting of catalog-ext: key, default, meaning, and parser.
 
-If a setting is given in several places, the nearest wins: option of the read or write > session conf > Spark's
-own conf > table property > environment > default. Keys ignore case. ``docs/configuration.md`` is
-generated from this module (``python -m docs.tools.reference``). The settings of writes and of Hive locks are in
-``write_keys``, of streams and of strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to
-the metastore and of following in ``metastore_keys``, of a service in ``service_keys``.
+If a setting is given in several places, the first of these wins: option of the read or write, session conf, Spark's own
+conf, table property, environment, default. Keys ignore case. ``docs/configuration.md`` is generated from this module
+(``python -m docs.tools.reference``). The settings of writes and of Hive locks are in ``write_keys``, of streams and of
+strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to the metastore and of following in
+``metastore_keys``, of a service in ``service_keys``.
 """
 
 from __future__ import annotations
@@ -176,14 +176,15 @@ METASTORE_TIMEOUT = Setting(
 SETTINGS: tuple[Setting[Any], ...] = (
     *settings_in(globals()), *METASTORE_SETTINGS, *SERVICE_SETTINGS, *READ_SETTINGS, *WRITE_SETTINGS, *TABLE_SETTINGS,
 )  # fmt: skip
-"""All of them, in the order of the reference page."""
+"""All settings, in the order of the reference page."""
 
 _NEARLY = 0.92
-"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt: a letter or two."""
+"""The similarity (difflib's ratio) from which on a name counts as a misspelled one: a difference of one or two
+letters."""
 
 
 def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], catalog: str) -> dict[str, str]:
-    """Return the settings by key that hold for a whole process: Spark's conf for the catalog, then the environment."""
+    """Return the settings of the whole process by key: from Spark's conf for the catalog, then from the environment."""
     found: dict[str, str] = {}
     given = of_catalog(spark, catalog)
     for setting in SETTINGS:
@@ -198,7 +199,7 @@ def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], c
 
 
 def of_catalog(spark: Mapping[str, str], catalog: str) -> dict[str, str]:
-    """Return the settings of a catalog in a session's conf, ``spark.sql.catalog.<catalog>.<key>``, by key."""
+    """Return a catalog's settings in a session's conf, ``spark.sql.catalog.<catalog>.<key>``, by key."""
     prefix = f"spark.sql.catalog.{catalog}."
     return {key.removeprefix(prefix): text for key, text in spark.items() if key.startswith(prefix)}
 
@@ -209,7 +210,7 @@ def check_options(options: Collection[str], scope: Scope) -> None:
     Names that resemble no known option may be meant for another program.
 
     Raises:
-        InvalidConfigurationError: An option does: it would have no effect.
+        InvalidConfigurationError: An option looks misspelled, and would have no effect.
     """
     known = {name.lower() for s in SETTINGS for name in (*s.names, *([s.spark] if s.spark else []))}
     known |= {name.lower() for name in OF_SPARK}
@@ -225,10 +226,10 @@ def check_options(options: Collection[str], scope: Scope) -> None:
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Return if every table property that is a setting has a value that the setting can have.
+    """Check the value of each table property that is a setting, and that no property is misspelled.
 
     Raises:
-        InvalidConfigurationError: One has not; or a property has nearly the name of one.
+        InvalidConfigurationError: A property has an invalid value, or looks like a misspelled setting.
     """
     known: set[str] = set()
     for setting in SETTINGS:
@@ -240,7 +241,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
             if text is not None:
                 setting.value_of(text)
     for key in properties:
-        # Of a family of keys the rest of the name is a table's.
+        # Keys with a placeholder such as ``<table>`` are compared only up to it, because the rest is a name chosen by
+        # the user.
         lower = key.lower()
         if lower in known or any("<" in name and lower.startswith(name.partition("<")[0]) for name in known):
             continue

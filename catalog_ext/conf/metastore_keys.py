@@ -1,7 +1,8 @@
 """The settings of a Hive Metastore: its connection (timeouts, TLS, Kerberos, user), and following.
 
 Most connection settings also have Hive's own name, which is looked up where Hive's clients do: in Spark's conf
-(``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. Our own names win, wherever they are given.
+(``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. The names of catalog-ext override Hive's names,
+wherever they are given.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ METASTORE_SETTINGS = settings_in(globals())
 
 
 def hive_texts(spark: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings given under Hive's own names, by our keys."""
+    """Return the settings that are given under Hive's names, by the keys of catalog-ext."""
     found = ((setting.key, value_of(setting.hive, spark, site)) for setting in METASTORE_SETTINGS)
     return {key: text for key, text in found if text is not None}
 
@@ -123,7 +124,7 @@ def metastore_access(conf: Mapping[str, str]) -> Access:
     """Return the connection settings of the metastore.
 
     Raises:
-        InvalidConfigurationError: A setting is malformed, one is missing, or the truststore cannot be read.
+        InvalidConfigurationError: A setting is malformed or missing, or the truststore cannot be read.
         EnvironmentSetupError: A required library is missing.
     """
     # Imported here: without a metastore, or with the embedded one, thrift and ssl are not needed.

@@ -1,4 +1,4 @@
-"""Suggestions for a missing or newly created index: an existing index near its path."""
+"""Finds an existing index near a mistyped path, for the messages about a missing or newly created index."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WHAT = {
     Contents.FOLDER: "An index is a file, and this is a folder:",
 }
 _LOOKED_AT = 500
-"""Entries of a folder that are looked at."""
+"""The most entries of a folder that are searched."""
 
 
 def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
-    """Return the error of an index that is not there, or of a file that is another program's."""
+    """Return the error for an index that does not exist, or for a file that belongs to another program."""
     what = _WHAT.get(found, "There is no index at")
     near = nearest_index(file)
     question = "" if near is None else f" Did you mean --index {shlex.quote(_short(near))}?"
@@ -38,7 +38,7 @@ def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
 
 
 def log_new_index(file: Path, near: Path | None) -> None:
-    """Log that a new index was made; warn if an existing one is near it, which the user may have meant."""
+    """Log that a new index was created. Warn if an existing index is near it, which the user may have meant."""
     if near is None:
         logger.info("There was no index at %s: a new one was made.", file)
     else:
@@ -49,12 +49,12 @@ def log_new_index(file: Path, near: Path | None) -> None:
 
 
 def nearest_index(file: Path) -> Path | None:
-    """Return the index that a path may have meant; None without one."""
+    """Return the existing index that a mistyped path may mean; None without one."""
     return next((each for each in _candidates(file) if each != file and holds_index(each)), None)
 
 
 def _candidates(file: Path) -> Iterator[Path]:
-    # A folder that was named for the file in it.
+    # The path may name the folder that contains the index file.
     yield from (file / "index.db", file / STATE_FOLDER / "index.db")
     there = next(folder for folder in file.parents if folder.is_dir())
     wrong, *rest = file.relative_to(there).parts
@@ -63,7 +63,8 @@ def _candidates(file: Path) -> Iterator[Path]:
     except OSError:
         names = []
     near = difflib.get_close_matches(wrong, names, 5, _NEARLY)
-    # One folder or the file mistyped, the file left out, another file beside it, or the folder of a project.
+    # Other possible mistakes: a misspelled folder or file name, a missing file name, another file in the folder, or the
+    # project's folder.
     yield from (there.joinpath(name, *rest) for name in near)
     yield from (there / name / end for name in near for end in ("index.db", f"{STATE_FOLDER}/index.db"))
     yield from (there / name for name in names)
@@ -72,5 +73,5 @@ def _candidates(file: Path) -> Iterator[Path]:
 
 
 def _short(path: Path) -> str:
-    """Return the path relative to the current folder, where it is below that."""
+    """Return the path, relative to the current folder if it is below that."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,4 +1,4 @@
-"""Detects misspelled keys of settings: they are refused, since they would have no effect."""
+"""Detects misspelled settings and refuses them, since they would have no effect."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEARLY_OURS = 0.85
-"""``NEARLY`` of variables, which other programs have, too. Only this catalog has keys below a catalog's prefix."""
+"""The similarity from which on an environment variable counts as misspelled. It is high, because variables also belong
+to other programs, unlike keys below a catalog's prefix."""
 _OF_SPARK = frozenset({"defaultdatabase"})
-"""What Spark itself reads below the prefix of a catalog, ``spark_catalog``."""
+"""Keys below the prefix ``spark_catalog`` that Spark itself reads."""
 
 
 def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = False) -> None:
@@ -29,7 +30,7 @@ def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = Fals
     The names are the keys behind ``spark.sql.catalog.<catalog>.``.
 
     Raises:
-        InvalidConfigurationError: A key is misspelled or misplaced: it would have no effect.
+        InvalidConfigurationError: A key is misspelled or misplaced, and would have no effect.
     """
     given_there = {name.lower(): s for s in SETTINGS if Scope.SESSION in s.scopes for name in s.names}
     elsewhere = {name.lower(): s for s in SETTINGS for name in s.names}
@@ -57,10 +58,10 @@ def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = Fals
 
 
 def check_variables(environment: Collection[str]) -> None:
-    """Return if no variable of the environment is nearly called as one of ours.
+    """Check that no environment variable looks like a misspelled variable of catalog-ext.
 
     Raises:
-        InvalidConfigurationError: One is: it would change nothing.
+        InvalidConfigurationError: A variable looks misspelled, and would have no effect.
     """
     known = {s.variable: s for s in SETTINGS if Scope.ENVIRONMENT in s.scopes}
     others = {s.variable for s in SETTINGS}
@@ -78,7 +79,7 @@ def check_variables(environment: Collection[str]) -> None:
 
 
 def _is_of_family(name: str, known: Iterable[str]) -> bool:
-    """Return whether the name belongs to a family of keys whose last part is a table's or a user's name."""
+    """Return whether the name has the form of a key that ends in the name of a table or user."""
     return any("<" in each and name.startswith(each.partition("<")[0]) for each in known)
 
 

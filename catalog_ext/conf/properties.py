@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
-    """Return a copy of the map, if it is one of text to text that holds no secrets.
+    """Return a copy of the map, checked to map texts to texts and to contain no secret.
 
     Raises:
-        InvalidConfigurationError: A key or value is not text, or a key is that of a secret.
+        InvalidConfigurationError: A key or value is not text, or a key names a secret.
     """
     result: dict[str, str] = {}
     for key, value in values.items():
@@ -44,7 +44,7 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties, after checking those that catalog-ext reads.
 
     Raises:
-        InvalidConfigurationError: A value is not text, or invalid for its key; or a key is that of a secret.
+        InvalidConfigurationError: A value is not text, or invalid for its key; or a key names a secret.
     """
     result = checked_map(properties, "properties")
     check_properties(result)
@@ -55,7 +55,7 @@ def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
     """Check that the properties do not ask for a transactional (ACID) table of Hive; ``'false'`` is accepted.
 
     Raises:
-        AcidTableError: They do.
+        AcidTableError: The properties ask for a transactional table.
     """
     for key, value in properties.items():
         if key.lower() == "transactional" and value.strip().lower() != "false":
@@ -67,10 +67,12 @@ def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
 
 
 def check_not_bucketed(definition: TableDefinition) -> None:
-    """Check that the table is not bucketed: engines that look up a row by its bucket would miss our rows.
+    """Check that the table is not bucketed.
+
+    Files of this catalog have no buckets, so engines would not find their rows.
 
     Raises:
-        OperationNotSupportedError: It is bucketed.
+        OperationNotSupportedError: The table is bucketed.
     """
     if definition.bucketed_by is not None:
         raise OperationNotSupportedError(
@@ -86,7 +88,7 @@ def check_one_directory(definition: TableDefinition, command: str) -> None:
     """Check that the table's location has no wildcards: a table of matching files cannot be written.
 
     Raises:
-        OperationNotSupportedError: It has wildcards.
+        OperationNotSupportedError: The location has wildcards.
     """
     if definition.has_wildcards:
         raise OperationNotSupportedError(
@@ -101,7 +103,7 @@ def check_wildcards_unaltered(definition: TableDefinition, changed: Collection[s
     """Check that the property that marks a location with wildcards is not changed.
 
     Raises:
-        InvalidConfigurationError: It is.
+        InvalidConfigurationError: The property is set or removed.
     """
     if LOCATION_WILDCARDS_PROPERTY in {key.lower() for key in changed}:
         raise InvalidConfigurationError(
@@ -114,12 +116,12 @@ def check_wildcards_unaltered(definition: TableDefinition, changed: Collection[s
 def check_partition_commit(
     definition: TableDefinition, set_: Mapping[str, str] | None = None, remove: Sequence[str] = ()
 ) -> None:
-    """Return if the table's partition-commit options fit together, and its keys.
+    """Check that the table's partition-commit options are consistent with each other and with its keys.
 
     A change of properties that concerns none of these options is not checked.
 
     Raises:
-        InvalidConfigurationError: They do not fit.
+        InvalidConfigurationError: The options contradict each other or the table's keys.
     """
     if set_ is not None and {key.lower() for key in (*set_, *remove)}.isdisjoint(OPTIONS):
         return

@@ -1,4 +1,4 @@
-"""The settings of streams and of strict mode; ``catalog_ext.conf.keys`` describes the reading of settings."""
+"""The settings of streams and of strict mode. ``catalog_ext.conf.keys`` describes where settings are read from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Resolves the settings of one read, write or stream, for clients that only forward the given texts.
 
-The nearest place wins: option > session's conf > conf of the catalog in the session > Spark's own conf > table
-property > the service's process (its session's conf or environment) > default.
+The first place with a value wins: option, session conf, the catalog's conf in the session, Spark's own conf, table
+property, the service's process (its session's conf or environment), default.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 Resolved: TypeAlias = "Mapping[str, bool | int | str | None]"
-"""The values of settings by key: those that JSON has, so that clients take them as they are."""
+"""Setting values by key, with types that JSON can represent."""
 
 STRICT = "strict"
-"""The resolved setting that says, for people, what asks for a predicate on a partition column; None for nothing."""
+"""The key of the resolved setting with the reason why queries need a predicate on a partition column; None if they do
+not."""
 
 
 class Use(StrEnum):
-    """What the settings are for."""
+    """The operations that settings can be resolved for."""
 
     READ = "read"
     WRITE = "write"
@@ -119,7 +120,7 @@ class _Text:
 
 
 def names(use: Use) -> tuple[str, ...]:
-    """Return every name, in lower case, by which a setting of the use can be given: keys, aliases, Spark's confs."""
+    """Return all names, in lower case, by which a setting of the use can be given, with aliases and Spark's keys."""
     settings = (*_SETTINGS[use], *(_OF_STRICT if use is Use.READ else ()))
     found = [name for s in settings for name in (*s.names, *([s.spark] if s.spark else []))]
     return tuple(name.lower() for name in found)
@@ -128,12 +129,12 @@ def names(use: Use) -> tuple[str, ...]:
 def resolve(use: Use, given: Given) -> Resolved:
     """Return the typed values by key; None for a setting that is not given and has no default.
 
-    ``missing-files`` is None too if it is not given, because an option of Spark's reader then decides; so is
-    ``partitionOverwriteMode``, whose default differs in the session catalog.
+    ``missing-files`` is None too if it is not given, because an option of Spark's reader then decides; the same holds
+    for ``partitionOverwriteMode``, whose default differs in the session catalog.
 
     Raises:
-        InvalidConfigurationError: A value is invalid for its key, or an option, or a key of the session's conf
-            for the catalog, looks like a misspelled setting.
+        InvalidConfigurationError: A value is invalid for its key, or an option, or a key of the session's conf for the
+            catalog, looks like a misspelled setting.
     """
     scope = _OPTIONS[use]
     if scope is not None:
@@ -162,7 +163,10 @@ def _check_batch(table: str, found: Resolved) -> None:
 
 
 def _partition_mode(given: Given) -> str:
-    """Return the mode of a table in the session catalog: its own mode wins, because the conf is for other tables."""
+    """Return the partition mode of a table in the session catalog.
+
+    The table's own mode wins: the conf is for other tables.
+    """
     own = stated_mode(given.properties)
     if own is not None:
         return str(own)
@@ -196,15 +200,15 @@ def _parsed(setting: Setting[Any], given: _Text) -> Any:  # noqa: ANN401 -- a va
 
 
 def _of_spark(setting: Setting[Any], text: str) -> str:
-    """Return the equivalent value for a value of Spark's own conf."""
+    """Return the value of a setting that is equivalent to a value of Spark's own conf."""
     if setting is keys.MISSING_FILES:
         return "skip" if text.lower() == "true" else "error"
-    # Spark takes a negative number of records for no limit.
+    # For Spark a negative number of records means no limit.
     return "0" if text.startswith("-") else text
 
 
 def _texts(setting: Setting[Any], use: Use, given: Given) -> Iterator[_Text]:
-    """Yield the given texts of a setting, the nearest first."""
+    """Yield the given texts of a setting, in the order of their precedence."""
     scopes = setting.scopes
     if _OPTIONS[use] in scopes:
         yield from _in(given.options, setting.names, f"the option {{name!r}} of the {use}")

@@ -1,4 +1,4 @@
-"""Where a catalog keeps its things: the arguments of ``connect`` and ``configure``, with their defaults filled in."""
+"""The resolved arguments of ``connect`` and ``configure``: index, metastore, warehouse and stores, with defaults."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Settings:
         index: SQLAlchemy URL of the index, perhaps with a password.
         metastore: ``thrift://…`` URIs, ``embedded``, or None for no metastore.
         warehouse: Canonical location of managed tables.
-        storage: Settings for the stores, by Hadoop's or our short names.
+        storage: Settings for the stores, by Hadoop's names or short names.
         state: The local folder of the embedded components.
         conf: The settings by key from Spark's conf, the environment or Hive's files (``catalog_ext.conf.keys``).
-        given: The names among ``warehouse``, ``metastore`` and ``index`` that were given; the others are defaults.
+        given: The names among ``warehouse``, ``metastore`` and ``index`` that the user gave; the rest are defaults.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Settings:
     given: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
-        # Not at the top: every start of the command line would import the databases.
+        # Imported here: every start of the command line would otherwise load the database modules.
         from catalog_ext.metastore.index.database.urls import shown_index
 
         shown = {
@@ -122,7 +122,8 @@ class Settings:
         named = {
             "warehouse": named_warehouse,
             "index": named_index,
-            # What Hive's own files name is a default: they do not know of this index.
+            # A metastore in Hive's configuration files is a default and does not count as given: these files do not
+            # know this index.
             "metastore": metastore is not UNSET or os.environ.get("CATALOG_EXT_METASTORE"),
         }
         given = frozenset(what for what, value in named.items() if value)
@@ -130,17 +131,17 @@ class Settings:
 
     @property
     def embedded_folder(self) -> Path:
-        """Where the embedded metastore keeps everything."""
+        """The folder of the embedded metastore."""
         return embedded_folder(self.state)
 
     def open_storage(self, options: Mapping[str, object] | None = None) -> Storage:
-        """Return the stores, with the settings for them.
+        """Return the stores.
 
         Args:
-            options: How S3 is reached; the catalog's own ``storage`` if left out.
+            options: The connection settings for S3; the catalog's own ``storage`` if left out.
 
         Raises:
-            InvalidConfigurationError: An option or setting is not of its form.
+            InvalidConfigurationError: An option or setting is malformed.
         """
         # Imported here: callers that only need paths do not load the stores and pyarrow.
         from catalog_ext.metastore.index.database.urls import index_file
@@ -159,15 +160,15 @@ class Settings:
         """Return a client of the metastore servers at the URIs; nothing is sent before its first call.
 
         Args:
-            uris: The servers. Where the settings name the embedded metastore, no setting for TLS, Kerberos or the user
-                applies.
-            guard: Checks the identity of a server before each call that goes to it.
+            uris: The servers. If the settings name the embedded metastore, settings for TLS, Kerberos and the user are
+                ignored.
+            guard: Checks the identity of a server before each call to it.
 
         Raises:
-            InvalidConfigurationError: The URIs or a setting are not of their form, or the truststore cannot be read.
+            InvalidConfigurationError: The URIs or a setting are malformed, or the truststore cannot be read.
             EnvironmentSetupError: A library that the settings need is missing.
         """
-        # Not at the top: a command that concerns no metastore needs no thrift.
+        # Imported here: commands without a metastore need no thrift.
         from catalog_ext.metastore.hive.thrift.access import PLAIN
         from catalog_ext.metastore.hive.thrift.connect import connect
 
@@ -181,15 +182,15 @@ class Settings:
 
 
 def embedded_folder(state: Path) -> Path:
-    """Return the folder of the embedded metastore, within the folder of embedded components."""
+    """Return the folder of the embedded metastore in the folder of all embedded components."""
     return state / "metastore"
 
 
 def hive_site(metastore: MetastoreArgument) -> Mapping[str, str]:
-    """Return the settings of hive-site.xml; none where the argument says that there is no metastore to be found there.
+    """Return the settings of hive-site.xml; empty if the argument excludes a metastore that is configured there.
 
     Raises:
-        InvalidConfigurationError: It cannot be read.
+        InvalidConfigurationError: The file cannot be read.
     """
     if metastore is None or (isinstance(metastore, str) and metastore.lower() in (_NO_METASTORE, EMBEDDED)):
         return {}
@@ -213,7 +214,7 @@ def _state_folder(warehouse: str) -> Path:
 
 
 def folder_of(index: str | None) -> Path | None:
-    """Return the folder of everything embedded that an index lies in; None where it lies elsewhere."""
+    """Return the state folder (of all embedded components) that contains the index; None if no such folder does."""
     path = (index or "").removeprefix("sqlite+pysqlite:///").removeprefix("sqlite:///")
     folder = Path(os.path.abspath(Path(path).expanduser())).parent
     return folder if path and "://" not in path and folder.name == STATE_FOLDER else None
@@ -230,7 +231,7 @@ def check_metastore(text: str) -> str | None:
     """Return the metastore that a text names: URIs, ``embedded``, or None for ``none``.
 
     Raises:
-        InvalidConfigurationError: It is a word that is neither, and no address for all that is known.
+        InvalidConfigurationError: The text is another word, and does not look like an address.
     """
     word = text.strip().lower()
     if word in (EMBEDDED, _NO_METASTORE):
@@ -252,14 +253,14 @@ _CONFIGURATION = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "SPARK_CO
 
 
 def private_paths(settings: Settings) -> list[str]:
-    """Return absolute paths: the index, the folder of everything embedded, tokens, configuration and /proc."""
-    # Not at the top: every start of the command line would import the databases.
+    """Return absolute paths that no statement may read: index, state folder, tokens, configuration, and /proc."""
+    # Imported here: every start of the command line would otherwise load the database modules.
     from catalog_ext.metastore.index.database.urls import index_file
 
     named = [os.environ.get(variable, "").removeprefix("FILE:") for variable in _CONFIGURATION]
     token_file = READ_TOKEN_FILE.text(settings.conf)
     index = index_file(settings.index)
-    # Linux shows the environment and the open files of every process of the user there.
+    # On Linux /proc shows the environment and open files of every process of the user, and so its secrets.
     found = [settings.state, Path("/proc"), *map(Path, filter(None, (*named, token_file)))]
     if index is not None:
         found.append(index)

@@ -44,7 +44,9 @@ STORAGE_ALLOW = Setting(
 
 
 def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:
-    """Return the allowed locations; by default a standing service allows no others, and a session allows all.
+    """Return the locations that statements may name besides those of tables, namespaces and the warehouse.
+
+    By default a standing service allows no such location, and a session allows all.
 
     Raises:
         InvalidConfigurationError: The setting's value is invalid.

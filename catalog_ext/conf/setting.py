@@ -20,14 +20,14 @@ Word = TypeVar("Word", bound=str)
 ENVIRONMENT_PREFIX = "CATALOG_EXT_"
 DEFAULT_STAGING = "_catalog_ext_staging"
 _OWN_NAMES = "_catalog_ext_"
-"""What the names of directories and files begin with that catalog-ext puts into a table's directory."""
+"""The prefix of directories and files that catalog-ext creates in a table's directory."""
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE = re.compile(r"(\d{1,19}) ?([kmgtp]?)(?:i?b)?", re.ASCII)
 _MOST = 2**63 - 1
 
 
 class Scope(StrEnum):
-    """A place where a setting can be given, in the order in which they are looked at."""
+    """The places where a setting can be given, in the order of precedence."""
 
     READ = "option of a read"
     STREAM = "option of a stream"
@@ -40,7 +40,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form(Generic[T]):
-    """The values that a setting takes.
+    """The accepted values of a setting.
 
     Attributes:
         values: Describes them for users.
@@ -56,15 +56,16 @@ class Setting(Generic[T]):
     """A setting.
 
     Attributes:
-        key: Its name, without a prefix.
+        key: The setting's name, without a prefix.
         default: The text of the default value; None if there is no default.
-        form: The values that it takes.
+        form: The accepted values.
         scopes: The places where it can be given.
         doc: One line for users.
         alias: Another system's name for it, valid wherever the key is.
-        spark: The equivalent key of Spark's own conf, which ranks between the session's and the table's property.
+        spark: The equivalent key of Spark's own conf, which ranks between the session's conf and the table's property.
         spark_last: Whether that conf ranks after the table's property instead.
-        hive: Its names in Hive's configuration and in Spark's for Hive, in order; they rank after the environment.
+        hive: The setting's names in Hive's configuration and in Spark's for Hive, in order; they rank after the
+            environment.
     """
 
     key: str
@@ -79,7 +80,7 @@ class Setting(Generic[T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The key, and the alias if there is one; the key goes first."""
+        """The key, followed by the alias if there is one."""
         return (self.key,) if self.alias is None else (self.key, self.alias)
 
     @property
@@ -118,14 +119,17 @@ class Setting(Generic[T]):
 
 
 def text_value(text: str) -> str:
-    """Return any non-empty text; as every parser here, it raises ``ValueError`` for an invalid text."""
+    """Return the text if it is not empty.
+
+    As all parsers of this module, it raises ``ValueError`` for an invalid text.
+    """
     if not text:
         raise ValueError("it is empty")
     return text
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """Return a parser of whole numbers in ASCII digits, both bounds among them."""
+    """Return a parser of whole numbers in ASCII digits between two bounds, which are included."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or not text.isascii() or len(text) > 19 or not least <= int(text) <= most:
@@ -136,7 +140,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def or_all(parse_number: Callable[[str], int]) -> Callable[[str], int | None]:
-    """Return a parser that takes ``all`` too, which is None."""
+    """Return a parser that also accepts ``all``, for which it returns None."""
 
     def parse(text: str) -> int | None:
         try:
@@ -156,7 +160,7 @@ above_zero = whole_number(1, _MOST)
 
 
 def duration(text: str) -> float:
-    """Return a duration in seconds, zero among them."""
+    """Return a duration in seconds; zero is allowed."""
     value = duration_s(text)
     if value is None:
         raise ValueError("give a duration such as 0s, 500ms, 30s, 2m or 7d")
@@ -164,7 +168,7 @@ def duration(text: str) -> float:
 
 
 def milliseconds_or_none(text: str) -> int | None:
-    """Return a duration in whole milliseconds, zero among them; None for ``none``."""
+    """Return a duration in whole milliseconds, zero allowed; None for ``none``."""
     if text.lower() == "none":
         return None
     value = duration_s(text)
@@ -174,10 +178,10 @@ def milliseconds_or_none(text: str) -> int | None:
 
 
 def seconds_of(value: str | float | None, name: str) -> float | None:
-    """Return the seconds that an argument means: a number, text such as ``10m``, or None.
+    """Return a duration argument in seconds. It may be a number, a text such as ``10m``, or None.
 
     Raises:
-        InvalidInputError: It is no duration.
+        InvalidInputError: The argument is not a duration.
     """
     if value is None:
         return None
@@ -208,9 +212,9 @@ def size(text: str) -> int:
 
 
 def staging_name(text: str) -> str:
-    """Return the name of a staging directory, which engines that list directories skip and nothing else of us uses.
+    """Return a staging directory's name, checked: engines skip it, and catalog-ext has no other use for it.
 
-    Stores may compare names without regard to case.
+    The comparison ignores case, because some stores do.
     """
     if not text.startswith(("_", ".")) or "/" in text or "=" in text or text in (".", "..") or len(text) > 100:
         raise ValueError("give a name of at most 100 characters that begins with '_' or '.', without '/' and '='")
@@ -224,19 +228,19 @@ def staging_name(text: str) -> str:
 
 
 def flag(text: str) -> bool:
-    """Return whether the text is ``1`` or ``true``, rather than ``0`` or ``false``."""
+    """Return whether the text is ``1`` or ``true``; ``0`` and ``false`` give False."""
     if text.lower() not in ("1", "true", "0", "false"):
         raise ValueError("give 1, 0, true or false")
     return text.lower() in ("1", "true")
 
 
 def truth(text: str) -> bool:
-    """Return whether the text is ``true``, in any case; like Hive, this takes every other text for false."""
+    """Return whether the text is ``true``, in any case; like Hive, any other text counts as false."""
     return text.lower() == "true"
 
 
 def boolean(text: str) -> bool:
-    """Read ``true`` or ``false``, in any case."""
+    """Return the value of ``true`` or ``false``, in any case."""
     if text.lower() not in ("true", "false"):
         raise ValueError("give true or false")
     return text.lower() == "true"
@@ -248,7 +252,7 @@ def unchecked(text: str) -> str:
 
 
 def words(*known: Word) -> Form[Word]:
-    """Return the form of a setting that takes one of these words, in any case."""
+    """Return the form of a setting whose value is one of these words, in any case."""
 
     def parse(text: str) -> Word:
         found = next((word for word in known if word == text.lower()), None)
@@ -273,5 +277,5 @@ TRUTH = Form("`true`; any other text is false", truth)
 
 
 def settings_in(module: Mapping[str, object]) -> tuple[Setting[Any], ...]:
-    """Return the settings among a module's ``globals()``, in the order in which it defines or imports them."""
+    """Return the settings among a module's ``globals()``, in the order of their definition or import."""
     return tuple(value for value in module.values() if isinstance(value, Setting))

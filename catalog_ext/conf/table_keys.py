@@ -1,7 +1,6 @@
-"""The settings that only a table or a view has, as properties; ``catalog_ext.conf.keys`` describes their reading.
+"""The settings that only a table or view has, as properties. ``catalog_ext.conf.keys`` describes how they are read.
 
-Settings that are checked together with the whole table (``tables.partition_strategy``, ``views.automatic``) are
-unchecked here.
+Settings whose check needs the whole table (``tables.partition_strategy``, ``views.automatic``) are unchecked here.
 """
 
 from __future__ import annotations

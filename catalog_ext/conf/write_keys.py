@@ -1,4 +1,4 @@
-"""The settings of writes, and of Hive locks around writes and repairs; ``catalog_ext.conf.keys`` has the others."""
+"""The settings of writes, and of Hive locks during writes and repairs; ``catalog_ext.conf.keys`` has the rest."""
 
 from __future__ import annotations
 
@@ -222,12 +222,12 @@ _OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE, REPLACE_WHERE
 def transaction_options(
     options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str], conf: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a write's options together with the settings, from any place, that a transaction keeps from its begin.
+    """Return a write's options and settings that its transaction stores when it begins.
 
     Raises:
         InvalidConfigurationError: A value is invalid for its key.
     """
-    # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
+    # Spark's option names ignore case. Secrets are dropped, because the options are stored in the index.
     found = {key.lower(): text for key, text in options.items() if not is_secret(key)}
     for setting in _OF_TRANSACTION:
         text = setting.text(found, session, properties, conf)

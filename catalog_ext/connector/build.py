@@ -1,7 +1,7 @@
-"""The connector's jar for the installed Spark: the one that a release carries, otherwise compiled from the sources.
+"""The connector's jar for the installed Spark: the jar of the release, or one that is compiled from the sources.
 
-Spark's internals change between minor versions, so that there is a jar for each. A checkout has none: it compiles, with
-the Scala compiler that PySpark itself ships, and a Java runtime is enough. Either is kept in the user's cache.
+Spark's internals change between minor versions, so there is a jar for each. A checkout carries no jars and compiles
+one, with the Scala compiler that PySpark ships; only a Java runtime is needed. The jar is stored in the user's cache.
 ``python -m catalog_ext.connector.build`` prints the jar's path.
 """
 
@@ -29,34 +29,35 @@ if TYPE_CHECKING:
 
 SOURCES = Path(__file__).parent / "src"
 SUPPORTED_SPARK = ("4.0", "4.1", "4.2", "4.3")
-"""Minor versions, oldest first."""
+"""The supported minor versions of Spark, oldest first."""
 NEWEST_JAVA = {"4.0": 23, "4.1": 23}
-"""Of minor versions that do not start on every Java: the newest that they do. From Java 24 on `Subject.getSubject`
-fails, by which the Hadoop that they ship finds the user."""
+"""The newest Java for minor versions of Spark that do not start on every Java. Their Hadoop finds the user by
+`Subject.getSubject`, which fails from Java 24 on."""
 SCALA = "2.13"
 COMPILE_VARIABLE = "CATALOG_EXT_COMPILE"
-"""The environment variable that asks for a jar from the sources though the release carries one."""
+"""The environment variable that makes a release compile the sources, although it carries jars."""
 VERSION_ENTRY = "META-INF/catalog-ext/spark-version"
-"""The entry of the jar that says which Spark it was compiled against."""
+"""The entry of the jar with the version of Spark that it was compiled against."""
 SERVICES = {
     "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister": (
         "org.apache.spark.sql.catalogext.CatalogExtSource\n"
     )
 }
-"""Entries of the jar by which Java finds classes that implement an interface: ``USING catalog_ext``."""
-# Lines for stack traces, no names of local variables.
+"""Entries of the jar by which Java's service loader finds implementations, for ``USING catalog_ext``."""
+# Debug information has line numbers for stack traces, but no names of local variables.
 _OPTIONS = ("-nowarn", "-g:line")
 _MANIFEST = "Manifest-Version: 1.0\r\nCreated-By: catalog-ext\r\nCatalog-Ext-Spark-Version: {spark}\r\n\r\n"
 _LOCK_TIMEOUT_SECONDS = 600
 _COMPILE_TIMEOUT_SECONDS = 600
-# A zip entry needs a time; one that never changes makes the jar a function of the sources and of Spark.
+# A constant time for zip entries, so that the jar's bytes depend only on the sources and on Spark.
 _ENTRY_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def connector_jar() -> Path:
-    """Return the jar for the installed Spark: the release's own, otherwise compiled now unless the cache has it.
+    """Return the jar for the installed Spark: the release's own, or one from the cache or compiled now.
 
-    Two processes that ask at once make it once. The cache folder is ``$CATALOG_EXT_CACHE``, otherwise the user's.
+    If two processes ask at once, the jar is made once. The cache folder is ``$CATALOG_EXT_CACHE``, otherwise the
+    user's.
 
     Raises:
         EnvironmentSetupError: PySpark is missing, this Spark is not supported, the cache cannot be written, or the jar
@@ -71,10 +72,10 @@ def connector_jar() -> Path:
 
 
 def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
-    """Return the jar of the sources for a release of Spark, such as ``4.3.0``, compiled now unless the cache has it.
+    """Return the jar for a release of Spark, such as ``4.3.0``, compiled from the sources or from the cache.
 
-    The same sources and jars make the same bytes, wherever they lie. ``jars`` returns Spark's jars, its Scala compiler
-    among them.
+    The same sources and jars make the same bytes, in any folder. ``jars`` returns Spark's jars, including its Scala
+    compiler.
 
     Raises:
         EnvironmentSetupError: Java is missing or too old, the sources do not compile, or the cache cannot be written.
@@ -85,7 +86,7 @@ def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
 
 
 def _kept(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the file ``name`` of the cache, made now unless it is there."""
+    """Return the file ``name`` of the cache; create it if it is missing."""
     jar = cache_folder() / name
     if "," in str(jar):
         raise EnvironmentSetupError(
@@ -116,7 +117,7 @@ def _kept(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def is_whole(jar: Path) -> bool:
-    """Return whether a file is a jar of the connector and not cut off, as a full disk or a crash leaves one."""
+    """Return whether a file is a complete jar of the connector; a full disk or a crash may leave a truncated one."""
     try:
         with zipfile.ZipFile(jar) as archive:
             return VERSION_ENTRY in archive.namelist()
@@ -138,7 +139,7 @@ def spark_version() -> str:
     """Return the version of the installed PySpark's jars, such as ``4.3.0``.
 
     Raises:
-        EnvironmentSetupError: there is no PySpark, or its minor version or its Scala is not supported.
+        EnvironmentSetupError: PySpark is missing, or its minor version or its version of Scala is not supported.
     """
     scala, version = _installed_spark()
     supported = ", ".join(SUPPORTED_SPARK)
@@ -153,16 +154,16 @@ def spark_version() -> str:
 
 
 def pyspark_requirement(oldest: str = SUPPORTED_SPARK[0]) -> str:
-    """Return what pip takes for the newest supported PySpark that there is for this Python, whichever that is."""
+    """Return a requirement with which pip installs the newest supported PySpark that fits this Python."""
     major, minor = SUPPORTED_SPARK[-1].split(".")
     return f"'pyspark>={oldest},<{major}.{int(minor) + 1}'"
 
 
 def check_pyspark(version: str) -> None:
-    """Do nothing where a PySpark fits the jars that it starts, which SPARK_HOME may say.
+    """Check that the imported PySpark fits the jars that it starts, which SPARK_HOME may replace.
 
     Raises:
-        EnvironmentSetupError: They are of different minor versions; calls that the JVM lacks would fail on the way.
+        EnvironmentSetupError: Their minor versions differ, so that some calls to the JVM would fail.
     """
     spark = spark_version()
     if minor_version(version) != minor_version(spark):
@@ -175,14 +176,14 @@ def check_pyspark(version: str) -> None:
 
 
 def check_java() -> None:
-    """Do nothing where the installed Spark starts on the Java that a session would take, as far as that is known.
+    """Check that the installed Spark starts on the Java that a session would use, as far as that is known.
 
-    No JVM is started for it: its version stands in Java's own files.
+    No JVM is started: the version is read from Java's own files.
 
     Raises:
         EnvironmentSetupError: There is no Java, or it is too old or too new for the installed Spark.
     """
-    # spark-env.sh, which Spark's scripts read first, may name another Java.
+    # Check nothing if there is a spark-env.sh, which Spark's scripts read first: it may name another Java.
     if (Path(os.environ.get("SPARK_CONF_DIR") or jar_folder().parent / "conf") / "spark-env.sh").is_file():
         return
     java = java_program()
@@ -190,7 +191,7 @@ def check_java() -> None:
 
 
 def fitting_java() -> Path:
-    """Return the ``java`` program that a session would take; the installed Spark starts on it.
+    """Return the ``java`` program that a session would use, checked to fit the installed Spark.
 
     Raises:
         EnvironmentSetupError: No Java is found, it does not run, or it is too old or too new for the installed Spark.
@@ -217,10 +218,10 @@ def _check_version(java: Path, version: int | None) -> None:
 
 
 def check_fits(jar: Path) -> None:
-    """Do nothing for a jar that is not the connector's, or is for the installed Spark.
+    """Check that a jar, if it is the connector's, is for the installed Spark.
 
     Raises:
-        EnvironmentSetupError: It is the connector for another minor version of Spark, or cannot be read.
+        EnvironmentSetupError: The jar is the connector for another minor version of Spark, or cannot be read.
     """
     try:
         with zipfile.ZipFile(jar) as archive:
@@ -250,7 +251,7 @@ def _installed_spark() -> tuple[str, str]:
 
 
 def source_files(spark: str) -> list[Path]:
-    """Return the Scala sources for ``spark``: the common ones and those of the folders that its minor version is of.
+    """Return the Scala sources for ``spark``: the common ones, and the folders for its minor version.
 
     ``spark-4.3`` is a folder for one minor version, ``spark-4.0-4.2`` one for all from the first to the last.
     """
@@ -294,7 +295,10 @@ def _build(spark: str, sources: list[Path], jars: Iterable[Path], jar: Path) -> 
 
 @contextlib.contextmanager
 def _telling(what: str) -> Iterator[None]:
-    """Say what takes long on standard error, with a bar on a terminal; the compiler does not say how far it is."""
+    """Print a message about a long operation to standard error, with a spinner on a terminal.
+
+    The compiler reports no progress.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -310,7 +314,7 @@ def _telling(what: str) -> Iterator[None]:
 
 def _compile(java: Path, jars: list[str], spark: str, sources: list[Path], classes: Path) -> None:
     arguments = classes.with_suffix(".arguments")
-    # An argument file, because hundreds of jars make too long a command line for some systems.
+    # Use an argument file: hundreds of jars make the command line too long for some systems.
     lines = [*_OPTIONS, "-classpath", os.pathsep.join(jars), "-d", str(classes), *map(str, sources)]
     arguments.write_text("\n".join(f'"{_escaped(line)}"' for line in lines), encoding="utf-8")
     compiler = os.pathsep.join(jar for jar in jars if re.match(r"(scala-|jline|jna)", Path(jar).name))
@@ -342,7 +346,7 @@ def _pack(classes: Path, spark: str, target: Path) -> None:
 
 
 def write_zip(target: Path, entries: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_DEFLATED) -> None:
-    """Write a zip file of ``entries``, names and contents, whose bytes depend on nothing else."""
+    """Write a zip file whose bytes depend only on the names and contents in ``entries``."""
     with zipfile.ZipFile(target, "w", compression) as archive:
         for name, content in entries:
             info = zipfile.ZipInfo(name, _ENTRY_TIME)
@@ -352,7 +356,7 @@ def write_zip(target: Path, entries: Iterable[tuple[str, bytes]], compression: i
 
 
 def main() -> int:
-    """Build the jar if need be and print its path; return 1, with the error on standard error, when that fails."""
+    """Print the jar's path, after building the jar if necessary. On failure print the error and return 1."""
     try:
         sys.stdout.write(f"{connector_jar()}\n")
     except EnvironmentSetupError as error:

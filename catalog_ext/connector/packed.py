@@ -1,7 +1,7 @@
 """The jars that a release carries, one for each minor version of Spark.
 
 They are in one archive, because jars of several minor versions have nearly the same classes: together they take little
-more than one of them alone. The one that is needed is taken out of it once.
+more than a single one. The jar that is needed is extracted once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from catalog_ext.metastore.errors import EnvironmentSetupError
 
 ARCHIVE = Path(__file__).with_name("jars.tar.xz")
-"""What `make package` puts into the wheel; a checkout has none."""
+"""The archive, which `make package` puts into the wheel; a checkout has none."""
 
 
 def packed_name(minor: str) -> str | None:
-    """Return a name of a minor version's jar that no other release gives it; None in a checkout, which carries none."""
+    """Return a name for a minor version's jar that is unique to this release; None in a checkout."""
     if not ARCHIVE.is_file():
         return None
     return f"catalog-ext-spark-{minor}-{hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()[:16]}.jar"
@@ -46,5 +46,5 @@ def write_packed(minor: str, target: Path) -> None:
 
 
 def member_name(minor: str) -> str:
-    """Return the name that a minor version's jar has in the archive."""
+    """Return the name of a minor version's jar within the archive."""
     return f"catalog-ext-spark-{minor}.jar"

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Column, TableDefinition
 
 _SET_BY_SERVERS = frozenset({"TRANSLATED_TO_EXTERNAL", "external.table.purge"})
-"""Parameters that release 4 adds by itself."""
+"""Parameters that metastore servers of release 4 add by themselves."""
 
 ORDER = "(order)"
-"""The subject of columns that are the same in another order."""
+"""The subject of a difference in the order of columns."""
 
 COMMENT = "(comment)"
-"""The subject of the table's comment, which is no parameter of the user's."""
+"""The subject of a difference in the table's comment, which is stored as a parameter but not set as one."""
 
 
 class DefinitionComparison:
-    """What both sides say of one table.
+    """The definitions of one table in the index and the metastore.
 
     Args:
-        definition: The index's; the metastore can hold it.
+        definition: The index's definition, which the metastore can store.
         found: The metastore's table of the name.
     """
 
@@ -49,12 +49,12 @@ class DefinitionComparison:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the metastore's table has another location: then it may be another table."""
+        """Whether the metastore's table has another location: then it may be a different table."""
         return not same_location(self._found.location, self._definition.location)
 
     @property
     def has_other_keys(self) -> bool:
-        """Whether the names of its partition columns differ, so that no partition can be compared."""
+        """Whether the names of the partition columns differ, so that no partition can be compared."""
         return [c.name for c in self._found.partition_columns] != [
             c.name.lower() for c in self._definition.partition_columns
         ]
@@ -76,7 +76,7 @@ class DefinitionComparison:
         yield from self._columns(DriftKind.COLUMN, to_hive(self._definition).columns, self._their_columns())
 
     def parameters(self) -> dict[str, str]:
-        """Return the metastore's parameters that are settings of the user's."""
+        """Return the metastore's parameters that users set."""
         try:
             properties = from_hive(self._found).properties
         except UnsupportedFormatError:
@@ -103,7 +103,7 @@ class DefinitionComparison:
             yield self._made(kind, ORDER, ", ".join(orders[0]), ", ".join(orders[1]))
 
     def _their_columns(self) -> tuple[Column, ...]:
-        """Return the metastore's columns; those that equal ours but for the spelling of struct fields, as ours."""
+        """Return the metastore's columns, with the index's spelling where only the case of struct fields differs."""
         try:
             theirs = columns_of(self._found)
         except UnsupportedFormatError:
@@ -123,18 +123,18 @@ class DefinitionComparison:
 
 
 def own_parameters(definition: TableDefinition) -> dict[str, str]:
-    """Return the index's properties that the metastore is to have."""
+    """Return the index's properties that are published to the metastore."""
     buckets = {} if definition.bucketed_by is None else {BUCKETED_BY_PROPERTY: definition.bucketed_by}
     return comparable(user_parameters(definition.properties) | buckets, definition.comment)
 
 
 def comparable(properties: Mapping[str, str], comment: str | None) -> dict[str, str]:
-    """Return the settings that both sides keep, with the comment among them."""
+    """Return the properties that both sides store, including the comment."""
     kept = drop_secrets(without_sparks_statistics(properties))
     settings = {name: value for name, value in kept.items() if name not in _SET_BY_SERVERS}
     return settings if comment is None else {**settings, COMMENT: comment}
 
 
 def column_words(column: Column) -> str:
-    """Return the type, and the comment where there is one."""
+    """Return the column's type, and its comment if it has one."""
     return column.type if not column.comment else f"{column.type} COMMENT {column.comment!r}"

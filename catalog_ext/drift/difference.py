@@ -1,4 +1,4 @@
-"""What drift finds: one difference between the store, the index and the metastore, as a value."""
+"""The value class of a difference between store, index and metastore, with the evidence of which side is newer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 MISSING = "missing"
-"""What a side has that lacks what it could have; None is a side that has no say in the matter."""
+"""The text for a side that lacks the subject. None stands for a side that cannot have it."""
 
 
 class Side(StrEnum):
-    """One of the three places in which a table is."""
+    """One of the three sides that describe a table."""
 
     STORE = "store"
     INDEX = "index"
@@ -53,7 +53,7 @@ OF_DEFINITION = frozenset({
     DriftKind.TABLE, DriftKind.LOCATION, DriftKind.FORMAT, DriftKind.COLUMN, DriftKind.PARTITION_COLUMN,
     DriftKind.PARAMETER, DriftKind.VIEW,
 })  # fmt: skip
-"""Kinds that are about the table and not about a partition."""
+"""Kinds of differences that concern the table, and not a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Difference:
         index: A text on the index's state, likewise.
         metastore: A text on the metastore's state, likewise.
         newer: The side that changed last; None if unknown.
-        evidence: The evidence for that, or the reason why something could not be compared.
-        pending: Whether the outbox still has to deliver it, so that it is no drift.
-        failed: Whether its delivery has failed: it may need an operator.
-        unavailable: Whether it could not be compared because a side does not answer; later it may.
+        evidence: The evidence for ``newer``, or the reason why the subject could not be compared.
+        pending: Whether a pending outbox message will remove the difference, so that it does not count as drift.
+        failed: Whether that delivery has failed: it may need an operator.
+        unavailable: Whether the comparison failed because a side does not answer, and may succeed later.
     """
 
     table: str
@@ -88,25 +88,25 @@ class Difference:
 
     @property
     def is_drift(self) -> bool:
-        """Whether the sides differ until they are mended."""
+        """Whether the sides stay different until they are mended."""
         return not self.pending and self.kind not in (DriftKind.NOT_COMPARED, DriftKind.NOT_TAKEN)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the difference as JSON values."""
         return asdict(self)
 
 
 def not_compared(
     table: str, why: str, subject: str = "", *, side: Side | None = None, unavailable: bool = False
 ) -> Difference:
-    """Return that a part could not be compared.
+    """Return an entry for a part that could not be compared.
 
     Args:
         table: ``namespace.table``.
         why: The reason in words.
         subject: The part; ``''`` for all of the table.
-        side: The side that could not be looked at.
-        unavailable: Whether that is because it does not answer.
+        side: The side that could not be read.
+        unavailable: Whether the reason is that the side does not answer.
     """
     store, index, metastore = ("not known" if each is side else None for each in Side)
     return Difference(
@@ -115,7 +115,7 @@ def not_compared(
 
 
 def waiting(difference: Difference, pending: PendingMessages) -> Difference:
-    """Return the difference, marked as one that ends with the delivery of the outbox's messages."""
+    """Return the difference, marked as pending: the delivery of outbox messages will remove it."""
     return replace(difference, newer=None, evidence=pending.why, pending=True, failed=pending.failed)
 
 
@@ -124,11 +124,11 @@ _METASTORE_TIMES = ("transient_lastDdlTime", "last_modified_time")
 
 
 class ChangeTime(NamedTuple):
-    """The time when a side changed something, and the evidence.
+    """The time when a side was changed, and the evidence.
 
     Attributes:
-        at_s: Seconds since 1970: the metastore keeps no fractions.
-        source: The evidence besides the side; empty for none.
+        at_s: Seconds since 1970: the metastore stores no fractions.
+        source: The evidence besides the side, for example a version; empty for none.
     """
 
     side: Side
@@ -148,7 +148,7 @@ class NewerSide(NamedTuple):
 
 
 def changed_in_metastore(parameters: Mapping[str, str]) -> ChangeTime | None:
-    """Return when a metastore's object was changed, by its parameters; None where they do not say."""
+    """Return when a table or partition of the metastore was changed, by its parameters; None if they do not say."""
     found = [(int(parameters[n]), n) for n in _METASTORE_TIMES if parameters.get(n, "").isdecimal()]
     return ChangeTime(Side.METASTORE, *max(found)) if found and max(found)[0] else None
 
@@ -159,7 +159,7 @@ def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
 
 
 def later(*times: ChangeTime | None) -> NewerSide:
-    """Return the side that changed the subject last."""
+    """Return the side whose change is the latest."""
     known = sorted((each for each in times if each is not None), key=lambda each: each.at_s, reverse=True)
     evidence = " · ".join(map(str, known))
     if len(known) < 2 or known[0].at_s == known[1].at_s:
@@ -188,7 +188,7 @@ class IndexTimes:
             self._times |= self._index.history.version_times(self._table.table_id, unknown | {self._table.version})
 
     def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, ChangeTime]:
-        """Return the time of each partition's last change; those of forgotten versions are left out."""
+        """Return the time of each partition's last change; partitions whose version has expired are omitted."""
         self._read([p.begin_version for p in partitions])
         times = ((p.name, self._of_version(p.begin_version)) for p in partitions)
         return {name: each for name, each in times if each is not None}
@@ -198,10 +198,10 @@ class IndexTimes:
         return None if at_ms is None else ChangeTime(Side.INDEX, at_ms // 1000, f"version {version}")
 
     def after_all(self, changed_at: ChangeTime | None) -> NewerSide:
-        """Return whether something that the index lacks came after the index's last commit.
+        """Return the side with the newer change of a subject that the index lacks, with the evidence.
 
-        A commit that dropped it leaves no time of its own: if the last commit is later, nothing says which side is
-        right.
+        The index stores no time of a drop. If its last commit is later than the other side's change, that commit may
+        have dropped the subject, and the newer side is unknown.
         """
         last = self._of_version(self._table.version)
         if changed_at is None or last is None:
@@ -217,7 +217,7 @@ NOT_KNOWN = "not known"
 
 
 def files_words(files: int, size: int, rows: int | None = None) -> str:
-    """Return ``2 files, 1,204 bytes, 10 rows``; without the rows where they were not counted."""
+    """Return ``2 files, 1,204 bytes, 10 rows``; without the rows if they were not counted."""
     words = f"{counted(files, 'file')}, {counted(size, 'byte')}"
     return words if rows is None else f"{words}, {counted(rows, 'row')}"
 
@@ -231,7 +231,7 @@ def index_words(partition: Partition | None) -> str:
 
 
 def statistics_words(parameters: Mapping[str, str]) -> str:
-    """Return a text on the statistics in parameters, of the metastore or as the index publishes them."""
+    """Return a text on the statistics in parameters, from the metastore or from the index's publication."""
     numbers = [int(parameters[n]) if parameters.get(n, "").isdecimal() else None for n in (FILES, BYTES, ROWS)]
     nouns = zip(numbers, ("file", "byte", "row"), strict=True)
     words = [counted(number, noun) for number, noun in nouns if number is not None]

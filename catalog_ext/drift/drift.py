@@ -1,4 +1,4 @@
-"""Finds where store, index and metastore differ, of one table or of all."""
+"""Finds the differences between store, index and metastore, for one table or all."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Drift:
         ``Difference.is_drift``.
 
         Args:
-            table: One table or view, a database, or tables of one with ``*`` and ``?``; None for all tables of the
-                index.
-                For a database and for all, tables that only the metastore has, in the index's namespaces, are included.
-            exclude: Databases, or tables of one with ``*`` and ``?``, to leave out.
+            table: One table or view, a database, or a database and its tables with ``*`` and ``?``; None for all tables
+                of the index. For a database and for all, tables that only the metastore has, in the index's namespaces,
+                are included.
+            exclude: Databases, or tables with ``*`` and ``?``, to skip.
             progress: Called while a store is listed; None shows a bar in a notebook's cell.
 
         Raises:
-            TableNotFoundError: The index has no such table, or no side has one that matches.
+            TableNotFoundError: The index has no such table, or no table of any side matches the pattern.
             InvalidInputError: A pattern is not valid.
             IndexDatabaseError: The index cannot be read.
         """
@@ -90,7 +90,7 @@ class Drift:
     def _compared(
         self, identifier: TableIdentifier, client: HiveMetastore | None, progress: Progress | None
     ) -> Generator[Difference, None, bool]:
-        """Yield the differences of one; return whether the metastore can still be asked."""
+        """Yield the differences of one table or view; return whether the metastore still answers."""
         found = self._context.index.views.load_relation(identifier)
         if isinstance(found, View):
             return (yield from view_differences(self._context.index, found, client))
@@ -99,7 +99,7 @@ class Drift:
         return comparison.metastore_error is None
 
     def _client(self) -> tuple[HiveMetastore | None, str | None]:
-        """Return the metastore, or why it cannot be asked; neither if the catalog has no metastore."""
+        """Return the metastore's client, or why it is not available; neither if the catalog has no metastore."""
         if not self._context.metastore.enabled:
             return None, None
         try:
@@ -160,7 +160,7 @@ class Drift:
             except TableNotFoundError:
                 continue  # dropped meanwhile
             except UnsupportedFormatError as error:
-                # Nothing brings it here, so that it is no drift.
+                # This table can never be imported, so it does not count as drift.
                 yield Difference(subject, DriftKind.NOT_TAKEN, "", None, MISSING, HAS_IT, evidence=error.message)
                 continue
             except CatalogExtError as error:
@@ -170,7 +170,7 @@ class Drift:
             yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT, evidence=how)
 
     def _leaving(self) -> set[str]:
-        """Return the names of tables with a pending drop."""
+        """Return the names of tables with a pending drop in the outbox."""
         leaving: set[str] = set()
         after = 0
         while found := self._context.index.outbox.pending(_AT_ONCE, after=after):
@@ -180,7 +180,7 @@ class Drift:
 
 
 def view_differences(index: Index, view: View, client: HiveMetastore | None) -> Generator[Difference, None, bool]:
-    """Yield the differences of a view; return whether the metastore can still be asked.
+    """Yield the differences of a view; return whether the metastore still answers.
 
     Raises:
         IndexDatabaseError: The index cannot be read.

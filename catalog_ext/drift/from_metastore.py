@@ -1,4 +1,4 @@
-"""Mends a table by the metastore: the index takes over the changes of Hive engines."""
+"""Mends a table with the metastore as the right side: the index imports the changes of Hive engines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Mended:
         action: ``add``, ``drop``, ``move``, ``change``, ``alter``, ``publish``, or ``left alone``.
         subject: The partition, column or parameter; ``''`` for the table as a whole.
         why: The reason, as a text.
-        done: Whether it is done, or in a preview would be; False for a subject that was left alone.
+        done: Whether it is done, or in a preview would be; False for a subject that was not changed.
     """
 
     table: str
@@ -52,12 +52,12 @@ class Mended:
     done: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the change as JSON values."""
         return asdict(self)
 
 
 def left_alone(table: str, subject: str, why: str) -> Mended:
-    """Return that something was not mended."""
+    """Return an entry for a difference that was not mended."""
     return Mended(table, LEFT_ALONE, subject, why, done=False)
 
 
@@ -70,7 +70,7 @@ _ACTIONS = {
 
 
 class PlannedMend:
-    """The changes that bring the index to the metastore's state: one action for each partition; close it."""
+    """The planned changes that make the index equal to the metastore: one action per partition, stored on disk."""
 
     def __init__(self, *, drop: bool) -> None:
         self._drop = drop
@@ -80,11 +80,11 @@ class PlannedMend:
         self.parameters: list[Difference] = []
 
     def close(self) -> None:
-        """Forget it."""
+        """Delete the plan's scratch database."""
         self._scratch.close()
 
     def take(self, difference: Difference) -> Mended | None:
-        """Plan the action for a difference; return an entry if it is left alone."""
+        """Plan the action for a difference; return an entry if it cannot be mended here."""
         kind, name = difference.kind, difference.subject
         why = None
         if difference.pending or kind is DriftKind.NOT_COMPARED:
@@ -109,17 +109,20 @@ class PlannedMend:
         return None if why is None else left_alone(difference.table, name, why)
 
     def _plan(self, action: str, name: str) -> None:
-        """Plan an action; a partition's first action includes the others, except for its descriptor."""
+        """Plan an action for a partition.
+
+        Its first action includes the later ones, except for a change of the descriptor.
+        """
         if action == DESCRIBE:
             self._scratch.delete("plan", [name])
         self._scratch.insert("plan", [(name, action)])
 
     def count(self, action: str) -> int:
-        """Count the partitions that an action is for."""
+        """Return the number of partitions that an action is planned for."""
         return self._scratch.count("SELECT count(*) FROM plan WHERE action = ?", (action,))
 
     def names(self, action: str) -> Iterator[str]:
-        """Yield the partitions that an action is for, by name."""
+        """Yield the partitions that an action is planned for, by name."""
         rows = self._scratch.rows("SELECT key FROM plan WHERE action = ? ORDER BY key", (action,))
         return (name for (name,) in rows)
 
@@ -135,7 +138,7 @@ _COUNTED = "the metastore knows of other files"
 
 
 class MendFromMetastore:
-    """One mend of one table: compared as a whole, then changed.
+    """One mend of one table: the whole table is compared, and then changed.
 
     Args:
         context: The catalog's context.
@@ -144,7 +147,7 @@ class MendFromMetastore:
         table: The table, just loaded.
         wanted: Selects the partitions to mend; if it is limited, columns and properties are not mended.
         drop: Whether partitions and properties that the metastore lacks are dropped.
-        allow_mass_drop: Whether any number is dropped.
+        allow_mass_drop: Whether any number of partitions may be dropped.
     """
 
     def __init__(
@@ -162,11 +165,11 @@ class MendFromMetastore:
         self._base = table
 
     def run(self, *, dry_run: bool) -> Iterator[Mended]:
-        """Yield the changes, or in a preview those that would be made.
+        """Yield the changes as they are made, or in a preview the changes that would be made.
 
         Raises:
-            MassDropError: More would be dropped than allowed at once; nothing was changed.
-            MetastoreUnavailableError: It does not answer; committed changes stay.
+            MassDropError: More partitions would be dropped than allowed at once; nothing was changed.
+            MetastoreUnavailableError: The metastore does not answer; committed changes stay.
         """
         client = self._context.metastore.client()
         plan = PlannedMend(drop=self._drop)
@@ -184,7 +187,7 @@ class MendFromMetastore:
             plan.close()
 
     def _is_wanted(self, difference: Difference) -> bool:
-        """Return whether a limited mend covers a difference; subjects that were not compared stay in the answer."""
+        """Return whether a limited mend covers a difference. Subjects that were not compared are always reported."""
         if not self._wanted.is_limited or (difference.kind is DriftKind.NOT_COMPARED and not difference.subject):
             return True
         return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
@@ -205,7 +208,7 @@ class MendFromMetastore:
     def _apply(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
         yield from self._alter_columns(plan.columns, dry_run=dry_run)
         yield from self._alter_properties(plan.parameters, dry_run=dry_run)
-        # Altering the definition makes no new version, so the comparison is still valid.
+        # Altering the definition creates no new version, so the comparison is still valid for the altered table.
         now = self._context.index.tables.load_by_id(self._table.table_id)
         self._base = replace(self._base, definition=now.definition)
         batch = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
@@ -234,7 +237,7 @@ class MendFromMetastore:
             yield Mended(self._name, "alter", name, "as the metastore has it")
 
     def _alter_columns(self, differences: Sequence[Difference], *, dry_run: bool) -> Iterator[Mended]:
-        """Take over columns; remaining differences are reported as not done."""
+        """Import column changes; changes that cannot be imported are reported as not done."""
         if not differences:
             return
         found, index = self._found(), self._context.index
@@ -260,7 +263,7 @@ class MendFromMetastore:
                 yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
     def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
-        """Bring partitions to the metastore's state as it is now."""
+        """Import the metastore's current state of some partitions."""
         adoption = PartitionAdoption(
             self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
             must_lie=True, deliver=True,
@@ -273,7 +276,8 @@ class MendFromMetastore:
         if report is None:
             return
         if report.version == self._base.version + 1:
-            # No other commit was in between, and no partition is in two batches.
+            # No other commit came in between, and each partition is in a single batch: the next batch can be based on
+            # the new version.
             self._base = replace(self._base, version=report.version)
         done = (*report.dropped, *report.added, *report.changed)
         if action == LOOK:
@@ -287,7 +291,7 @@ class MendFromMetastore:
 
 
 def _not_adopted(there: MetastorePartitions, names: Sequence[str]) -> dict[str, str]:
-    """Return the partitions that are left alone, and why."""
+    """Return the partitions that were not changed, with the reasons."""
     left = there.left | there.later
     known = {key_of(name) for name in (*there.places, *there.gone) if name not in there.lost}
     for name in names:

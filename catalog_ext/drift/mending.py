@@ -1,4 +1,4 @@
-"""Mends a table: makes two sides equal to the third, which is right."""
+"""Mends a table: makes two of store, index and metastore equal to the third side, which the user declares right."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class DriftMending:
     """Mends tables of a catalog.
 
     Args:
-        context: What the parts share.
-        repair: Brings the index in sync with the store.
-        publishing: Brings the metastore in sync with the index.
+        context: The catalog's context.
+        repair: Updates the index from the store.
+        publishing: Updates the metastore from the index.
         alterations: Sets properties of tables.
     """
 
@@ -50,9 +50,9 @@ class DriftMending:
         """Make the sides of a table equal; yield each change as it is made.
 
         Args:
-            table: A table; views are mended by ``index`` only.
-            source: The side that is right: ``store`` (repair, then publish), ``index`` (publish) or ``metastore``: the
-                index takes over the changes of Hive engines.
+            table: A table; for views ``index`` is the only possible source.
+            source: The side that is right: ``store`` (repair, then publish), ``index`` (publish) or ``metastore`` (the
+                index imports the changes of Hive engines).
             where: A condition, or a partition spec, that limits the mend to partitions: columns and properties stay.
                 The whole table is compared all the same.
             drop: With ``metastore``: drop partitions, and remove properties, that the metastore does not have.
@@ -63,8 +63,8 @@ class DriftMending:
             TableNotFoundError: The table does not exist.
             InvalidInputError: The source is not a ``Side``, or cannot mend a view.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
-            InvalidConfigurationError: There is no metastore, and it is needed.
-            MassDropError: More would be dropped than allowed at once; nothing was changed.
+            InvalidConfigurationError: The mend needs a metastore, and the catalog has none.
+            MassDropError: More partitions would be dropped than allowed at once; nothing was changed.
             StorageError, MetastoreUnavailableError: A side does not answer; committed changes stay.
         """
         side, found = self._side_and_table(table, source)
@@ -82,7 +82,7 @@ class DriftMending:
                 return mend.run(dry_run=dry_run)
 
     def _side_and_table(self, table: str, source: str) -> tuple[Side, Table]:
-        """Return the side that is right and the table, of a view the view's; refuse a side that cannot mend it."""
+        """Return the source side and the table (of a view, the view's table). Refuse a side that cannot mend it."""
         if source not in set(Side):
             raise InvalidInputError(
                 f"{source[:60]!r} is not a side by which {table} can be mended. Use 'store', 'index' or 'metastore'."
@@ -106,7 +106,7 @@ class DriftMending:
         report = self._repair.repair_partitions(
             table, mode="sync", where=where, allow_mass_drop=allow_mass_drop, dry_run=dry_run
         )
-        # Only a preview returns a refusal: the mend raises, and changes nothing on any side.
+        # Only a preview reports a refusal. Without ``dry_run`` the repair raises before any side is changed.
         is_refused = len(report.refused) > 0
         for entries, done in (
             (report.added, not is_refused), (report.dropped, not is_refused), (report.changed, not is_refused),
@@ -127,7 +127,7 @@ class DriftMending:
                 yield left_alone(entry.table, "", entry.error or entry.action)
                 continue
             words = f"{entry.action}: {counted(entry.published, 'partition')} sent, {entry.dropped:,} dropped there"
-            # A preview sends nothing, and older messages may be pending.
+            # A preview sends nothing, so pending messages are older ones, and say nothing about this publication.
             delivered = dry_run or not entry.pending
             yield from (Mended(entry.table, DROP, name, _NOT_IN_INDEX, delivered) for name in entry.drops)
             yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)

@@ -1,4 +1,4 @@
-"""Compares the partitions of a table on all three sides: pages of the index, the metastore, a repair's preview."""
+"""Compares the partitions of a table on all three sides, page by page; the store's side comes from a repair dry run."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _IN_PART = "the metastore names it, and does not give it when it is asked: it an
 
 
 class StoreFinding(NamedTuple):
-    """The store's difference to the index in one partition.
+    """A difference between the store and the index in one partition.
 
     Attributes:
         action: ``add`` (the index lacks it), ``drop`` (the store lacks it) or ``change`` (it has other files).
         files: The number of differing files.
-        bytes: Their size.
+        bytes: The size of these files.
         newest_ms: The modification time of the partition's newest file; None if unknown.
     """
 
@@ -78,10 +78,10 @@ class StoreFinding(NamedTuple):
 
 
 class StoreSide:
-    """Looks up the findings of a repair preview.
+    """Looks up differences between store and index, which a repair dry run has found.
 
     Args:
-        scratch: The preview's scratch database.
+        scratch: The dry run's scratch database.
         listed: Whether the store could be listed at all.
     """
 
@@ -98,10 +98,10 @@ class StoreSide:
         scratch.execute("CREATE INDEX store_side_by_key ON store_side (key)")
 
     def take(self, names: Mapping[str, str]) -> dict[str, StoreFinding]:
-        """Return, by key, the findings for partitions, and remove them from the rest.
+        """Return, by key, the findings for partitions, and remove them from the remaining findings.
 
         Args:
-            names: The partitions' names by key: of two partitions with equal values, the one with this name is meant.
+            names: The partitions' names by key. If several partitions have equal values, the key's name selects one.
         """
         found: dict[str, StoreFinding] = {}
         query = f"SELECT {_COLUMNS} FROM store_side WHERE key IN ({{}})"
@@ -123,14 +123,14 @@ class StoreSide:
         return map(StoreFinding._make, self._scratch.rows(f"SELECT {_COLUMNS} FROM store_side ORDER BY partition"))
 
     def unseen(self, table: str) -> Iterator[Difference]:
-        """Yield the paths of the store that could not be compared."""
+        """Yield the store's paths that could not be compared."""
         for path, reason in self._scratch.rows("SELECT path, reason FROM entries WHERE action = 'skip' ORDER BY seq"):
             if reason in _UNSEEN or reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN):
                 yield not_compared(table, reason, path)
 
 
 class _MetastoreNames:
-    """The names of a table's partitions in the metastore, in the scratch file until the index's are compared.
+    """The partition names of a table in the metastore, on disk. Names that the index has are removed one by one.
 
     Raises:
         CatalogExtError: The metastore does not answer.
@@ -143,13 +143,13 @@ class _MetastoreNames:
         scratch.insert("named", ((key_of(name), name) for name in names))
 
     def take(self, keys: Sequence[str]) -> set[str]:
-        """Return the keys that the metastore has, and remove them from the rest."""
+        """Return which of the keys the metastore has, and remove them."""
         taken = {key for (key,) in self._scratch.rows_of("SELECT key FROM named WHERE key IN ({})", keys)}
         self._scratch.delete("named", taken)
         return taken
 
     def rest(self) -> Iterator[str]:
-        """Yield the names that were not taken."""
+        """Yield the remaining names, which only the metastore has."""
         return (name for (name,) in self._scratch.rows("SELECT name FROM named ORDER BY key"))
 
 
@@ -158,11 +158,11 @@ class _Pair:
     """A partition in the index and in the metastore.
 
     Attributes:
-        name: Its name in the index, or else in the metastore.
+        name: The partition's name in the index, or else in the metastore.
         wanted: The partition as the index publishes it; None if the index lacks it.
-        found: The metastore's partition; None if it lacks it.
+        found: The metastore's partition; None if the metastore lacks it.
         readings: Texts on how the index and the metastore read it; None if both read it alike.
-        place: The location of a partition that the index lacks; None: below the table's.
+        place: The location of a partition that the index lacks; None: below the table's location.
     """
 
     name: str
@@ -173,7 +173,7 @@ class _Pair:
 
     @property
     def moved(self) -> bool:
-        """Whether the metastore has it at another location."""
+        """Whether the metastore has the partition at another location."""
         if self.wanted is None or self.found is None:
             return False
         return not same_location(self.found.location, self.wanted.location)
@@ -193,14 +193,14 @@ class _Pair:
 
 
 class PartitionComparison:
-    """The partitions of one table on the three sides.
+    """The comparison of one table's partitions on the three sides.
 
     Args:
         index: The index.
         table: The table at the version with which the store was compared.
-        store: What that comparison has found.
-        pending: What the outbox has to deliver.
-        times: When versions of the table were committed.
+        store: The differences between store and index.
+        pending: The undelivered outbox messages.
+        times: The commit times of the table's versions.
     """
 
     def __init__(
@@ -225,7 +225,8 @@ class PartitionComparison:
             both = compared(client, found, page)
             there = named.take([key_of(each.name) for each in both])
             if any(each.found is None and key_of(each.name) in there for each in both):
-                # Those that it names are asked for once more: an answer in part is no answer.
+                # The metastore lists the names of partitions that it did not return, so the answer was incomplete: ask
+                # again.
                 both = compared(client, found, page)
             said = {each.name: each.descriptor for each in page}
             pairs = [_Pair(c.name, c.wanted, c.found, _readings(descriptors, c.found, said[c.name])) for c in both]
@@ -236,10 +237,10 @@ class PartitionComparison:
     def _unknown(
         self, client: HiveMetastore, table: HiveTable, names: Sequence[str], descriptors: Descriptors
     ) -> list[_Pair]:
-        """Return partitions that only the metastore has; last those that it names but does not return."""
+        """Return partitions that only the metastore has, then names whose partition it did not return."""
         answer = client.partitions_by_names(table.database, table.name, names)
         given = {from_hive_partition(table, partition): partition for partition in answer}
-        # A partition that the index keeps from the metastore, because of equal values, is not missing in the index.
+        # The index has such a partition too, but does not publish it, because another one has equal values.
         kept = {key_of(name) for name in self._partitions([name for name, _ in given])}
         pairs: dict[str, _Pair] = {}
         for (name, place), partition in given.items():
@@ -252,10 +253,10 @@ class PartitionComparison:
         return [*(pair for _, pair in sorted(pairs.items())), *rest]
 
     def with_store_alone(self, *, metastore_compared: bool) -> Iterator[Difference]:
-        """Yield the store's differences in partitions for which the metastore agrees with the index.
+        """Yield the store's differences in partitions for which index and metastore agree.
 
         Args:
-            metastore_compared: Whether it does; False if the metastore was not compared.
+            metastore_compared: Whether the metastore was compared. If not, the differences say nothing about it.
         """
         for some in batched(self._store.rest(), _AT_ONCE):
             partitions = self._partitions([f.partition for f in some])
@@ -270,7 +271,7 @@ class PartitionComparison:
         return {p.name: p for p in self._index.living_partitions.of_values(self._table, names)}
 
     def _differences(self, pairs: Sequence[_Pair], there: Collection[str]) -> Iterator[Difference]:
-        """Yield the differences of pairs; ``there`` are the keys of the metastore's partitions."""
+        """Yield the differences of pairs that differ; ``there`` are the keys of partitions that the metastore has."""
         if not pairs:
             return
         names = [each.name for each in pairs]
@@ -293,7 +294,7 @@ class PartitionComparison:
             store: str | None = index if finding is None else finding.words(index)
             store = NOT_KNOWN if name in hidden else store
             if pair.wanted is None and finding is None and name not in hidden:
-                # At a place of its own nothing was listed.
+                # The store was not listed at the partition's explicit location, so its state is unknown there.
                 store = None if pair.place else MISSING
             for difference in self._of_metastore(pair, store, index, at):
                 yield waiting(difference, self._pending) if key in pending else difference

@@ -1,4 +1,4 @@
-"""Backups of an index, and the procedure after it was restored to an earlier state."""
+"""Backups of an index, and the recovery after it was restored from a backup."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from catalog_ext.repair.table_repair import TableRepair
 
 _AT_ONCE = 1000
-"""Files that are looked at together: an overwrite may have a million to delete."""
+"""The number of files that are checked together: an overwrite may have a million files to delete."""
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
 CURRENT, BEHIND, UNKNOWN = "current", "behind", "unknown"
@@ -55,14 +55,14 @@ _LEFT = (
 
 
 class RestoredEntry(NamedTuple):
-    """One thing that ``restored`` did, or in a preview would do.
+    """One action of ``restored``, or in a preview an action that it would take.
 
     Attributes:
         action: ``ended`` (a transaction or a DROP), ``left`` (a file), ``discarded`` (messages), ``repaired`` or
             ``failed`` (a table), ``found`` (a directory of a namespace without a table); first in a preview ``behind``,
             ``current`` or ``unknown`` (the index).
         subject: The table, the file, the directory or the index.
-        detail: What was found.
+        detail: A text with details.
     """
 
     action: str
@@ -71,7 +71,7 @@ class RestoredEntry(NamedTuple):
 
 
 class Restoring:
-    """Backs an index up, and has it go on after it was put back."""
+    """Backs up an index, and makes it usable again after it was restored from a backup."""
 
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context
@@ -107,7 +107,7 @@ class Restoring:
         return tuple(entries)
 
     def _state(self) -> RestoredEntry:
-        """Return whether the index is older than an earlier state of it."""
+        """Return an entry that says whether the index is older than a state that it had before."""
         try:
             current, found = self._context.counter.state()
         except CounterUnknownError as error:
@@ -128,15 +128,17 @@ class Restoring:
         if pending:
             yield RestoredEntry(DISCARDED, "", f"{counted(pending, 'change')} for the metastore; drift compares it")
         if METASTORE not in index.properties.load():
-            # Otherwise the metastore has the names of these tables, and drift shows them.
+            # Without a metastore, list directories that may belong to lost tables. With one, ``drift`` shows such
+            # tables.
             yield from self._without_table()
 
     def _without_table(self) -> Iterator[RestoredEntry]:
-        """Yield the directories in namespaces that belong to no table, such as that of a table of a later version."""
+        """Yield the directories in namespaces that belong to no table, as of a table created after the backup."""
         index, warehouse = self._context.index, self._context.settings.warehouse
         named = [index.namespaces.load(name).location or f"{warehouse}/{name}.db" for name in index.namespaces.all()]
         known = {f"{place.rstrip('/')}/" for place in (*named, *(place for _, place in index.tables.locations()))}
-        # A table may lie in a directory below that of its namespace, and a namespace in that of another.
+        # A table may lie in a subdirectory of its namespace's directory, and a namespace in that of another namespace,
+        # so skip all directories above known ones.
         around = {place[: end + 1] for place in known for end, character in enumerate(place) if character == "/"}
         for place in map(Location.parse, named):
             try:
@@ -152,7 +154,7 @@ class Restoring:
                     yield RestoredEntry(FOUND, str(entry.location), _FOUND)
 
     def _left(self, transaction: Transaction) -> Iterator[RestoredEntry]:
-        """Yield the files that a committed transaction was to delete, and that are there as they were."""
+        """Yield the unchanged files that a committed transaction should have deleted and has not."""
         removals = (r for r in self._context.index.deletions.of(transaction.transaction_id) if not r.is_directory)
         for some in batched(removals, _AT_ONCE):
             entries = self._context.storage.stat_many([Location.parse(removal.path) for removal in some])
@@ -178,16 +180,16 @@ class Restoring:
         return RestoredEntry(REPAIRED, str(table), _changes(report))
 
     def backup(self, file: str) -> str:
-        """Return the path of a new, consistent copy of the SQLite index, which only its owner can read.
+        """Create a consistent copy of the SQLite index, which only its owner can read; return its path.
 
-        The index may be in use. Its counter is raised afterwards, so that the copy knows that it is old when it is
-        opened.
+        The index may be in use. Its change counter is raised after the copy, so that the copy, when opened, is
+        recognized as old.
 
         Args:
-            file: Where the copy goes; nothing is there yet.
+            file: The path of the copy, which must not exist yet.
 
         Raises:
-            InvalidInputError: The index is no file of SQLite, or the file is there already, or cannot be made.
+            InvalidInputError: The index is not a SQLite file, or the file exists already, or cannot be created.
             IndexUnavailableError: The index is locked.
         """
         source, target = index_file(self._context.settings.index), Path(file).absolute()
@@ -208,8 +210,8 @@ class Restoring:
             ) from error
         try:
             with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(target)) as here:
-                # The copy keeps the write-ahead log: without it a process that reads the restored file, and notes in it
-                # that it is older, would wait for its own read lock.
+                # ``backup`` keeps the journal mode (write-ahead log). In another mode, a process that reads the
+                # restored file and records in it that it is old would wait for its own read lock.
                 there.backup(here)
         except sqlite3.Error as error:
             target.unlink()
@@ -217,14 +219,15 @@ class Restoring:
                 f"The index {self._context.index.url} was not backed up to {target}: {error}. Run the command again.",
                 {"index": self._context.index.url, "file": str(target)},
             ) from error
-        # An index that is behind its counter cannot raise it, and needs not: its copy is behind, too.
+        # An index that is older than its counter cannot raise it. There is no need to: its copy is recognized as old
+        # too.
         with suppress(IndexRestoredError):
             self._context.index.incarnations.before_deleting()
         return str(target)
 
 
 def _changes(report: RepairReport) -> str:
-    """Return a repair's changes of a table, or in a preview those it would make, in one line."""
+    """Return the changes of a table's repair, or in a preview the changes that it would make, in one line."""
     found = []
     for action, words in _CHANGES.items():
         counts = report.counts(action)

@@ -1,4 +1,4 @@
-"""Compares one table on all three sides, in one pass."""
+"""Compares one table on all three sides (store, index, metastore) in one pass."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _ANOTHER = "the metastore has another table of the name: it is elsewhere, has ot
 
 
 class TableDrift:
-    """The comparison of one table.
+    """The comparison of one table on all three sides.
 
     Args:
-        context: What the parts share.
+        context: The catalog's context.
         repair: Compares the store with the index.
         table: The table, just loaded.
-        client: The metastore; None if the catalog has none, or it did not answer.
-        progress: Is called while the store is listed.
+        client: The metastore; None if the catalog has no metastore, or it did not answer.
+        progress: A callback while the store is listed.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TableDrift:
         self._client = client
         self._progress = progress
         self.metastore_error: MetastoreUnavailableError | None = None
-        """Why no server answered; known when all differences were read."""
+        """The error if no metastore server answered; set when all differences were read."""
 
     def differences(self) -> Iterator[Difference]:
         """Yield the differences, as they are found."""
@@ -111,7 +111,7 @@ class TableDrift:
     def _with_metastore(
         self, client: HiveMetastore, scratch: Scratch, partitions: PartitionComparison, pending: PendingMessages
     ) -> Generator[Difference, None, bool]:
-        """Yield the differences; return whether the partitions were compared."""
+        """Yield the differences with the metastore; return whether partitions were compared."""
         found = find_table(client, self._table.identifier)
         if found is None:
             yield missing_in_metastore(self._table, pending)
@@ -122,7 +122,7 @@ class TableDrift:
             now = self._index.tables.load_by_id(self._table.table_id)
             if now.definition == self._table.definition or not differences:
                 break
-            # It was altered since the comparison began: load both sides again, because they may be equal now.
+            # The table was altered since the comparison began. Load both sides again, because they may be equal now.
             self._table = now
             found = client.get_table(now.identifier.namespace, now.identifier.name)
             compared = DefinitionComparison(now.definition, found)
@@ -151,7 +151,7 @@ class TableDrift:
 
 
 def missing_in_metastore(table: Table, pending: PendingMessages) -> Difference:
-    """Return that the metastore does not have a table or view of the index."""
+    """Return the difference that the metastore does not have a table or view of the index."""
     has = f"at {table.definition.location}" if table.definition.location else HAS_IT
     why = "the other side does not say when it was dropped"
     missing = Difference(str(table.identifier), DriftKind.TABLE, "", None, has, MISSING, evidence=why)
@@ -159,5 +159,5 @@ def missing_in_metastore(table: Table, pending: PendingMessages) -> Difference:
 
 
 def of_definition(differences: Iterable[Difference], pending: PendingMessages) -> Iterator[Difference]:
-    """Yield the differences of a definition, which the outbox may still have to deliver."""
+    """Yield differences of a definition, marked as pending if an outbox message will remove them."""
     return (waiting(each, pending) if pending.definition else each for each in differences)

@@ -25,7 +25,7 @@ _SECOND_MS = 1000
 
 
 class _Known(NamedTuple):
-    """A file as the index has it."""
+    """The size, time and ETag of a file in the index."""
 
     size: int
     modified_ms: int
@@ -34,25 +34,25 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class Doubts:
-    """The partitions of one table that must be checked.
+    """The suspect partitions of one table, with the events that made them suspect.
 
     Attributes:
         table_id: The table's number.
-        partitions: The events by partition; those of a wildcard location are all under ``''``.
+        partitions: The events by partition; for a location with wildcards all events are under ``''``.
     """
 
     table_id: int
     partitions: dict[str, list[StoreEvent]] = field(default_factory=dict)
 
     def add(self, name: str, event: StoreEvent) -> None:
-        """Note that an event is about a partition."""
+        """Add an event about a partition."""
         self.partitions.setdefault(name, []).append(event)
 
 
 def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts], list[StoreEvent]]:
-    """Return the events about files that a repair would look at, by table; and the events about no table's file.
+    """Return the events about files that may belong to a table, by table, and all other events.
 
-    Hidden names, and paths that are no partition's, belong to no table.
+    Hidden names, and paths that are not below a partition, belong to no table.
     """
     visible = [event for event in events if _is_file(event)]
     directories = {event.uri.rpartition("/")[0] for event in visible}
@@ -90,24 +90,24 @@ def _is_file(event: StoreEvent) -> bool:
 
 
 def _above(uri: str) -> Iterator[str]:
-    """Yield the directories that a file lies in, the nearest first."""
+    """Yield the directories above a file, the nearest first."""
     while (uri := uri.rpartition("/")[0]) and not uri.endswith("/"):
         yield uri
 
 
 def _roots(location: str) -> set[str]:
-    """Return the directory that all of a table lies in, and the other one where the location may be a pattern."""
+    """Return the location, and the root directory if the location may also be a pattern."""
     if not any(mark in location for mark in "*?{\\"):
         return {location}
     try:
         return {location, str(LocationPattern.parse(location).root)}
     except InvalidPatternError:
-        # A plain directory with such a name.
+        # The text is not a valid pattern, so it is a plain directory with special characters in its name.
         return {location}
 
 
 class _Places:
-    """Says which partition of a table the files of a directory are of."""
+    """Finds the partition of a table that a file belongs to, by its path."""
 
     def __init__(self, table: Table) -> None:
         definition = table.definition
@@ -117,19 +117,22 @@ class _Places:
         self._by_pattern = None if self._pattern is None else PatternLayout(definition, self._pattern)
 
     def partition(self, uri: str) -> str | None:
-        """Return the partition's name, ``''`` for a location with wildcards as a whole; None without one."""
+        """Return the name of a file's partition, or None.
+
+        For a location with wildcards ``''`` stands for any partition.
+        """
         place, _, name = uri.rpartition("/")
         if self._layout.ignored.file(name):
             return None
         if self._by_pattern is not None:
-            # Whether the file's name is matched a repair finds out, which lists by the pattern.
+            # Only the directory is checked. The repair, which lists by the pattern, also checks the file's name.
             return None if self._by_pattern.judge(Location.parse(place)).name is None else ""
         directory = place[len(self._root) + 1 :]
         return directory if self._layout.judge(directory).place is Place.PARTITION else None
 
 
 def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
-    """Return the names of the partitions for which events differ from the index; nothing is listed."""
+    """Return the names of the partitions for which events differ from the index. The store is not listed."""
     names = list(doubts.partitions)
     if table.definition.has_wildcards:
         return names
@@ -155,17 +158,20 @@ def _says_nothing(
     name: str, event: StoreEvent, known: Mapping[tuple[str, str], _Known], in_flight: Collection[str],
     ours: Collection[str],
 ) -> bool:  # fmt: skip
-    """Return whether the index is as the event says, or a write of ours is about to make it so."""
+    """Return whether the index agrees with the event already, or will when a write in flight commits."""
     path = event.uri.rpartition("/")[2]
     of_write, there = transaction_id_in(path), known.get((name, path))
     if event.removed:
-        # Of another one a repair that has listed it may be about to commit it; and removing a version brings one back.
+        # Ignore the removal of an unregistered file only if this index's own write made it. A repair that has listed
+        # any other file may be about to register it. Removing a version of an object may also bring an older version
+        # back.
         return there is None and of_write in ours and not event.of_version
     if there is None:
         return of_write is not None and of_write in in_flight
     if there.size != event.size or not same_etag(there.etag, event.etag):
         return False
-    # A write does not ask the store for the time of its file. Another engine's file may have such digits in its name
-    # too, for example a checksum. A repair compares times by the second.
+    # For files of its own writes the index has no modification time, so only size and ETag are compared. Names of other
+    # engines' files may contain such digits too, for example a checksum. Times are compared by the second, as in a
+    # repair.
     is_same_time = event.at_ms is not None and there.modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS
     return of_write in ours or is_same_time

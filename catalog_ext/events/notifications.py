@@ -1,6 +1,6 @@
-"""Reads the notifications of object stores about created and removed objects.
+"""Parses the notifications of object stores about created and removed objects.
 
-The form is that of Amazon's S3 event notifications, which other stores send too: plain, wrapped by SNS, or in
+The format is that of Amazon's S3 event notifications, which other stores send too: plain, wrapped by SNS, or in
 EventBridge's form.
 """
 
@@ -25,16 +25,16 @@ _OF_SNS = ("SubscriptionConfirmation", "UnsubscribeConfirmation")
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """An object of a store that came, changed or went.
+    """The creation, change or removal of an object in a store.
 
     Attributes:
-        uri: Where it is, as locations are written (``s3a://bucket/key``).
-        removed: Whether it went.
-        size: Its bytes; None where that is not said.
-        at_ms: When, by the store's clock, in milliseconds since the epoch; None where that is not said.
-        sequencer: Orders the events of one object; None where the store has none.
-        of_version: Whether it names a version of the object: removing one may bring another back.
-        etag: The hash of the object's ETag; None where that is not said.
+        uri: The object's location in the form of this catalog (``s3a://bucket/key``).
+        removed: Whether it was removed.
+        size: The size in bytes; None if the event has no size.
+        at_ms: The time by the store's clock, in milliseconds since the epoch; None if the event has no time.
+        sequencer: Orders the events of one object; None if the store has no sequencers.
+        of_version: Whether it names a version of the object: removing a version may bring an older one back.
+        etag: The hash of the object's ETag; None if the event has no ETag.
     """
 
     uri: str
@@ -47,10 +47,10 @@ class StoreEvent:
 
 
 def read_notification(text: str | bytes) -> list[StoreEvent]:
-    """Return the events in one notification, in its order; none where it is a test, or about something else.
+    """Return the events of a notification in its order; none for a test message or other kinds of events.
 
     Raises:
-        InvalidInputError: It is no JSON, or no notification of a store.
+        InvalidInputError: The text is not JSON, or not a notification of a store.
     """
     try:
         body = json.loads(text)
@@ -63,7 +63,7 @@ def events_of(body: object) -> list[StoreEvent]:
     """Return the events in a notification's JSON value, as ``read_notification`` does.
 
     Raises:
-        InvalidInputError: It is no notification of a store.
+        InvalidInputError: The value is not a notification of a store.
     """
     if not isinstance(body, Mapping):
         raise _none(body)
@@ -85,7 +85,7 @@ def events_of(body: object) -> list[StoreEvent]:
 
 def _of_record(record: Mapping[str, Any]) -> StoreEvent | None:
     if "Sns" in record:
-        # As SNS gives it to a function.
+        # A record in the form that SNS passes to a Lambda function, not a record of S3.
         raise ValueError("a record of SNS")
     name = str(record["eventName"]).removeprefix("s3:")
     if not name.startswith((*_CREATED, *_REMOVED)):

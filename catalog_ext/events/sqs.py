@@ -1,4 +1,4 @@
-"""Takes notifications from a queue of Amazon SQS; a message is deleted after its changes have been committed."""
+"""Reads notifications from an Amazon SQS queue. A message is deleted after its changes have been committed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT_ONCE = 10
 _AMAZON = re.compile(r"sqs\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|([a-z0-9-]+)\.queue\.amazonaws\.com")
 _LONG_POLL_S = 20
 _REMEMBERED = 100_000
-"""Messages that are no notifications, whose numbers are remembered."""
+"""The most ids of unreadable messages that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Queue:
     """A queue of notifications.
 
     Args:
-        url: The queue's URL; of a server that is not Amazon's the host in it is where requests go.
-        access: Whatever boto3's client takes beside that: credentials, the region.
-        batch_messages: Messages of a batch at most.
-        linger_s: How long a batch that has begun waits for more of them.
+        url: The queue's URL. For a server other than Amazon's, requests go to the URL's host.
+        access: Further arguments of boto3's client: credentials, the region.
+        batch_messages: The most messages of a batch.
+        linger_s: How long to wait for more messages after the first of a batch.
     """
 
     def __init__(
@@ -56,18 +56,19 @@ class Queue:
         self._unreadable: set[str] = set()
 
     def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         self._client.close()
 
     def take(self, handle: Callable[[list[StoreEvent]], EventsOutcome], *, wait: bool) -> EventsOutcome | None:
-        """Handle a batch of messages and return the outcome; None if there was none.
+        """Handle a batch of messages and return the outcome; None if the queue had none.
 
-        A message is deleted when all its events are handled. A message with an event that must come again stays, and so
-        does one that is no notification: the queue delivers them again, as often as its redrive policy says.
+        A message is deleted when all its events are handled. A message with an event that has to be repeated stays, and
+        so does a message that is not a notification: the queue delivers them again, as often as its redrive policy
+        allows.
 
         Args:
             handle: Handles events.
-            wait: Whether to wait for a message, some seconds at most.
+            wait: Whether to wait some seconds for a message.
 
         Raises:
             StorageUnavailableError: The queue does not answer.
@@ -84,7 +85,8 @@ class Queue:
         while True:
             known = len(self._unreadable)
             messages = self._receive_batch(wait=wait)
-            # Unreadable messages may hide others behind them. Messages noted before come again.
+            # If a batch had only new unreadable messages, read again: readable ones may follow. Known unreadable
+            # messages end the loop.
             if messages or len(self._unreadable) == known:
                 return messages
 
@@ -99,7 +101,8 @@ class Queue:
             answer = self._call(
                 "receive_message",
                 MaxNumberOfMessages=min(_AT_ONCE, self._batch_messages - len(messages) - unread),
-                # Without any wait a part of the queue is asked only, and may say that there is nothing.
+                # Wait at least a second: without waiting, SQS asks only some of its servers, and may return no message
+                # although there are some.
                 WaitTimeSeconds=max(1, min(_LONG_POLL_S, int(left_s))) if wait else 1,
             )
             found = answer.get("Messages", ())
@@ -113,7 +116,7 @@ class Queue:
                     unread += 1
                     self._log_unreadable(each["MessageId"], error)
                     continue
-                # One that comes again in a batch is deleted by the handle that it came with last.
+                # If a message is delivered twice in a batch, keep its last receipt handle: only that can delete it.
                 messages[each["MessageId"]] = _Message(each["MessageId"], each["ReceiptHandle"], events)
         return list(messages.values())
 
@@ -123,7 +126,7 @@ class Queue:
         logger.warning("Message %s of %s is left: %s", number, self._url, error.message)
 
     def _delete(self, messages: list[_Message]) -> None:
-        """Delete messages; a message that stays comes again, and then changes nothing."""
+        """Delete messages. If that fails, a message is delivered again, which changes nothing."""
         for start in range(0, len(messages), _AT_ONCE):
             some = messages[start : start + _AT_ONCE]
             entries = [{"Id": str(i), "ReceiptHandle": message.receipt} for i, message in enumerate(some)]

@@ -1,4 +1,4 @@
-"""Syncs the index with events of a store: events name the partitions in doubt, and a repair looks at these."""
+"""Updates the index by events of a store: events name suspect partitions, and a repair compares them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class StoreEventsOutcome:
     """The outcome of events in one table.
 
     Attributes:
-        table: Its name.
+        table: The table's name.
         looked_at: The number of listed partitions.
         added: The number of added partitions; likewise ``dropped`` and ``changed``.
-        version: The table's version afterwards.
-        error: The reason why not all could be done; None if it was.
+        version: The table's version after the repair.
+        error: The reason why some partitions could not be checked; None if all were.
     """
 
     table: str
@@ -57,9 +57,9 @@ class EventsOutcome:
 
     Attributes:
         events: The number of events.
-        ignored: Events about no file of a table, or superseded by a later event.
-        tables: The tables of the other events.
-        left: Events that must come again, because a partition could not be checked.
+        ignored: The number of events that concern no file of a table, or are superseded by a later event.
+        tables: The outcomes of the tables that the other events are about.
+        left: Events that must be sent again, because a partition could not be checked.
     """
 
     events: int = 0
@@ -69,7 +69,7 @@ class EventsOutcome:
 
 
 class StoreEvents:
-    """Takes events of stores, in any order, more than once, and not all of them."""
+    """Handles events of stores. They may come in any order, repeatedly, and some may be missing."""
 
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context
@@ -90,7 +90,7 @@ class StoreEvents:
         """Handle a batch of events with at most one commit per table, and return the outcome.
 
         Raises:
-            IndexUnavailableError: The index does not answer; only committed changes of the batch remain.
+            IndexUnavailableError: The index does not answer. Changes of the batch that were committed before stay.
         """
         outcome = EventsOutcome(len(events))
         latest = self._sequencers.latest(events)
@@ -107,7 +107,10 @@ class StoreEvents:
         return outcome
 
     def _bring_in_sync(self, doubts: Doubts) -> tuple[StoreEventsOutcome | None, set[str]]:
-        """Return what was done in a table, None where it is gone, and the objects that have to be looked at again."""
+        """Check a table's suspect partitions.
+
+        Return the outcome (None if the table was dropped), and objects to check again.
+        """
         outcome: StoreEventsOutcome | None = None
         pending = dict(doubts.partitions)
         error: CatalogExtError | str | None = None
@@ -147,21 +150,24 @@ class StoreEvents:
 
 
 def _among(pending: dict[str, list[StoreEvent]], names: list[str], paths: set[str]) -> dict[str, list[StoreEvent]]:
-    """Return the pending events of the partitions that a report names; all of them if it names another one."""
-    # A report has the keys in their declared spelling.
+    """Return the pending events of the partitions in a report; all of them if it names an unknown partition."""
+    # Compare in lower case: a report spells keys as the table declares them.
     lower = {path.lower() for path in paths}
     found = [name for name in names if name.lower() in lower]
     return {name: pending[name] for name in (found if len(found) >= len(lower) else names)}
 
 
 def is_after(one: str, other: str) -> bool:
-    """Return whether a sequencer comes after another one of the object: hexadecimal, the shorter one padded."""
+    """Return whether a sequencer is later than another one of the same object.
+
+    The shorter hexadecimal text is padded.
+    """
     width = max(len(one), len(other))
     return one.ljust(width, "0") > other.ljust(width, "0")
 
 
 class Sequencers:
-    """The last sequencers of objects with handled events; their number is limited."""
+    """The last handled sequencer of each object; their number is limited."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, str] = OrderedDict()
@@ -173,7 +179,7 @@ class Sequencers:
         Events without sequencers are all returned: their order is unknown.
         """
         last: dict[str, StoreEvent] = {}
-        # Without order, but each once: a store may send an event many times.
+        # Events without a sequencer have no order. Remove duplicates, because a store may send an event many times.
         unordered: dict[StoreEvent, None] = {}
         for event in events:
             if not event.sequencer:
@@ -190,7 +196,7 @@ class Sequencers:
         return bool(known and event.sequencer) and not is_after(event.sequencer or "", known or "")
 
     def note(self, events: Iterable[StoreEvent]) -> None:
-        """Remember that events were dealt with."""
+        """Remember the sequencers of handled events."""
         with self._lock:
             for event in events:
                 if event.sequencer and not self._is_known(event):
@@ -201,7 +207,7 @@ class Sequencers:
 
 
 def outcome_json(outcome: EventsOutcome) -> dict[str, Any]:
-    """Return the fields of ``events/put`` (``docs/spec/service.md``)."""
+    """Return the outcome as JSON for the answer of ``events/put`` (``docs/spec/service.md``)."""
     return {
         "events": outcome.events,
         "ignored": outcome.ignored,

@@ -1,7 +1,7 @@
-"""Compares a table with the metastore's if no event says what changed: names, locations and sizes of its partitions.
+"""Compares a table with the metastore, if no event says what changed, by names, locations and sizes of partitions.
 
-Differences are only suspects. A partition that the metastore lacks was dropped only if an
-earlier comparison has seen it there.
+A difference only makes a partition suspect, and the store decides. A partition that the metastore lacks counts as
+dropped only if an earlier comparison has seen it there.
 """
 
 from __future__ import annotations
@@ -38,24 +38,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _When: TypeAlias = "tuple[PublishedStatistics, int]"
-"""What the index has had of partitions, and when; and when the oldest version of the table was made that is kept."""
+"""The statistics that the index has published of partitions, with times; and the time of the oldest version that is
+kept."""
 
 _AT_ONCE = 1000
 _REMEMBERED = 100_000
 _CLOCKS_S = 3600
-"""By how much the metastore's clock may be behind the index's."""
+"""The most seconds by which the metastore's clock may be behind the index's."""
 _WAITED_S = 3600
-"""For how long a commit may have waited until the metastore got it."""
+"""The most seconds between a commit and its delivery to the metastore."""
 _MOST_MISCOUNTED = 10_000
-"""Partitions whose statistics are set after one comparison; of more of them the next one."""
+"""The most partitions whose statistics are corrected after one comparison; the next comparison continues."""
 _MOST_MISSING = 1000
-"""Partitions that are remembered as missing; of more of them nothing is known the next time."""
+"""The most missing partitions that are stored; with more, the next comparison knows nothing about earlier ones."""
 
 
 class LookedAt:
-    """Remembers partitions that were checked although the metastore's statistics differ from ours.
+    """Remembers the partitions that were checked although the metastore's statistics differ from the index's.
 
-    Their files may have been counted wrongly, or not since the last change: such a partition is checked once, not by
+    The metastore's statistics may be wrong, or older than the last change. Such a partition is checked once, and not by
     every comparison.
     """
 
@@ -63,13 +64,13 @@ class LookedAt:
         self._states: dict[tuple[int, int], tuple[tuple[int, int], str, int]] = {}
 
     def copy(self) -> LookedAt:
-        """Return a copy, for a preview."""
+        """Return a copy, so that a preview does not change the original."""
         made = LookedAt()
         made._states = dict(self._states)
         return made
 
     def is_new(self, table: Table, mine: Partition, sizes: tuple[int, int], changed: str) -> bool:
-        """Return whether the two sides differ in another way than at the last comparison; it is remembered."""
+        """Return whether this difference is new since the last comparison, and remember it."""
         key, state = (table.table_id, mine.partition_id), (sizes, changed, mine.begin_version)
         if self._states.get(key) == state:
             return False
@@ -80,22 +81,22 @@ class LookedAt:
 
 
 class FollowedComparison:
-    """The way in which a table is compared.
+    """The comparison of tables with the metastore, by one run of the follower.
 
     Args:
         context: The catalog's context.
         client: The metastore.
-        sizes_decide: Whether partitions with equal statistics are skipped: in periodic comparisons they are; after a
-            gap in the log every partition without statistics is checked.
-        drops: Whether a partition that an earlier comparison has seen, and the metastore lacks now, was dropped; it was
-            not if the metastore may have been restored to an older state.
+        sizes_decide: Whether partitions with equal statistics are skipped, as in periodic comparisons. After a gap in
+            the log it is False: then every partition without statistics is checked.
+        drops: Whether a partition that an earlier comparison has seen, and the metastore lacks now, counts as dropped.
+            It does not if the metastore may have been restored to an older state.
         looked_at: The results of earlier comparisons.
         since_s: The time when the metastore was last known to be in sync, by the index's clock; None for never. A
-            delivery to it since then may have followed another change and hide it.
+            delivery since that time may have overwritten the trace of an engine's change.
 
     Attributes:
-        miscounted: Partitions whose statistics in the metastore differ permanently from the index's, by name, with the
-            metastore's: the engine that changed their files did not count them.
+        miscounted: Partitions whose statistics in the metastore are wrong for good, by name, with these statistics: the
+            engine that changed their files did not count them.
     """
 
     def __init__(
@@ -119,14 +120,14 @@ class FollowedComparison:
         *,
         made_anew: bool = False,
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
-        """Return the suspect partitions, by the metastore's names; and our partitions that it lacks.
+        """Return the suspect partitions, by the metastore's names, and the index's partitions that the metastore lacks.
 
         Args:
             theirs: The metastore's table.
-            ours: The index's.
+            ours: The index's table.
             outcome: Gets the partitions that stay although they are missing.
             pending: The outbox messages of the table that are not delivered yet.
-            made_anew: Whether the table was dropped and created again: its partitions were dropped with it.
+            made_anew: Whether the table was dropped and created again, so that its partitions were dropped too.
 
         The names are held in memory, because the metastore sends them at once; everything else is read in pages.
 
@@ -147,8 +148,8 @@ class FollowedComparison:
     ) -> tuple[dict[str, PartitionDoubt], set[str]]:
         """Return the metastore's partitions that differ from the index's, and their locations.
 
-        In a recreated table all are suspect: an engine may have written to their directories before, under
-        another name of the table, and a delivery of ours has set our statistics since.
+        In a recreated table all partitions are suspect: an engine may have written to their directories under the
+        table's previous name, and a delivery of the index has overwritten the statistics since.
         """
         doubts: dict[str, PartitionDoubt] = {}
         places: set[str] = set()
@@ -158,7 +159,7 @@ class FollowedComparison:
         layout = Layout(ours.definition)
 
         def is_same(mine: Partition, there: HivePartition, reading: Reading, when: _When) -> bool:
-            # Nothing else shows it where no statistics are kept.
+            # Compare formats too: without statistics a new format is the only sign of a change.
             known = None if mine.descriptor is None else own.get(mine.descriptor)
             as_known = reading.problem is None and not reading.differs_from(known)
             return as_known and self._is_same(ours, mine, there, when)
@@ -201,10 +202,10 @@ class FollowedComparison:
     def _is_to_look_at(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int]
     ) -> bool:
-        """Return whether a partition with other statistics must be checked; remember it if its statistics are final.
+        """Return whether a partition with different statistics must be checked; record wrong, final statistics.
 
-        They are final if they have outlasted a check, or are old: a Hive engine moves the files first and counts them
-        afterwards.
+        Statistics are final if they did not change after a check, or are old: a Hive engine moves files first and
+        counts them afterwards.
         """
         is_new = self._looked_at.is_new(table, mine, sizes, "")
         changed = parameters.get(DDL_TIME, "")
@@ -216,16 +217,17 @@ class FollowedComparison:
     def _is_changed(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int], when: _When
     ) -> bool:
-        """Return whether a partition of equal size has changed since, for example by a repeated job."""
+        """Return whether a partition of equal size was changed again later, for example by a repeated job."""
         changed = parameters.get(DDL_TIME, "")
         if not changed.isdecimal():
             return False
         states, oldest = when
         published = states.get(partition_values(mine.name), set())
-        # Our own deliveries carry our commit times. A version without a kept time is older than all others.
+        # Deliveries of the index set its own commit times. A version without a stored time is older than all stored
+        # versions.
         latest = max((at for _, _, at in published), default=oldest)
-        # Hive counts the files in the directory, and we count ours. If our delivery came last, it may hide Hive's
-        # change.
+        # Hive counts all files in the directory, the index only its own. If the index delivered last, its statistics
+        # may hide Hive's change.
         hides = self._since_s is not None and published and latest >= self._since_s - _WAITED_S
         if not hides and ((*sizes, int(changed)) in published or int(changed) < latest - _CLOCKS_S):
             return False
@@ -243,10 +245,11 @@ class FollowedComparison:
         self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome,
         pending: PendingMessages, *, made_anew: bool,
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
-        """Return the suspects among the partitions that the metastore lacks: dropped ones, or after a gap all.
+        """Return the suspects among partitions that the metastore lacks, and those without a known drop.
 
-        The second value has our names of partitions without a known drop; None if there are too many.
-        ``places`` are the locations of partitions that were added there.
+        After a gap in the log all missing partitions are suspect, otherwise only dropped ones. The second value has
+        names of the index; it is None if there are too many. ``places`` are the locations of partitions that were added
+        in the metastore.
         """
         index = self._context.index
         missing: dict[str, str] = {}
@@ -260,7 +263,8 @@ class FollowedComparison:
                     missing[name] = partition.name
                     place = partition.location
                     if place is not None and comparable_location(place) in places:
-                        # Its directory is another one's by now: each would have the other's rows.
+                        # Another partition has its directory now, as after a rename. If this one stayed, both would
+                        # have the same rows.
                         renamed.add(name)
         if made_anew:
             return dict.fromkeys(missing, PartitionDoubt(dropped=True)), frozenset()
@@ -268,24 +272,25 @@ class FollowedComparison:
         dropped = {name for name, mine in missing.items() if mine in seen and name not in renamed}
         unseen = [mine for name, mine in missing.items() if name not in dropped and name not in renamed]
         if (refusal := self._mass_drop(ours, len(dropped), total)) is not None:
-            # All else is followed; to the next comparison these are as to this one.
+            # Do not drop so many partitions, but follow the other changes. The next comparison finds the same
+            # partitions missing.
             outcome.action, outcome.error = "refused", refusal.message
             logger.warning("%s", refusal.message)
             dropped.clear()
         waiting = pending.among(map(key_of, unseen)) if pending.any else ()
         for name in unseen:
             if key_of(name) in waiting:
-                # The metastore gets it by a change of ours.
+                # A pending message will add the partition to the metastore.
                 continue
             outcome.skip(f"{name[:200]}: the metastore does not have it, and no drop of it is known")
         kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
         dropped |= renamed
-        # What was written there before they went is unknown after a gap.
+        # After a gap check all missing partitions: an engine may have written to them before they disappeared.
         doubtful = dropped if self._sizes_decide else missing
         return {name: PartitionDoubt(dropped=name in dropped) for name in doubtful}, kept
 
     def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
-        """Return the partitions that an earlier comparison has seen in the metastore."""
+        """Return which of the partitions an earlier comparison has seen in the metastore."""
         seen = self._context.index.followed.seen(ours.table_id)
         if seen is None or seen.missing is None or not names:
             return set()
@@ -293,7 +298,7 @@ class FollowedComparison:
         return then - seen.missing
 
     def _mass_drop(self, ours: Table, dropped: int, total: int) -> MassDropError | None:
-        """Return why so many are not dropped at once; None where they may be."""
+        """Return an error if so many partitions must not be dropped at once; None if the limit allows it."""
         limit = DropLimit.of(ours, self._context.settings.conf)
         if limit.allows(dropped, total):
             return None

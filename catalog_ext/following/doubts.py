@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 MOST_PARTITIONS = 20_000
-"""Partitions of a table that are named; of more the whole table is in doubt."""
+"""The most partitions of a table that are listed by name; with more, the whole table is suspect."""
 
 
 @dataclass(slots=True)
 class PartitionDoubt:
-    """A partition in doubt.
+    """A suspect partition: it may have changed in the metastore or on the store.
 
     Attributes:
-        dropped: Whether it was dropped, or has other values now.
-        written: The statistics that the changes have set; None where one of the changes has set none. If the index had
-            sent the metastore all of them, the changes were deliveries of our own.
+        dropped: Whether it was dropped, or got other values by a rename.
+        written: The statistics that the changes have set; None if a change has set no statistics. If all of them were
+            sent by the index, the changes were its own deliveries.
     """
 
     dropped: bool = False
@@ -73,13 +73,13 @@ class TableDoubt:
         return f"{self.database}.{self.table}"
 
     def note(self, event: HiveEvent) -> None:
-        """Add the information of another event."""
+        """Add what another event says about the table."""
         self.definition = self.definition or event.definition
         if event.dropped:
             self.dropped, self.renamed_to = True, event.renamed_to
         elif event.kind == "CREATE_TABLE":
             self.created = True
-            # This creation follows a drop, so nothing known about the old table applies to the new one.
+            # The table was dropped before it was created, so nothing that is known about the old table applies.
             if self.dropped:
                 self.whole, self.parameters = True, None
         self.columns = self.columns or event.columns
@@ -108,7 +108,7 @@ class TableDoubt:
         known.written = None if known.written is None or new.written is None else known.written | new.written
 
     def add(self, other: TableDoubt) -> None:
-        """Add another doubt about this table."""
+        """Merge another set of suspect parts of the same table."""
         self.definition = self.definition or other.definition
         self.created = self.created or other.created
         self.dropped = self.dropped or other.dropped
@@ -125,29 +125,29 @@ class TableDoubt:
         self._bound()
 
     def come_after(self, left: TableDoubt) -> None:
-        """Add the doubt that was left from before the events of this one."""
+        """Merge the suspect parts that are left from earlier events."""
         if left.dropped and self.created:
-            # As when one batch has both (``note``).
+            # A creation after an earlier drop makes everything suspect, as when one batch has both events (``note``).
             self.whole, self.parameters = True, None
         self.add(left)
 
     def take_over(self, before: TableDoubt, *, made_anew: bool) -> None:
-        """Add the doubt about the table under its previous name, without its end there.
+        """Merge the suspect parts that events name under the table's previous name, without the rename itself.
 
         Args:
-            before: The doubt about that name.
+            before: The suspect parts under the previous name.
             made_anew: Whether the table had been dropped under that name, and created again.
         """
         self.add(replace(before, created=made_anew, dropped=made_anew, renamed_to=None))
 
     def _bound(self) -> None:
         if len(self.partitions) > MOST_PARTITIONS:
-            # A comparison finds everything except drops.
+            # The whole table is compared, which finds everything except drops: keep only dropped partitions.
             self.whole = True
             self.partitions = {name: doubt for name, doubt in self.partitions.items() if doubt.dropped}
 
     def to_json(self) -> str:
-        """Return it as text, for the index."""
+        """Return the suspect parts as JSON text, which is stored in the index."""
         return json.dumps(
             {
                 "definition": self.definition, "created": self.created, "dropped": self.dropped, "whole": self.whole,
@@ -180,7 +180,7 @@ class TableDoubt:
 
 
 def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
-    """Return the doubts from events, by table, in the order of the tables' first events."""
+    """Return the suspect parts of each table from events, in the order of the tables' first events."""
     doubts: dict[str, TableDoubt] = {}
     for event in events:
         if event.says_nothing:
@@ -189,7 +189,7 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
         made_anew = doubt.dropped and doubt.created
         doubt.note(event)
         if event.dropped:
-            # Events before the rename belong to the table's new name.
+            # Events before a rename are about the table that has the new name now.
             for before in doubts.values():
                 if before is not doubt and before.renamed_to == (event.database, event.table):
                     before.renamed_to = event.renamed_to
@@ -204,10 +204,10 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
 def with_new_names(
     doubts: Mapping[str, TableDoubt], renames: Sequence[tuple[TableIdentifier, TableIdentifier]]
 ) -> dict[str, TableDoubt]:
-    """Add the events of tables under their names in the metastore to their names in the index.
+    """Move suspect parts from a table's name in the metastore to its new name in the index.
 
     Args:
-        doubts: The doubts from the events.
+        doubts: The suspect parts from the events, by name.
         renames: The renames by this index that the metastore has not applied yet, in order.
     """
     found = dict(doubts)
@@ -230,15 +230,15 @@ class TableOutcome:
 
     Attributes:
         table: ``namespace.table``, with the metastore's name.
-        action: ``followed``; ``imported``, ``removed``, ``renamed``; ``refused`` if it cannot be taken over; ``left``
-            if it must be checked again.
+        action: ``followed``; ``imported``, ``removed``, ``renamed``; ``refused`` if its changes cannot be imported;
+            ``left`` if it must be checked again.
         looked_at: The number of listed partitions.
         added: The number of added partitions; likewise ``dropped`` and ``changed``.
-        altered: Whether columns or properties were taken over.
-        version: The table's version afterwards.
+        altered: Whether columns or properties were changed in the index.
+        version: The table's version after the run.
         skipped: Some of the partitions that stay unchanged, with the reasons.
-        error: The reason why it was refused or left.
-        left: The remaining doubt.
+        error: The reason for ``refused`` or ``left``.
+        left: The suspect parts that must be checked again.
     """
 
     table: str
@@ -255,12 +255,12 @@ class TableOutcome:
 
     @property
     def says_something(self) -> bool:
-        """Whether anything was changed, or could not be."""
+        """Whether a change was made or failed, so that the outcome is worth reporting."""
         moved = self.added or self.dropped or self.changed or self.altered or self.skipped
         return bool(moved) or self.action != "followed"
 
     def skip(self, what: str) -> None:
-        """Record a subject that stays unchanged."""
+        """Record a partition that stays unchanged, with the reason."""
         if what not in self.skipped and len(self.skipped) < _SHOWN:
             self.skipped.append(what)
 

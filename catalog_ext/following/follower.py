@@ -43,18 +43,18 @@ WAITING = "waiting"
 
 
 LEASE_MS = 30_000
-"""How long a follower that gives no sign of life is waited for."""
+"""The lease of the active follower, in milliseconds. Without a renewal another process takes over after this time."""
 
 
 class Follower:
-    """Brings the index in sync with changes that others make in the metastore."""
+    """Imports changes that other engines make in the metastore into the index."""
 
     def __init__(self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval) -> None:
         self._context = context
         self._parts = (repair, imports, removal)
         self._databases: frozenset[str] = metastore_keys.FOLLOW_DATABASES.read(context.settings.conf)
         self._compare_s = metastore_keys.FOLLOW_COMPARE_INTERVAL.read(context.settings.conf)
-        # Two of one process are two followers.
+        # Include a random part: two followers in one process must not share a lease.
         self._holder = f"{uuid.uuid4().hex[:8]}@{this_process()}"
         self._looking = threading.Lock()
         self._looked_at = LookedAt()
@@ -65,17 +65,17 @@ class Follower:
         self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None, *,
         at_once: bool = False, dry_run: bool = False,
     ) -> FollowOutcome:  # fmt: skip
-        """Process all changes up to now, once, and return the outcome.
+        """Import all changes up to now, once, and return the outcome.
 
         Args:
             databases: Databases whose new tables are imported; None for the setting ``follow.databases``.
             done: Called after each batch with its outcome.
-            at_once: Whether a metastore without a log is compared now, however recently it was.
+            at_once: Whether a metastore without a log is compared now, even if the last comparison is recent.
             dry_run: Preview: report what would be done, and change nothing; works beside an active follower.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
-            MetastoreUnavailableError: It does not answer, or is not the index's own; nothing is lost.
+            MetastoreUnavailableError: The metastore does not answer, or is not the index's own; no change is lost.
             IndexDatabaseError: The index does not answer.
         """
         self._require_metastore()
@@ -100,14 +100,14 @@ class Follower:
                 raise
 
     def check_databases(self, databases: Iterable[str]) -> None:
-        """Check that the metastore has the databases, or the index, which publishes them.
+        """Check that the databases exist in the metastore, or in the index, which publishes them.
 
         A single run does not wait for a database that may be created later. A permanent follower only warns of it.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
-            InvalidInputError: It lacks one of them.
-            MetastoreUnavailableError: It does not answer.
+            InvalidInputError: A database exists on neither side.
+            MetastoreUnavailableError: The metastore does not answer.
         """
         self._require_metastore()
         unknown = self._unknown(frozenset(name.lower() for name in databases))
@@ -121,9 +121,9 @@ class Follower:
             )
 
     def kept(self) -> list[KeptDoubt]:
-        """Return the tables of the index that are not in sync: refused ones, and those to be checked again.
+        """Return the tables of the index that are not in sync: refused tables, and tables to be checked again.
 
-        A table that was never imported, such as a Hive view, is left out.
+        A table that was never imported, such as a Hive view, is not among them.
         """
         return [
             each
@@ -142,7 +142,7 @@ class Follower:
             )
 
     def _warn_of_unknown(self, databases: frozenset[str]) -> None:
-        """Warn of databases that are not there, once: they may come later, and their tables are taken then."""
+        """Warn once of databases that do not exist. They may be created later, and then their tables are imported."""
         if databases == self._asked_for:
             return
         for name, question in self._unknown(databases).items():
@@ -153,14 +153,14 @@ class Follower:
         self._asked_for = databases
 
     def _unknown(self, databases: frozenset[str]) -> dict[str, str]:
-        """Return the databases that are on neither side, each with the question which one is meant."""
+        """Return the databases that exist on neither side, each with a "did you mean" question."""
         if not databases - {ALL}:
             return {}
         there = {*self._context.metastore.client().list_databases(), *self._context.index.namespaces.all()}
         return {name: did_you_mean(name, there) for name in sorted(databases - there - {ALL})}
 
     def close(self) -> None:
-        """Let another one follow at once."""
+        """Release the lease, so that another process can follow at once."""
         if not self._held:
             return
         self._held = False
@@ -171,10 +171,10 @@ class Follower:
 
 
 class FollowerLease:
-    """A context in which no other process follows: a thread renews the lease; it stays when the context ends.
+    """A context that holds the follower's lease, which a thread renews. After the context the lease simply expires.
 
     Attributes:
-        held: Whether it was to be had.
+        held: Whether the lease was free, so that this process holds it.
     """
 
     def __init__(self, followed: FollowedMetastore, holder: str, lease_ms: int = LEASE_MS) -> None:
@@ -186,7 +186,7 @@ class FollowerLease:
         self.held = False
 
     def __enter__(self) -> Self:
-        """Take it, if it is free."""
+        """Acquire the lease, if it is free, and start its renewal."""
         self.held = self._followed.hold(self._holder, self._lease_ms)
         if self.held:
             self._thread = threading.Thread(target=self._renew, name="catalog-ext-follower-lease", daemon=True)
@@ -194,7 +194,7 @@ class FollowerLease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Renew it no more."""
+        """Stop the renewal."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -214,12 +214,12 @@ LONGEST_PAUSE_S = 60.0
 
 
 def pause_s(interval_s: float, failures: int) -> float:
-    """Return the seconds to wait after so many failures in a row."""
+    """Return the seconds to wait after a number of failures in a row."""
     return min(interval_s * float(2 ** min(failures, 20)), LONGEST_PAUSE_S)
 
 
 class BackgroundFollowing:
-    """Follows the metastore once at each call, unless the last run has just failed.
+    """A periodic task that runs the follower once at each call; after failures it skips calls for a growing pause.
 
     Args:
         follower: The follower.
@@ -241,7 +241,7 @@ class BackgroundFollowing:
         self._not_before = 0.0
 
     def __call__(self) -> None:
-        """Look, if it is time."""
+        """Run the follower, unless the pause after a failure is not over."""
         if self._clock() < self._not_before:
             return
         try:

@@ -1,4 +1,4 @@
-"""Reads the metastore's notification log, in order, and notices where events are missing."""
+"""Reads the metastore's notification log in order, and detects missing events."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 BATCH_EVENTS = 5000
-"""Events that are dealt with together: what they say of one partition is looked at once."""
+"""The number of events in a batch; several events about one partition in a batch need only one check."""
 
 _MOST_PARTITIONS = 50_000
-"""Partitions that the events of a batch name; it ends with the event that brings more."""
+"""A batch ends with the event that brings the number of partition names above this."""
 
 FIRST_CALL, SMALLEST_CALL = 100, 10
 _LARGEST_CALL = 1000
 _MUCH_A_CALL = 10_000
-"""Partitions in one answer, a megabyte for a thousand, from which on the next call asks for less."""
+"""The number of partitions in an answer (about a kilobyte each) from which on the next call asks for fewer events."""
 _SLOW_S = 1.0
 _LARGEST_ANSWER = 16_000_000
-"""Characters of messages that an answer of a slow server may have: they are held twice while they are read."""
+"""The most characters of messages in the answer of a slow server; they are in memory twice during parsing."""
 _OF_ONE_NUMBER = 10
-"""Events that may have one number: a server of release 2.3 may give one that another has given."""
+"""The most events that share a number: several servers of release 2.3 may assign the same number."""
 _SETTLE_S = 0.5
-"""How long an event is waited for whose successors are there: one that is not committed yet comes in a moment."""
+"""The seconds to wait for a missing number: the event's transaction may commit a moment after those of later events."""
 
 
 @dataclass(slots=True)
@@ -38,9 +38,10 @@ class LogEvents:
 
     Attributes:
         events: The events, in order.
-        upto: The last event that was read.
-        gap: The reason why events are missing; None if there are none missing.
-        lost: The reason why this is another log than before; then it has no events. None for the known log.
+        upto: The number of the last event that was read.
+        gap: The reason why events are missing; None if no event is missing.
+        lost: The reason why this is not the log that was read before, in which case there are no events. None for the
+            known log.
     """
 
     upto: int
@@ -50,7 +51,7 @@ class LogEvents:
 
     @property
     def mark(self) -> str | None:
-        """The mark of the last event; None where it is not there."""
+        """The mark of the last event, which identifies it in the log; None if that event is not here."""
         last = self.events[-1] if self.events else None
         return mark_of(last) if last is not None and last.event_id == self.upto else None
 
@@ -60,18 +61,18 @@ class LogEvents:
             if event.event_id > self.upto + 1:
                 missing = f"{self.upto + 1} to {event.event_id - 1}"
                 self.gap = self.gap or f"the events from {missing} are missing"
-            # Several servers of release 2.3 may give one number twice.
+            # Several servers of release 2.3 may assign the same number, so the number need not increase.
             self.upto = max(self.upto, event.event_id)
         self.events += found
 
 
 def mark_of(event: HiveEvent) -> str:
-    """Return the mark of an event, by which it is recognized in its log: no log has two events with equal marks."""
+    """Return the mark of an event, which identifies it: no two events of a log have equal marks."""
     return json.dumps([event.event_id, event.at_s, event.kind, event.database, event.table])
 
 
 def marks_at(client: HiveMetastore, event_id: int) -> list[str]:
-    """Return the marks of the events that have a number; none where they have expired, of several servers several.
+    """Return the marks of the events with a number: none if they have expired, several if servers share the number.
 
     Raises:
         MetastoreError: The metastore does not answer, or refuses.
@@ -80,12 +81,12 @@ def marks_at(client: HiveMetastore, event_id: int) -> list[str]:
 
 
 def another_log(event_id: int, mark: str, found: Sequence[str]) -> str | None:
-    """Return why a log is another one than before, by its event with a number; None if there is no sign of it.
+    """Return why a log is not the one read before, by the event with a number; None if it may be the same log.
 
     Args:
         event_id: The number.
-        mark: The mark of the log's earlier event with this number.
-        found: The marks of its present events with this number; empty if they have expired.
+        mark: The mark that the event with this number had before.
+        found: The marks of the events that have this number now; empty if they have expired.
     """
     if not found or mark in found:
         return None
@@ -96,16 +97,16 @@ def read_batch(
     client: HiveMetastore, after: int, newest: int, most: int = BATCH_EVENTS, *, mark: str | None = None,
     first_call: int = FIRST_CALL, sleep: Callable[[float], None] = time.sleep,
 ) -> LogEvents:  # fmt: skip
-    """Return the next events after one.
+    """Return the next events after an event.
 
     Args:
         client: The metastore.
-        after: The number of the last event that is known.
-        newest: The number of the newest that there is.
-        most: How many at most.
-        mark: The mark of the last event that is known, by which the log is known again; None where it has none.
-        first_call: Events that the first call asks for.
-        sleep: Waits the seconds given.
+        after: The number of the last processed event.
+        newest: The number of the newest event in the log.
+        most: The greatest number of events.
+        mark: The mark of the last processed event, to detect a different log; None if it has no mark.
+        first_call: The number of events that the first call asks for.
+        sleep: Waits a number of seconds.
 
     Raises:
         MetastoreError: The metastore does not answer, or refuses.
@@ -114,7 +115,7 @@ def read_batch(
     partitions, asked = 0, first_call
     while len(batch.events) < most and partitions < _MOST_PARTITIONS and batch.upto < newest:
         began = time.monotonic()
-        # A server may fail at reading events far back, so the next read does not ask it for them at once.
+        # If the log is long, do not retry at once: reading events far back may be what makes a server fail.
         once = newest - batch.upto > BATCH_EVENTS
         wanted = min(asked, most - len(batch.events))
         there, found = _next(client, batch.upto, wanted, sleep, itself=mark is not None, once=once)
@@ -136,11 +137,11 @@ def read_batch(
 
 
 def _next_call(asked: int, partitions: int, found: Sequence[HiveEvent], took_s: float) -> int:
-    """Return the events that the next call asks for, by the answer to the last one."""
+    """Return how many events to ask for in the next call, by the size and duration of the last answer."""
     asked = max(asked // 4, SMALLEST_CALL) if partitions > _MUCH_A_CALL else min(asked * 2, _LARGEST_CALL)
     if took_s <= _SLOW_S:
         return asked
-    # Release 2.3 reads the rest of the log for each call, whatever it is asked for: few calls are wanted.
+    # Release 2.3 reads the rest of the log for each call, whatever it is asked for, so make few large calls.
     size = sum(event.message_size for event in found) // len(found)
     return max(asked, min(BATCH_EVENTS, _LARGEST_ANSWER // max(size, 1)))
 
@@ -148,7 +149,7 @@ def _next_call(asked: int, partitions: int, found: Sequence[HiveEvent], took_s: 
 def _next(
     client: HiveMetastore, after: int, most: int, sleep: Callable[[float], None], *, itself: bool, once: bool
 ) -> tuple[list[str], list[HiveEvent]]:
-    """Return the marks of the event itself, where they are asked for, and the events after it."""
+    """Return the marks of the event ``after`` (if ``itself`` is set), and the events that follow it."""
 
     def ask() -> tuple[list[str], list[HiveEvent]]:
         found = client.events_after(after - itself, most + itself, once=once)

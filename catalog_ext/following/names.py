@@ -1,4 +1,4 @@
-"""Applies renames in the metastore to tables of the index, also if the new names belonged to other tables of ours."""
+"""Applies renames of tables in the metastore to the index, also if tables swap names or reuse old ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class TableNames:
-    """The names of the index's tables. A preview keeps in memory what they would be, and changes nothing."""
+    """The names of the index's tables. A preview keeps renames in memory, and changes nothing."""
 
     def __init__(self, context: Context, imports: HiveImport, removal: TableRemoval, *, dry_run: bool) -> None:
         self._index = context.index
@@ -39,15 +39,15 @@ class TableNames:
         self._preview: dict[TableIdentifier, Table | None] = {}
 
     def relation(self, name: TableIdentifier) -> Table | View | None:
-        """Return the table or view with a name; in a preview, the one that would have it."""
+        """Return the table or view with a name. A preview includes its own planned renames."""
         return self._preview[name] if name in self._preview else find_relation(self._index, name)
 
     def is_previewed(self, name: TableIdentifier) -> bool:
-        """Return whether a preview would have given the name to another table, or to none."""
+        """Return whether a preview has planned to give the name to another table, or to make it free."""
         return name in self._preview
 
     def rename(self, client: HiveMetastore, name: TableIdentifier, to: TableIdentifier) -> None:
-        """Give the table of a name another one, which is free."""
+        """Rename a table; the new name has to be free."""
         if self._dry_run:
             ours = self.relation(name)
             assert isinstance(ours, Table)
@@ -58,7 +58,7 @@ class TableNames:
         logger.info("Table %s is %s now, as in the metastore", name, to)
 
     def remove(self, name: TableIdentifier) -> None:
-        """Unregister the table of a name; its files stay."""
+        """Unregister the table with a name; its files stay."""
         if self._dry_run:
             self._preview[name] = None
         else:
@@ -66,7 +66,7 @@ class TableNames:
 
 
 def lies_at(theirs: HiveTable | None, ours: Table) -> bool:
-    """Return whether the metastore's table is the index's: it has its location, and is no view."""
+    """Return whether the metastore's table is the index's: both have the same location, and it is not a view."""
     if theirs is None or theirs.table_type == VIRTUAL_VIEW:
         return False
     return same_location(theirs.location, ours.definition.location)
@@ -75,15 +75,15 @@ def lies_at(theirs: HiveTable | None, ours: Table) -> bool:
 class NewNames:
     """Applies renames before tables are compared: a name can be reused only after its old table was renamed.
 
-    ``t`` to ``old`` and ``new`` to ``t``, a common pattern of jobs that rewrite a table, is two renames, and the second
-    needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own; if the
-    events of the batch are read again after it, the result is the same.
+    Jobs that rewrite a table often rename ``t`` to ``old`` and ``new`` to ``t``: the second rename needs the name that
+    the first one frees. In a swap each rename needs the other's name. Each step is a commit of its own. If the events
+    are read again after a step, the result is the same.
 
     Args:
         index: The index.
-        names: The names of its tables, in a preview as they would be.
+        names: The names of its tables, which in a preview include planned renames.
         client: The metastore.
-        doubts: The doubts from the events of a batch.
+        doubts: The suspect parts of tables from the events of a batch.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class NewNames:
         self._doubts = doubts
         self._theirs: dict[TableIdentifier, HiveTable | None] = {}
         self.settled: dict[str, str] = {}
-        """What has become of the tables that had these names: ``renamed`` or ``removed``."""
+        """For each old name, what was done to its table: ``renamed`` or ``removed``."""
 
     def settle(self) -> None:
         """Apply several renames, or renames and drops, in a possible order; a single rename needs no order.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
-            IndexDatabaseError: The index does not.
+            IndexDatabaseError: The index does not answer.
         """
         renamed = [doubt for doubt in self._doubts.values() if doubt.renamed_to is not None]
         ends = sum(doubt.dropped for doubt in self._doubts.values())
@@ -112,10 +112,11 @@ class NewNames:
             pass
 
     def _moves(self, renamed: Iterable[TableDoubt]) -> dict[TableIdentifier, TableIdentifier]:
-        """Return the tables of ours that are not where the metastore has them, and their names there."""
+        """Return the index's tables whose name in the metastore is a different one, with that name."""
         targets = [
             *(TableIdentifier(*doubt.renamed_to) for doubt in renamed if doubt.renamed_to is not None),
-            # Of a name that has had two tables only the last one's rename is known; each got a name that is in doubt.
+            # If two tables had the same name one after the other, only the last rename is known. The new names of the
+            # first are among the suspect tables.
             *(TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.definition and d.whole),
         ]
         found: dict[TableIdentifier, TableIdentifier] = {}
@@ -132,7 +133,10 @@ class NewNames:
         return found
 
     def _step(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
-        """Do one step: rename a table, or remove one that has the name; return whether there was a step."""
+        """Do one step: rename a table, or remove a dropped table that has the needed name.
+
+        Return whether a step was done.
+        """
         for name, place in moves.items():
             holder = self._names.relation(place)
             if holder is None:
@@ -149,7 +153,10 @@ class NewNames:
         return False
 
     def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
-        """Return whether one of a circle has got a name that one of it had in between, and that no table has now."""
+        """Break a cycle of renames: move a table to a free name that it had in between.
+
+        Return whether that was possible.
+        """
         between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
         free = next((n for n in between if self._names.relation(n) is None and self._find(n) is None), None)
         circle = next((name for name, place in moves.items() if place in moves), None)

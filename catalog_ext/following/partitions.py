@@ -1,7 +1,7 @@
-"""Brings partitions in sync that may have changed in the metastore.
+"""Imports changes of partitions from the metastore.
 
-The metastore says which partitions there are and where they lie, the store which files they have. An event says only
-which of them to look at, and that a missing partition was dropped.
+The metastore decides which partitions exist and where they are, the store decides which files they have. An event only
+says which partitions to check, and that a missing partition was dropped.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _AT_ONCE = 1000
 _ATTEMPTS = 3
 _LOST = "the metastore does not have it, and no drop of it is known"
 WHY = "the metastore's events"
-"""What the history says of a repair that following has made."""
+"""The reason in the history for commits of the follower."""
 
 
 class PartitionFollowing:
-    """Looks at partitions of a table that are in doubt."""
+    """Checks the suspect partitions of a table, and imports their changes."""
 
     def __init__(self, context: Context, repair: TableRepair, *, dry_run: bool) -> None:
         self._context = context
@@ -60,10 +60,10 @@ class PartitionFollowing:
             pending = {name: doubts[name] for name in chunk}
             reason: str | None = None
             for _ in range(_ATTEMPTS):
-                # The index is read first, then the outbox, then the metastore: an earlier read is never newer than a
+                # Read the index first, then the outbox, then the metastore, so that no earlier read is newer than a
                 # later one.
                 now = self._context.index.tables.load_by_id(table.table_id)
-                # In a preview a table that was moved is not where it would be.
+                # Keep the definition in a preview: it has the table's new location, which the index does not have.
                 table = replace(now, definition=table.definition) if self._dry_run else now
                 pending, reason = self._look(adoption, table, pending, outcome)
                 if not pending:
@@ -73,9 +73,9 @@ class PartitionFollowing:
         return left
 
     def count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
-        """Send the metastore the sizes of partitions whose statistics there are wrong and final.
+        """Publish the statistics of partitions whose statistics in the metastore are wrong and will not change.
 
-        Otherwise periodic comparisons would check them again and again, and every ``drift`` would show them.
+        Otherwise each periodic comparison would check them again, and each ``drift`` would report them.
         """
         if not miscounted or self._dry_run:
             return
@@ -114,9 +114,9 @@ class PartitionFollowing:
         return later, reason
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
-        """Return the doubts without those whose events are all deliveries of the index."""
+        """Return the suspect partitions without those whose events are all deliveries of the index."""
         layout = Layout(table.definition)
-        # A name that is no partition's stays: the observer says why.
+        # Do not filter invalid partition names: the observer reports them with the reason.
         candidates = {
             name: doubt.written for name, doubt in doubts.items()
             if doubt.written is not None and not doubt.dropped
@@ -131,7 +131,7 @@ class PartitionFollowing:
 
 
 def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
-    """Count the changes of a commit; return the partitions that must be checked again, with the reasons."""
+    """Add a commit's counts to the outcome; return the partitions that must be checked again, with the reasons."""
     outcome.version = report.version
     outcome.added += len({entry.partition for entry in report.added})
     outcome.dropped += len({entry.partition for entry in report.dropped})
@@ -146,7 +146,7 @@ def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
 
 
 def _named(doubts: dict[str, PartitionDoubt], names: Collection[str]) -> dict[str, PartitionDoubt]:
-    """Return the doubts about some names of ours; all doubts if one of the names is not among them."""
+    """Return the suspect partitions with some of the index's names; all of them if a name is not among them."""
     try:
         values = {partition_values(name) for name in names}
     except InvalidPartitionNameError:

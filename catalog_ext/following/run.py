@@ -1,4 +1,4 @@
-"""One run of the follower: reads the metastore's log from the cursor on, or compares, and advances the cursor."""
+"""One run of the follower: reads the metastore's log from its cursor, or compares everything, and moves the cursor."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ LOG, COMPARISON = "log", "comparison"
 _FIRST_PAUSE_MS = 1000
 _LONGEST_PAUSE_MS = 300_000
 _MOST_READINGS = 2
-"""How often in a row the log is tried to be read on at one place: a server may die of each."""
+"""The most consecutive failures at one position of the log before the follower compares instead: a server may crash by
+each attempt."""
 
 
 class FollowRun:
-    """Brings the index in sync with the metastore once.
+    """Imports the metastore's changes into the index, once.
 
     Attributes:
-        unread: The event after which the log could not be read, and the number of consecutive failures; None if it
-            could.
+        unread: The event after which the log could not be read, and the number of consecutive failures; None if the log
+            could be read.
     """
 
     def __init__(
@@ -67,18 +68,20 @@ class FollowRun:
         self.unread: tuple[int, int] | None = None
 
     def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:
-        """Bring the index in sync; ``done`` is called after each batch of events.
+        """Import all changes; ``done`` is called after each batch of events.
 
         Raises:
-            MetastoreUnavailableError: It does not answer, or is not the index's own; nothing is lost.
+            MetastoreUnavailableError: The metastore does not answer, or is not the index's own; no change is lost.
             IndexDatabaseError: The index does not answer.
         """
         client, state = self._context.metastore.client(), self._followed.load()
-        # Read before the log: the event of a later delivered rename follows the events of the old name.
+        # Read pending renames before the log: events of a rename that is delivered later come after the events of the
+        # old name.
         self._renames = self._index.outbox.renames()
         newest = _newest(client)
         who = self._identity()
-        # One that had no identity yet was known by its address, and gets one with our first change.
+        # A metastore without an id was recorded by its address; it gets an id with the first delivery. Any other id
+        # means a different metastore, whose events have other numbers.
         if state.metastore_id not in (who, self._context.metastore.uri()):
             state = replace(state, event_id=None, compared_at_ms=None)
             self._forget_seen()
@@ -95,7 +98,7 @@ class FollowRun:
         return whole
 
     def _identity(self) -> str:
-        """Return the id of the metastore: a cursor counts the events of one log."""
+        """Return the id of the metastore. The cursor is only valid for the log of this metastore."""
         metastore = self._context.metastore
         known = metastore.embedded_id or self._index.properties.load().get(METASTORE_ID)
         if known is not None and metastore.embedded and self._index.properties.load().get(METASTORE_ID, known) != known:
@@ -133,10 +136,11 @@ class FollowRun:
             if batch.lost is not None:
                 yield self._begin(client, who, newest, batch.lost)
                 return
-            # More may have come since it was asked for the newest.
+            # The log may have grown since its newest event was read.
             newest = max(newest, batch.upto)
             if self._dry_run:
-                # Later events concern the results of earlier ones: one check of the final state covers all of them.
+                # A preview changes nothing, so later events are about states that it has not applied. Collect all
+                # events, and check the final state once.
                 events += len(batch.events)
                 missing = batch.gap = missing or batch.gap
             if self._dry_run and batch.upto < newest:
@@ -148,21 +152,22 @@ class FollowRun:
             cursor, unread = batch.upto, 0
 
     def _begin(self, client: HiveMetastore, who: str, newest: int, lost: str | None) -> FollowOutcome:
-        """Compare everything, and read the log from its newest event on: nothing is known of it, or it is another."""
+        """Compare everything, and set the cursor to the newest event: the log is new to the index, or was replaced."""
         if lost is not None:
             logger.warning("Of the metastore %s. All that is followed is compared.", lost)
-            # If its database was restored, partitions that it lacks were never dropped.
+            # The metastore may have been restored from a backup, so a missing partition does not mean that it was
+            # dropped.
             self._forget_seen()
-        # Events before the comparison are covered by it; later events are read afterwards.
+        # The comparison covers events before it; later events are read afterwards.
         return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
 
     def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> LogEvents:
-        """Return the next events; where they cannot be read, it is counted.
+        """Return the next events; count a failure to read them.
 
-        A server of release 2.3 reads all that its log has after an event for each call, and may die of that.
+        A server of release 2.3 reads the whole rest of its log for each call, and may run out of memory.
         """
         try:
-            # What is large is perhaps to be had in pieces.
+            # After a failure ask for few events: the server may be able to send the log in small parts.
             first = SMALLEST_CALL if unread else FIRST_CALL
             return read_batch(client, after, newest, mark=self._mark, first_call=first)
         except MetastoreReplacedError:
@@ -172,10 +177,10 @@ class FollowRun:
             raise
 
     def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
-        """Retry the remaining doubts; otherwise renew the sign that this process follows from time to time."""
+        """Check suspects that are due again; otherwise record from time to time that this process still follows."""
         looks_closely = state.error is not None or _is_old(state, SIGN_OF_LIFE_MS)
         if looks_closely:
-            # A log that was lost may have as many events by now.
+            # Check the mark too: a replaced log may have reached the same event number.
             there = self._marks_at(client, newest)
             lost = None if self._mark is None else another_log(newest, self._mark, there)
             if lost is not None:
@@ -189,7 +194,7 @@ class FollowRun:
             self._advance(Progress(who, newest, newest, LOG, mark=self._mark))
 
     def _poll(self, client: HiveMetastore, state: Followed, who: str) -> Iterator[FollowOutcome]:
-        """Compare everything where there is no log, as often as the setting says."""
+        """Compare everything if there is no log and the last comparison is older than the setting."""
         since = state.compared_at_ms
         if since is None or state.now_ms - since >= self._compare_ms:
             yield self._compare(client, who, None, None, None, again=since is not None, drops=True)
@@ -200,7 +205,10 @@ class FollowRun:
         self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, TableDoubt],
         events: int,
     ) -> FollowOutcome:  # fmt: skip
-        """Follow the suspects of events, in a preview with those of ``before``; ``events`` counts all events."""
+        """Check what a batch's events make suspect; a preview adds the parts in ``before``.
+
+        ``events`` counts all events.
+        """
         self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
@@ -210,14 +218,14 @@ class FollowRun:
                 events=events,
             )  # fmt: skip
         outcome = FollowOutcome(LOG, events, batch.upto, newest)
-        # If events come with every run, there is never an idle run in which other doubts would be retried.
+        # Check due suspects now: if events arrive in every run, no idle run would do it.
         return self._settle(client, outcome, {**self._due(), **_add(before, batch)}, who)
 
     def _compare(
         self, client: HiveMetastore, who: str, upto: int | None, newest: int | None, gap: str | None, *, again: bool,
         drops: bool, known: Mapping[str, TableDoubt] | None = None, events: int = 0,
     ) -> FollowOutcome:  # fmt: skip
-        """Compare all that is followed."""
+        """Compare all tables that are followed."""
         drops = drops and not self._forgotten
         if upto is not None and known is None:
             self._mark = next(iter(self._marks_at(client, upto)), None)
@@ -236,7 +244,7 @@ class FollowRun:
         return self._settle(client, outcome, doubts, who, comparison)
 
     def _marks_at(self, client: HiveMetastore, event_id: int) -> list[str]:
-        """Return the marks of an unprocessed event; none if the log cannot be read."""
+        """Return the marks of an event that is not processed yet; none if the log cannot be read."""
         try:
             return marks_at(client, event_id)
         except MetastoreReplacedError:
@@ -246,7 +254,7 @@ class FollowRun:
             return []
 
     def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[TableDoubt]:
-        """Yield a doubt about each table that is followed or imported."""
+        """Yield each table that is followed or to be imported, with all its parts suspect."""
         lost: list[TableDoubt] = []
         total = 0
         for database in self._index.namespaces.all():
@@ -258,7 +266,8 @@ class FollowRun:
                     yield doubt
                 else:
                     lost.append(doubt)
-        # One that is gone was dropped; most at once are gone because the metastore was set back.
+        # A missing table was dropped. But if most tables are missing, the metastore was probably restored to an older
+        # state.
         drops = drops and (len(lost) == 1 or len(lost) * 2 <= total)
         for doubt in lost:
             doubt.dropped = drops and self._was_seen(doubt)
@@ -266,12 +275,12 @@ class FollowRun:
         yield from self._new_tables(client)
 
     def _was_seen(self, doubt: TableDoubt) -> bool:
-        """Return whether the metastore had the table; pending messages of ours refer to a table that exists."""
+        """Return whether the metastore had the table. Not so if a pending message may still create it."""
         identifier = self._context.identify(doubt.name)
         ours = self._context.find_table(identifier)
         if ours is None or self._followed.seen(ours.table_id) is None:
             return False
-        # An unreadable message keeps its table, and does not stop the others.
+        # An unreadable message may be about this table, so it stays. Other tables are not affected.
         return not PendingMessages(self._index, identifier, ours).any
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
@@ -292,7 +301,10 @@ class FollowRun:
         self, client: HiveMetastore, outcome: FollowOutcome, doubts: Mapping[str, TableDoubt], who: str,
         comparison: FollowedComparison | None = None,
     ) -> FollowOutcome:  # fmt: skip
-        """Follow the suspects, and record the outcome: the cursor moves over events that are processed or kept."""
+        """Check suspects, and record the outcome.
+
+        The cursor moves, since unfinished suspects are stored in the index.
+        """
         doubts = with_new_names(doubts, self._renames)
         before = {each.table: each for each in self._followed.doubts()}
         settled: list[str] = []
@@ -302,7 +314,8 @@ class FollowRun:
         for name, doubt in doubts.items():
             known = before.get(name)
             if known is not None and known.doubt is not None:
-                # What was left of it is not forgotten by something new, whether or not its time has come.
+                # Merge what is left from earlier runs, even if it is not due: otherwise the new events would overwrite
+                # it.
                 doubt.come_after(TableDoubt.from_json(name, known.doubt))
             refused = known is not None and known.doubt is None
             done = self._tables.bring_in_sync(client, doubt, comparison, refused=refused)
@@ -335,7 +348,7 @@ class FollowRun:
 
 
 def _add(doubts: dict[str, TableDoubt], batch: LogEvents) -> dict[str, TableDoubt]:
-    """Add the doubts of a batch's events, and return all doubts."""
+    """Merge the suspect parts from a batch's events into ``doubts``, and return all of them."""
     for name, doubt in doubts_of(batch.events).items():
         if name in doubts:
             doubt.come_after(doubts[name])
@@ -344,9 +357,10 @@ def _add(doubts: dict[str, TableDoubt], batch: LogEvents) -> dict[str, TableDoub
 
 
 def _note_made_anew(doubts: Mapping[str, TableDoubt], before: Mapping[str, KeptDoubt]) -> None:
-    """Note where a table was made again after an end that is left from before, and has another name by now.
+    """Pass on to the new name that a renamed table was dropped and created again under its old name.
 
-    That it was dropped and made again is then known of its new name, under which its partitions are looked at.
+    The drop was in an earlier run and could not be processed; the creation and the rename are in this one. All
+    partitions have to be checked under the new name.
     """
     for name, doubt in doubts.items():
         known = before.get(name)
@@ -370,7 +384,7 @@ def _is_old(state: Followed, age_ms: int) -> bool:
 
 
 def _newest(client: HiveMetastore) -> int | None:
-    """Return the newest event's number; None where the server keeps no log, or does not show it."""
+    """Return the newest event's number; None if the server keeps no log, or does not show it."""
     try:
         return client.newest_event_id() or None
     except MetastoreReplacedError:

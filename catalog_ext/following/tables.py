@@ -1,4 +1,4 @@
-"""Brings one table in sync that may have changed in the metastore: the table, its columns, its partitions."""
+"""Imports the changes of one table from the metastore: the table, its columns, its partitions."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ALL = "*"
-"""Among the followed databases: every one."""
+"""The database name that stands for all databases, in the list of followed ones."""
 
 
 class TableFollowing:
-    """Brings tables in sync.
+    """Imports changes of tables from the metastore.
 
     Args:
         context: The catalog's context.
@@ -90,7 +90,7 @@ class TableFollowing:
         self._partitions = PartitionFollowing(context, repair, dry_run=dry_run)
 
     def takes(self, database: str) -> bool:
-        """Return whether new tables of a database are taken."""
+        """Return whether new tables of a database are imported."""
         return ALL in self._databases or database in self._databases
 
     def forget_seen(self) -> None:
@@ -101,11 +101,11 @@ class TableFollowing:
         return None if self._forgotten else self._context.index.followed.seen(table.table_id)
 
     def settle_names(self, client: HiveMetastore, doubts: Mapping[str, TableDoubt]) -> dict[str, str]:
-        """Give renamed tables their new names; return what was done, by their old names.
+        """Apply renames of tables; return what was done, by their old names.
 
         Raises:
-            MetastoreUnavailableError: The metastore does not answer, or is another one.
-            IndexDatabaseError: The index does not.
+            MetastoreUnavailableError: The metastore does not answer, or is a different one.
+            IndexDatabaseError: The index does not answer.
         """
         names = NewNames(self._context.index, self._names, client, doubts)
         try:
@@ -113,24 +113,25 @@ class TableFollowing:
         except (MetastoreUnavailableError, IndexDatabaseError):
             raise
         except CatalogExtError as error:
-            # Each table is still checked, and reports for itself why it cannot be renamed.
+            # Continue: each table is still checked, and reports itself why it cannot be renamed.
             logger.warning("Not all tables that were renamed have their names: %s", error.message)
         return names.settled
 
     def bring_in_sync(
         self, client: HiveMetastore, doubt: TableDoubt, comparison: FollowedComparison | None = None, *, refused: bool
     ) -> TableOutcome:
-        """Check the suspect parts of a table; return what was done, and the remaining doubt.
+        """Check the suspect parts of a table, and import their changes; return the outcome, with parts to check again.
 
         Args:
             client: The metastore.
             doubt: The suspect parts.
-            comparison: The comparison for a table with all partitions suspect; None for one that drops nothing.
+            comparison: The comparison for a table with all partitions suspect; None for a comparison that drops
+                nothing.
             refused: Whether the table's state was refused in the last run.
 
         Raises:
-            MetastoreUnavailableError: The metastore does not answer, or is another one.
-            IndexDatabaseError: The index does not.
+            MetastoreUnavailableError: The metastore does not answer, or is a different one.
+            IndexDatabaseError: The index does not answer.
         """
         outcome = TableOutcome(doubt.name)
         try:
@@ -140,8 +141,8 @@ class TableFollowing:
         except CatalogExtError as error:
             outcome.error = error.message
             # A refused table is retried when it changes, or when the cause is removed. A store that cannot be listed
-            # says nothing
-            # about the table, and gives no sign when it can be listed again, so that table is retried periodically.
+            # says nothing about the table, and gives no sign when it can be listed again, so that table is retried
+            # periodically.
             passes = error.retryable or isinstance(error, StorageError)
             outcome.action = "left" if passes or doubt.partitions else "refused"
             outcome.left = doubt if outcome.action == "left" else None
@@ -155,7 +156,7 @@ class TableFollowing:
         identifier = TableIdentifier(doubt.database, doubt.table)
         ours = self._names.relation(identifier)
         if isinstance(ours, View):
-            # The metastore's is ours, or refused where it is not.
+            # The metastore's view was published by the index. If it is not, the publication reports that.
             return
         if ours is None:
             self._take(client, identifier, outcome)
@@ -168,7 +169,8 @@ class TableFollowing:
         theirs = find_table(client, identifier)
         if theirs is None or not lies_at(theirs, ours):
             if pending.definition:
-                # Our own making, renaming or moving of it is on its way. What events say of it is not lost.
+                # The index's own creation, rename or move of the table is pending. Keep what the events say until it is
+                # delivered.
                 if not (pending.remakes or doubt.dropped):
                     _leave(doubt, outcome)
                 return
@@ -178,7 +180,7 @@ class TableFollowing:
             check_keys(ours.definition, theirs)
             ours = self._move(ours, theirs, outcome)
         if doubt.moved_from and not ours.definition.partition_columns:
-            # Also where a follower that was killed has taken the location over.
+            # Check the files also if a follower that was killed has stored the new location already.
             doubt.partitions[""] = PartitionDoubt()
         check_keys(ours.definition, theirs)
         refused = refused and _may_retry(doubt)
@@ -186,7 +188,7 @@ class TableFollowing:
         if doubt.definition and not pending.definition:
             self._alter(client, doubt, ours, theirs, outcome, refused=refused)
         if doubt.created and self._seen(ours) is None:
-            # Of an import that was killed only a part may be here.
+            # The import may have been killed, so that the index has only a part of the partitions.
             doubt.whole = True
         waits = doubt.definition and pending.definition and not pending.remakes
         self._bring_partitions_in_sync(client, theirs, ours, doubt, pending, outcome, comparison)
@@ -194,10 +196,11 @@ class TableFollowing:
             _leave_definition(doubt, outcome)
 
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
-        """Check that the metastore lacks a table that is not published to it.
+        """Check that the metastore lacks a table that it cannot store.
 
         Raises:
-            MetastoreRefusedError: It has the table: it was imported from there, and only the index can read its state.
+            MetastoreRefusedError: The metastore has the table: it was imported from there, and its definition was
+                changed so that only the index can store it.
         """
         theirs = find_table(client, ours.identifier)
         if lies_at(theirs, ours):
@@ -214,7 +217,7 @@ class TableFollowing:
             outcome.added = self._imports.preview_table(identifier, is_free=self._names.is_previewed(identifier))
             outcome.action = "imported"
             return
-        # Of a view, as of all that cannot be taken, the import says so.
+        # Views and unsupported tables are refused by the import itself, with the reason.
         taken = self._imports.import_table(str(identifier))
         # Record the state before the import: later changes come with events, or are found by the next comparison.
         self._context.index.followed.note_seen(
@@ -230,8 +233,9 @@ class TableFollowing:
 
         Raises:
             MetastoreRefusedError: The metastore has another table of the name.
-            TableNotFoundError: It has none, and no drop of it is known.
-            ConflictError: It was dropped there, and we have written to it: acknowledged rows stay.
+            TableNotFoundError: The metastore has no table of the name, and no drop of it is known.
+            ConflictError: The table was dropped in the metastore, and the index has pending changes of it: acknowledged
+                rows stay.
         """
         if not doubt.dropped:
             if theirs is not None:
@@ -261,8 +265,8 @@ class TableFollowing:
     def _rename(self, client: HiveMetastore, name: TableIdentifier, ours: Table, to: TableIdentifier) -> bool:
         """Rename a table if the metastore's table of the new name is this one; return whether it was renamed.
 
-        If the metastore has none, it was renamed again meanwhile: a later event has the next name, which is applied
-        from the name that the table gets here.
+        If the metastore has no table of the new name, it was renamed again meanwhile. Then the index uses this name
+        until a later event brings the next one.
         """
         theirs = find_table(client, to)
         if (theirs is not None and not lies_at(theirs, ours)) or self._names.relation(to) is not None:
@@ -271,11 +275,11 @@ class TableFollowing:
         return True
 
     def _move(self, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> Table:
-        """Take over the table's new location: existing partitions stay at their locations, as in Hive.
+        """Import the table's new location: existing partitions stay at their locations, as in Hive.
 
         Raises:
             ConflictError: Another process is writing to the table.
-            MetastoreRefusedError: It is a managed table, whose drop would delete the files at its location.
+            MetastoreRefusedError: The table is managed: its drop would delete the files at the new location.
         """
         if ours.definition.table_type is TableType.MANAGED:
             raise not_followed(ours.definition, f"it is a managed table, and lies at {theirs.location} now")
@@ -292,8 +296,11 @@ class TableFollowing:
         self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome, *,
         refused: bool,
     ) -> None:  # fmt: skip
-        """Take over columns, format and properties; report those that cannot be, and go on with the partitions."""
-        # Which part of it was refused is not kept.
+        """Import columns, format and properties.
+
+        Changes that cannot be imported are reported; partitions are still checked.
+        """
+        # After a refusal take all parts of the definition, because the refused part is not stored.
         changed = all_of(theirs) if refused else self._changed(doubt, ours, theirs)
         if not changed:
             return
@@ -334,7 +341,7 @@ class TableFollowing:
         doubts = dict(doubt.partitions)
         if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
             # ALTER TABLE … CASCADE changes the partitions' columns without an event, and partitions may have the new
-            # format.
+            # format, so check the partitions with descriptors.
             for name in self._context.index.descriptors.formats(ours):
                 doubts.setdefault(hive_partition_name(theirs, name), PartitionDoubt())
         if doubt.whole:
@@ -347,7 +354,8 @@ class TableFollowing:
             for name, each in found.items():
                 known = doubts.setdefault(name, each)
                 known.dropped = known.dropped or each.dropped
-                # Though the events that are left are of our deliveries alone.
+                # The comparison found a difference, so check the partition even if all its events are deliveries of the
+                # index.
                 known.written = None
         left = self._partitions.bring_in_sync(client, theirs, ours, doubts, outcome)
         if comparison is not None and doubt.whole and not left:
@@ -358,13 +366,13 @@ class TableFollowing:
 
 
 def _leave(doubt: TableDoubt, outcome: TableOutcome) -> None:
-    """Keep a doubt until a message of the index about the table itself has been delivered."""
+    """Keep the suspect parts until the index's pending message about the table itself is delivered."""
     outcome.action, outcome.left = "left", doubt
     outcome.error = outcome.error or "the metastore does not have our last alteration of the table yet"
 
 
 def _leave_definition(doubt: TableDoubt, outcome: TableOutcome) -> None:
-    """Keep the doubt about the table itself, besides the remaining partitions."""
+    """Keep the table itself suspect, besides the remaining partitions."""
     if outcome.left is None:
         doubt.whole, doubt.partitions = False, {}
     doubt.definition = True
@@ -372,12 +380,12 @@ def _leave_definition(doubt: TableDoubt, outcome: TableOutcome) -> None:
 
 
 def _may_retry(doubt: TableDoubt) -> bool:
-    """Return whether a refused change may be possible now; then the definition is followed again."""
+    """Return whether an event suggests that a refused change is possible now, so that it has to be tried again."""
     return doubt.definition or any(each.dropped for each in doubt.partitions.values())
 
 
 def _has_moved(doubt: TableDoubt, ours: Table, theirs: HiveTable) -> bool:
-    """Return whether our table has got the metastore's location, by ALTER TABLE."""
+    """Return whether ALTER TABLE has moved the index's table to the metastore table's location."""
     if doubt.dropped or theirs.table_type == VIRTUAL_VIEW:
         return False
     return any(same_location(place, ours.definition.location) for place in doubt.moved_from)

@@ -1,4 +1,4 @@
-"""Replaces the metastore, the warehouse or both that an index belongs to."""
+"""Replaces the metastore or warehouse (or both) that an index records as its own: the command ``adopt``."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def adopt(
     Args:
         index: As for ``connect``.
         metastore: The new metastore; left out or None, the index keeps its own.
-        warehouse: The new warehouse for new tables; left out, the index keeps its own. Its mark names this index
-            from then on, whichever index had it.
+        warehouse: The new warehouse for new tables; left out, the index keeps its own. The new warehouse's mark names
+            this index from then on, whichever index it named before.
         storage: Settings for the warehouse's store, as for ``connect``.
         dry_run: Preview: change nothing.
 
     Raises:
-        InvalidInputError: Neither is named.
+        InvalidInputError: Neither a metastore nor a warehouse is named.
         InvalidConfigurationError: An argument is malformed.
         IndexUnavailableError: The index database does not answer.
-        IndexNotAtHeadError: Its schema is of another release.
+        IndexNotAtHeadError: The index has the schema of another release.
     """
     settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse, storage=storage)
     with Index.open(settings.index) as opened:
@@ -64,7 +64,7 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
     """Make the named metastore and warehouse the index's own; return the changes.
 
     Raises:
-        InvalidInputError: Neither was named.
+        InvalidInputError: Neither a metastore nor a warehouse is named.
     """
     given, recorded = record(settings), index.properties.load()
     chosen = [what for what in (METASTORE, WAREHOUSE) if what in settings.given and what in given]
@@ -75,7 +75,7 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
             "says so each time (--metastore none, metastore=None)."
         )
     if not dry_run:
-        # The next deletion writes the counter to the new warehouse.
+        # Forget that a counter was written: in the new warehouse its file is missing until the next deletion writes it.
         restoring = _restoring(index, settings, given[WAREHOUSE]) if WAREHOUSE in chosen else {}
         replace_record(index, given, *chosen)
         index.properties.replace(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])
@@ -87,7 +87,7 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
 
 
 def _restoring(index: Index, settings: Settings, warehouse: str) -> dict[str, str]:
-    """Return the property by which an index that is behind its counter stays so in a warehouse that has no counter."""
+    """Return a property that keeps an old index marked as old, if the new warehouse has no counter to compare with."""
     counter = IndexCounter(index, settings.open_storage)
     counter.look_whether_restored()
     if counter.behind is None:

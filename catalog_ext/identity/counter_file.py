@@ -1,4 +1,4 @@
-"""The counter's file in the warehouse: its name, its content, and when it proves that an index is old."""
+"""The file with an index's change counter in the warehouse, by which an index restored from a backup is detected."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 COUNTER_FILE = "_catalog_ext_counter_"
-"""What its name begins with, before its id; directly in the warehouse, hidden for Hive and Spark."""
+"""The start of the file's name, followed by its id. It is directly in the warehouse; Hive and Spark ignore it because
+of the underscore."""
 
 COUNTER_ID = "index.counter.id"
-"""The id of the counter's file. The index has it from its first change on, so that every backup of it has it."""
+"""The property with the id of the counter's file. The index has it from its first change on, so every backup has it
+too."""
 
 COUNTER_WRITTEN = "index.counter.written"
-"""The property of an index that has written its counter once: a counter that is missing then was lost."""
+"""The property of an index that has written its counter. If the file is missing although this is set, it was lost."""
 
 _LARGEST = 4096
 _PAUSES_S = (0.2, 0.8)
-"""Waits before a missing counter is asked for again: on HDFS the file is absent while another process replaces it."""
+"""The pauses before a missing counter is read again: on HDFS the file is absent while another process replaces it."""
 
 _ANEW = (
     "If the index was not restored, have it written anew: catalog-ext --index '{index}' --warehouse '{warehouse}' "
@@ -39,7 +41,7 @@ _ANEW = (
 
 
 class CounterUnknownError(StorageError):
-    """The counter is garbled, or is gone although the index has written it.
+    """The counter is malformed, or is missing although the index has written it.
 
     Remedy: See the message: `catalog-ext adopt` writes it anew, `catalog-ext restored` is for an index that was
     restored.
@@ -48,14 +50,15 @@ class CounterUnknownError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """What the store says of an index.
+    """The content of the counter's file.
 
     Attributes:
-        incarnation: The newest incarnation.
+        incarnation: The newest incarnation of the index; each restore begins a new one.
         counter: The greatest counter.
-        tables: The greatest number that a table had.
-        written_at_ms: When that was written, in milliseconds since 1970, by the writer's clock.
-        mark: The random text that the index got with this counter; empty until the counter was raised once.
+        tables: The greatest number of a table so far.
+        written_at_ms: The time of writing, in milliseconds since 1970, by the writer's clock.
+        mark: A random text that the index stored with this counter; empty until the counter was raised for the first
+            time.
     """
 
     incarnation: int
@@ -66,45 +69,45 @@ class Counter:
 
     @classmethod
     def of(cls, recorded: Mapping[str, str], newest_table: int) -> Counter:
-        """Return the counter of an index with these properties, written now."""
+        """Return the counter of an index with these properties, with the present time."""
         own = position_of(recorded)
         now_ms = int(time.time() * 1000)
         return cls(own.incarnation, own.counter, newest_table, now_ms, recorded.get(COUNTER_MARK, ""))
 
     @property
     def position(self) -> CounterPosition:
-        """The position of the index that wrote this."""
+        """Incarnation and counter of the index at the time of writing."""
         return CounterPosition(self.incarnation, self.counter)
 
     def is_older_than(self, seconds: float) -> bool:
-        """Return whether the writer's clock and this one are so far apart, in either direction.
+        """Return whether the writer's clock and this clock differ by more than this, in either direction.
 
-        A time in the future was written by a clock that was wrong, and says nothing about the file's age.
+        A time in the future comes from a wrong clock, so the file's age is unknown and counts as old.
         """
         return abs(time.time() * 1000 - self.written_at_ms) > seconds * 1000
 
     def is_ahead_of(self, recorded: Mapping[str, str]) -> bool:
-        """Return whether an index with these properties lacks something that was written with this counter.
+        """Return whether an index with these properties lacks changes that the writer of this counter had.
 
-        Two copies of one index, each in use, can raise it to the same number, but never with the same mark.
+        Two copies of one index, each in use, can reach the same counter, but never with the same mark.
         """
         own = position_of(recorded)
         return self.position > own or (self.position == own and self.mark != recorded.get(COUNTER_MARK, ""))
 
     def to_json(self) -> bytes:
-        """Return the content of the file."""
+        """Return the content of the file, as JSON."""
         return json.dumps(asdict(self)).encode("ascii")
 
 
 class CounterFile:
-    """Reads and writes the counter of an index in its warehouse."""
+    """Reads and writes the file with an index's counter in its warehouse."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
         self._storage = storage
 
     def place(self, recorded: Mapping[str, str]) -> Location | None:
-        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter."""
+        """Return the file's location; None for an index without a warehouse of its own, which has no counter."""
         warehouse = recorded.get(WAREHOUSE)
         if warehouse is None:
             return None
@@ -112,11 +115,11 @@ class CounterFile:
         return Location.parse(warehouse).join(f"{COUNTER_FILE}{number}")
 
     def read(self, place: Location) -> Counter | None:
-        """Return what the store says; None where it says nothing, and the index has never written there.
+        """Return the counter on the store; None if there is no file and the index has never written it.
 
         Raises:
             StorageError: The store refuses or does not answer.
-            CounterUnknownError: What is there is no counter, or the counter is gone.
+            CounterUnknownError: The file is malformed, or missing although the index has written it.
         """
         for pause_s in (*_PAUSES_S, None):
             data = self._storage().read_file(place, _LARGEST)
@@ -129,7 +132,7 @@ class CounterFile:
         raise self._unknown(place, "is gone: it was deleted, or the warehouse is not mounted")
 
     def write(self, place: Location) -> None:
-        """Write the counter that the index has; of several writers the last one leaves the greatest.
+        """Write the index's counter. If several processes write, the greatest counter remains.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -142,7 +145,8 @@ class CounterFile:
             storage.replace_file(place, found.to_json())
             if COUNTER_WRITTEN not in recorded:
                 self._index.properties.add_missing({COUNTER_WRITTEN: "true"})
-            # A slower writer may have put its counter over one that another process wrote meanwhile.
+            # This process may have overwritten a newer counter of another process: write again if the index's counter
+            # has changed.
             if self._index.incarnations.position() == found.position:
                 return
 

@@ -1,4 +1,4 @@
-"""Gives an index the metastore and the warehouse that it recorded when it was first opened; refuses any other."""
+"""Opens an index with the metastore and warehouse that it has recorded, and refuses different ones."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ _FROM_NOW_ON = (
 
 
 def open_at_home(index: Index, settings: Settings) -> Settings:
-    """Return the settings with the index's own metastore and warehouse, after recording those that it had not recorded.
+    """Return the settings with the index's own metastore and warehouse; record them if they are not recorded yet.
 
-    An index belongs to the metastore and the warehouse that it was first opened with (to no metastore, where that was
-    chosen for a new index). A warehouse that is only the default of the current folder is not recorded. ``adopt``
+    An index belongs to the metastore and the warehouse that it was first opened with, or to no metastore, if that was
+    chosen for a new index. A warehouse that is only the default of the current folder is not recorded. ``adopt``
     replaces what is recorded.
 
     Raises:
-        InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
+        InvalidConfigurationError: The user gave a metastore or warehouse that differs from the index's own.
         MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
     """
     recorded = index.properties.load()
     given = record(settings)
     if METASTORE in recorded:
-        # Opening the index without its metastore, for now, changes no record.
+        # An index that is opened without its metastore, for once, keeps its record of the metastore.
         given.pop(NO_METASTORE, None)
     if any(recorded.get(name) != value for name, value in given.items()):
         try:
@@ -88,7 +88,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
                 recorded = replace_record(index, given, METASTORE)
             recorded = _complete(index, settings, given, recorded)
         except IndexDatabaseError as error:
-            # A user who may only read the index may open it, too.
+            # Continue: a user with read-only access to the database may open the index too.
             logger.warning("The index %s cannot record its metastore and warehouse: %s", index.url, error.message)
             recorded = index.properties.load()
     return at_home(settings, recorded)
@@ -98,7 +98,7 @@ def look_home(index: Index, settings: Settings) -> Settings:
     """Return the settings with the index's own metastore and warehouse, and record nothing.
 
     Raises:
-        InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
+        InvalidConfigurationError: The user gave a metastore or warehouse that differs from the index's own.
         MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
     """
     recorded = index.properties.load()
@@ -108,9 +108,9 @@ def look_home(index: Index, settings: Settings) -> Settings:
 
 
 def _was_never_reached(index: Index, settings: Settings, recorded: Mapping[str, str]) -> bool:
-    """Return whether the index is empty and recorded another metastore than the given one, which never answered.
+    """Return whether the recorded metastore never answered, differs from the given one, and the index is empty.
 
-    A mistyped address is replaced by the next one without ``adopt``.
+    Then the recorded address was probably mistyped, and the given one replaces it without ``adopt``.
     """
     if METASTORE not in settings.given or settings.metastore is None:
         return False
@@ -119,17 +119,18 @@ def _was_never_reached(index: Index, settings: Settings, recorded: Mapping[str, 
 
 
 def _complete(index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str]) -> dict[str, str]:
-    """Record what is given and not recorded yet, and return all properties."""
+    """Record the given metastore and warehouse if they are not recorded yet; return all properties."""
     empty = _is_empty(index)
     missing = [what for what in (METASTORE, WAREHOUSE) if what in given and what not in recorded]
     if METASTORE in missing and NO_METASTORE in recorded:
         missing.remove(METASTORE)
         if empty and METASTORE in settings.given:
-            # No table was made without a metastore.
+            # The index was created without a metastore and is still empty, so it may get one.
             recorded = replace_record(index, given, METASTORE)
     elif NO_METASTORE in given and empty:
         recorded = index.properties.add_missing({NO_METASTORE: given[NO_METASTORE]})
-    # The default index lies beside its warehouse; an index that was named may have its warehouse anywhere.
+    # The default index is beside its warehouse. An index that was named may have its warehouse anywhere, so a default
+    # warehouse is not recorded for it.
     if WAREHOUSE in missing and "index" in settings.given and WAREHOUSE not in settings.given:
         missing.remove(WAREHOUSE)
         if settings.metastore is not None and not empty and NO_METASTORE not in recorded:
@@ -148,14 +149,14 @@ def _is_empty(index: Index) -> bool:
 
 
 def at_home(settings: Settings, recorded: Mapping[str, str]) -> Settings:
-    """Return the settings with the index's own metastore and warehouse in the place of defaults.
+    """Return the settings with the index's own metastore and warehouse in place of defaults.
 
     Args:
         settings: The given arguments, and defaults.
-        recorded: The properties of the index; none, where it is new.
+        recorded: The properties of the index; empty for a new index.
 
     Raises:
-        InvalidConfigurationError: Another metastore or warehouse was given.
+        InvalidConfigurationError: The user gave a metastore or warehouse that differs from the index's own.
         MetastoreUnavailableError: A metastore at another address was given, and cannot be asked for its id.
     """
     return _with_metastore(_with_warehouse(settings, recorded.get(WAREHOUSE)), recorded)
@@ -164,7 +165,7 @@ def at_home(settings: Settings, recorded: Mapping[str, str]) -> Settings:
 def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
     if recorded is None or recorded == settings.warehouse:
         return settings
-    # Of two names of one folder the recorded one is used: locations are compared as text.
+    # If two paths name the same folder (symbolic links), use the recorded path, because locations are compared as text.
     if WAREHOUSE not in settings.given or _same_folder(settings.warehouse, recorded):
         return replace(settings, warehouse=recorded)
     raise _another(settings, WAREHOUSE, recorded, settings.warehouse)
@@ -198,10 +199,10 @@ def _id_at(uris: str, settings: Settings) -> str | None:
 
 
 def _without_metastore(settings: Settings, asked: str) -> Settings:
-    """Return the settings of an index that was made to have no metastore.
+    """Return the settings of an index that was created to have no metastore.
 
     Raises:
-        InvalidConfigurationError: One was given.
+        InvalidConfigurationError: The user gave a metastore.
     """
     index, adoption = _shown(settings), _adoption(settings, METASTORE, settings.metastore or "")
     if METASTORE in settings.given:
@@ -215,7 +216,7 @@ def _without_metastore(settings: Settings, asked: str) -> Settings:
 
 
 def lost_embedded(settings: Settings, recorded: Mapping[str, str]) -> str | None:
-    """Return an error text if the index's embedded metastore is gone or another one; None if it is there."""
+    """Return an error text if the index's embedded metastore is missing or was replaced; None if it is unchanged."""
     known, there = recorded.get(METASTORE_ID), folder_id(settings.embedded_folder)
     if settings.metastore != EMBEDDED or known in (None, there):
         return None
@@ -228,14 +229,14 @@ def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
     """Return the settings; warn if the embedded metastore was lost on its own host.
 
     Raises:
-        InvalidConfigurationError: It is on another host, or the whole folder around it is gone.
+        InvalidConfigurationError: The metastore is on another host, or its whole parent folder is missing.
     """
     known, host = recorded.get(METASTORE_ID), recorded.get(METASTORE_HOST, socket.gethostname())
     folder = settings.embedded_folder
     there = folder_id(folder)
     if there is not None and known in (None, there):
         return settings
-    # An index has no id of its metastore until the first connection to it.
+    # Before the first connection the index has no id of its metastore to compare.
     is_elsewhere = host != socket.gethostname() and (known is not None or not folder.exists())
     if is_elsewhere or (there is None and _was_moved(settings, known)):
         raise InvalidConfigurationError(
@@ -252,7 +253,7 @@ def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
 
 
 def _was_moved(settings: Settings, known: str | None) -> bool:
-    """Return whether the folder of everything embedded seems to have gone elsewhere, and not just the metastore."""
+    """Return whether the whole state folder is missing, as after a move, and not only the metastore in it."""
     if settings.state.exists():
         return False
     beside = folder_of(settings.index)
@@ -285,7 +286,7 @@ def _embedded_adoption(settings: Settings) -> str:
 
 
 def _shown(settings: Settings) -> str:
-    # Not at the top: every start of the command line would import the databases.
+    # Imported here: every start of the command line would otherwise load the database modules.
     from catalog_ext.metastore.index.database.urls import parse_url, shown_url
 
     return shown_url(parse_url(settings.index))

@@ -1,8 +1,8 @@
-"""The counter of an index in its warehouse: an index that is behind it was restored from a backup.
+"""Detects an index that was restored from a backup: it is behind its change counter in the warehouse.
 
 The counter is written before files are deleted or moved, and by the first change that finds it older than ten minutes.
-It is read by the first change of a process, and by one change in ten minutes from then on. Every other change, a plain
-append among them, costs no request for it.
+It is read by the first change of a process, and then by one change in ten minutes. All other changes, also plain
+appends, cost no request for it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EVERY_S = 600.0
-"""Seconds after which the counter is read again, and written if a change finds it as old."""
+"""Seconds after which the counter is read again. A change that finds it older than this writes it."""
 
 _AGAIN_S = 5.0
 _QUERIES_ASK_AGAIN_S = 60.0
 _SKIPPED = 1000
-"""Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
+"""The number of incarnations to skip if the counter was lost, because the newest incarnation is then unknown."""
 
 _PAUSES_S = (0.1, 0.5, 1.0)
-"""Waits before the index is asked again: nodes of one database may show a commit one after another."""
+"""Pauses before the index is read again: the nodes of a database cluster may show a commit one after another."""
 
 _RESTORED = (
     "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
@@ -59,7 +59,7 @@ _REMEDY = "Run: catalog-ext --index '{index}' restored --dry-run, and then witho
 
 
 class IndexCounter:
-    """Guards an index: see ``IndexGuard``. Threads may share it."""
+    """The implementation of ``IndexGuard`` by a counter file in the warehouse. Threads may share it."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
@@ -75,14 +75,14 @@ class IndexCounter:
 
     @property
     def behind(self) -> IndexRestoredError | None:
-        """Why the index changes nothing; None where it is current, as far as is known."""
+        """The error with which changes of the index are refused; None if the index is current, as far as is known."""
         return self._behind
 
     def require_current(self) -> None:
-        """Return unless the index is older than what it once wrote.
+        """Check that the index is not older than its counter in the warehouse.
 
         Raises:
-            IndexRestoredError: It is.
+            IndexRestoredError: The index is older than its counter.
         """
         if self._is_suspended:
             return
@@ -93,13 +93,13 @@ class IndexCounter:
         self._refuse_if_behind()
 
     def advance(self) -> None:
-        """Raise the counter here and then on the store; an index without a warehouse of its own has none.
+        """Raise the counter in the index and then on the store. An index without a warehouse of its own has no counter.
 
-        Of threads that wait for the store at once one raises it for all.
+        If several threads call this at once, a single write serves all of them.
 
         Raises:
-            IndexRestoredError: The index is older than what it once wrote.
-            StorageError: The store does not answer, or the counter is not known.
+            IndexRestoredError: The index is older than its counter.
+            StorageError: The store does not answer, or the counter is missing or malformed.
         """
         called, restoring = time.monotonic(), self._is_suspended
         with self._lock, self.suspended():
@@ -119,7 +119,7 @@ class IndexCounter:
             self._refuse_if_behind()
 
     def next_incarnation(self) -> tuple[CounterPosition, int]:
-        """Return a position above all that the index and the store know, and the greatest number that a table had.
+        """Return a position above all known positions of index and store, and the greatest number of a table so far.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -136,7 +136,7 @@ class IndexCounter:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Return a context in which this thread may change an index that was put back."""
+        """Return a context in which this thread may change an index that is older than its counter."""
         before = self._is_suspended
         self._inside.suspended = True
         try:
@@ -149,18 +149,18 @@ class IndexCounter:
         return bool(getattr(self._inside, "suspended", False))
 
     def look_whether_restored(self) -> None:
-        """Compare the index with the store, and log if it is older than what it once wrote; nothing is written."""
+        """Compare the index with its counter in the warehouse, and log if the index is older. Nothing is written."""
         with self._lock:
-            # An index that has changed nothing yet has no counter, and opening it adds none.
+            # An index without a change has no counter yet, and opening it must not create one.
             recorded = self._index.properties.load()
             if COUNTER_ID in recorded:
                 self._look(recorded, writes=False)
             self._compared_at = time.monotonic()
 
     def look_for_query(self) -> None:
-        """Compare the index with the store at the first query, and once a minute while it is behind.
+        """Compare the index with its counter at the first query, and while the index is older once a minute.
 
-        Other queries do not wait for one that compares.
+        Other queries do not wait for a query that compares.
         """
         at = self._compared_at
         due = at is None or (self._behind is not None and time.monotonic() - at >= _QUERIES_ASK_AGAIN_S)
@@ -171,7 +171,10 @@ class IndexCounter:
                 self._lock.release()
 
     def note_version(self, table_id: int, version: int) -> None:
-        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        """Record a table's version that this process has seen.
+
+        A smaller version later shows that the index was restored.
+        """
         newest = self._newest.get(table_id, -1)
         if self._is_suspended:
             return
@@ -189,7 +192,7 @@ class IndexCounter:
                 self.look_whether_restored()
 
     def _has_gone_back(self, table_id: int, newest: int) -> bool:
-        """Return whether the table is older now, too: another thread may have noted what it has loaded later."""
+        """Return whether the table's version is really smaller: the caller's version may only be an older read."""
         for pause_s in (*_PAUSES_S, None):
             try:
                 if self._index.tables.load_by_id(table_id).version >= newest:
@@ -201,15 +204,15 @@ class IndexCounter:
         return True
 
     def forget(self) -> None:
-        """Look again before the next change."""
+        """Compare again before the next change, without waiting for the interval."""
         self._next_look = 0.0
 
     def state(self) -> tuple[bool | None, str]:
-        """Return whether the index is current, and the counters; None where it cannot be known.
+        """Return whether the index is current (None if unknown), and a text with the counters.
 
         Raises:
             StorageError: The store refuses or does not answer.
-            CounterUnknownError: The counter is garbled or gone.
+            CounterUnknownError: The counter is malformed or missing.
         """
         recorded = self._index.properties.load()
         if WAREHOUSE not in recorded:
@@ -232,7 +235,7 @@ class IndexCounter:
                     if writes:
                         self._raise(place)
                     else:
-                        # The first change writes it.
+                        # Do not wait: the first change writes the counter.
                         pause = 0.0
             except (LocationNotFoundError, StorageError) as error:
                 if error.retryable:
@@ -247,11 +250,12 @@ class IndexCounter:
         self._file.write(place)
 
     def _compare(self, place: Location | None, recorded: Mapping[str, str]) -> Counter | None:
-        """Return what the store says, and note whether the index, with these properties just now, is behind it."""
+        """Return the counter on the store, and record whether the index is older."""
         if RESTORING in recorded:
             self._set_behind(_INTERRUPTED.format(index=self._index.url))
             return None
-        # In this order: a counter is in the index before it is on the store.
+        # Read the store before the index: a counter is in the index before it is on the store, so a current index is
+        # never behind.
         there = None if place is None else self._file.read(place)
         recorded = self._index.properties.load()
         if there is None or not there.is_ahead_of(recorded):
@@ -263,11 +267,12 @@ class IndexCounter:
 
     def _refuse_if_behind(self) -> None:
         if self._behind is not None:
-            # Anew: an error that is raised again and again keeps the frames of all its tracebacks.
+            # Create a new error each time: an error object that is raised again and again keeps the frames of all its
+            # tracebacks.
             raise IndexRestoredError(self._behind.message, self._behind.parameters)
 
     def _set_behind(self, problem: str) -> None:
-        """Note why the index is behind; logged once."""
+        """Record why the index is older than its counter; logged once."""
         if self._behind is None:
             message = problem + _REMEDY.format(index=self._index.url)
             self._behind = IndexRestoredError(message, {"index": self._index.url})

@@ -1,4 +1,4 @@
-"""Checks that a metastore is the one that the index belongs to, by the id that both keep."""
+"""Checks that a metastore is the one that the index belongs to, by an id that both store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SILENT = (
 
 
 class KnownMetastore:
-    """Compares the id of a metastore server with the one that the index recorded, once until a connection is lost.
+    """Compares a metastore server's id with the recorded one, once per connection.
 
     Args:
         index: The index; it records the id of the first metastore that it changes.
@@ -39,11 +39,11 @@ class KnownMetastore:
         self._known_at: int | None = None
 
     def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
-        """Return if the metastore is the index's own.
+        """Check that the metastore is the index's own.
 
         Args:
             metastore: The server.
-            learns: Whether an index without a recorded id records that of this metastore, which gets one if it has
+            learns: Whether an index without a recorded id records the id of this metastore, which gets an id if it has
                 none.
 
         Raises:
@@ -56,11 +56,11 @@ class KnownMetastore:
                 self._known_at = losses
 
     def lost(self) -> None:
-        """Ask the next server again."""
+        """Check the id again at the next call, because the connection was lost."""
         self._losses += 1
 
     def _is_own(self, metastore: HiveMetastore, *, learns: bool) -> bool:
-        """Return True, or False where nothing is known yet."""
+        """Return whether the ids are equal; False if neither side has an id yet."""
         recorded = self._index.properties.load().get(METASTORE_ID)
         if recorded is None:
             if not learns:
@@ -80,7 +80,7 @@ class KnownMetastore:
         try:
             return metastore_id(metastore)
         except MetastoreRefusedError as error:
-            # Not a refusal of the call itself, which was not sent yet.
+            # Report the refusal as "unavailable": the call itself was not sent, and may be repeated.
             parameters = {"index": self._index.url}
             raise MetastoreUnavailableError(
                 _SILENT.format(self._index.url, error.message), not_sent(parameters)

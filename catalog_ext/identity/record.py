@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 WAREHOUSE = "warehouse"
 METASTORE = "metastore"
 METASTORE_HOST = "metastore.host"
-"""The host that has the folder of the embedded metastore: another host may have a folder of the same name."""
+"""The host with the folder of the embedded metastore: another host may have a folder with the same path."""
 
 METASTORE_ID = "metastore.id"
-"""The id that the metastore itself keeps, whatever its address."""
+"""The id that the metastore itself stores, independent of its address."""
 
 NO_METASTORE = "metastore.none"
-"""Set where the index was made to have no metastore. An index has this or ``metastore``, or neither at first."""
+"""Set if the index was created without a metastore. An index has this or ``metastore``, or neither at first."""
 
 INDEX_ID = "index.id"
-"""The id of the index, for the mark in its warehouse, and for drivers that have several services of it. An index gets
-one with its first table or with the first request of such a driver."""
+"""The id of the index, for its warehouse's mark, and for drivers that use several services of the index. It is created
+with the first table or the first request of such a driver."""
 
 EMBEDDED_AT = "embedded:"
-"""The prefix of the folder, where the metastore is the embedded one."""
+"""The prefix of a recorded embedded metastore; its folder follows."""
 
 
 def id_of(index: Index) -> str:
-    """Return the index's id; an index that has none gets one."""
+    """Return the index's id; create it if the index has none."""
     return index.properties.load().get(INDEX_ID) or index.properties.add_missing({INDEX_ID: uuid4().hex})[INDEX_ID]
 
 
 def address(settings: Settings) -> str | None:
-    """Return the metastore's address as it is recorded: servers in order, the embedded one by its folder."""
+    """Return the metastore's address in the recorded form: the servers in order, or the embedded one's folder."""
     if settings.metastore is None:
         return None
     if settings.metastore == EMBEDDED:
@@ -46,22 +46,22 @@ def address(settings: Settings) -> str | None:
 
 
 def record(settings: Settings) -> dict[str, str]:
-    """Return the properties of an index that is opened with these settings for the first time."""
+    """Return the properties to record for an index that is first opened with these settings."""
     where = address(settings)
     host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
     own = {METASTORE: where} | host if where is not None else {}
-    # A metastore that was not chosen is not recorded, and no default is "no metastore".
+    # Record "no metastore" only if the user chose it, not if it is the default.
     none = {NO_METASTORE: "true"} if where is None and METASTORE in settings.given else {}
     return {WAREHOUSE: settings.warehouse} | own | none
 
 
 def properties_of(given: dict[str, str], *chosen: str) -> dict[str, str]:
-    """Return those of the given properties that belong to the chosen ones of ``METASTORE`` and ``WAREHOUSE``."""
+    """Return the given properties that belong to some of ``METASTORE`` and ``WAREHOUSE``."""
     return {name: given[name] for what in chosen for name in _PROPERTIES[what] if name in given}
 
 
 def replace_record(index: Index, given: dict[str, str], *chosen: str) -> dict[str, str]:
-    """Replace the recorded metastore, warehouse or both by the given ones, and return all properties of the index.
+    """Replace the recorded metastore, warehouse or both by the given ones; return all properties of the index.
 
     A new metastore's id is recorded at the first connection.
     """

@@ -1,6 +1,6 @@
-"""The mark of a warehouse: a small file in it that names its index, so that a second index there is noticed.
+"""The mark of a warehouse: a small file that names its index, so that a second index in it is noticed.
 
-It is a notice and no lock: what cannot be read or written is logged, and the statement goes on.
+It is a notice and no lock: if it cannot be read or written, that is logged, and the statement continues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MARK_FILE = "_catalog_ext_index"
-"""Its name, directly in the warehouse: hidden for Hive and Spark by its first character."""
+"""The file's name, directly in the warehouse; Hive and Spark ignore it because of the underscore."""
 
 _LARGEST = 16 * 1024
 _LONGEST_TEXT = 300
@@ -49,7 +49,7 @@ _INSIDE = (
 _UNKNOWN = "Whether the warehouse %s is another index's is not known: %s"
 
 _done: set[tuple[str, str, str]] = set()
-"""What this process has done, for which index and where: once is enough."""
+"""The checks that this process has done (kind, index, directory), so that none is repeated."""
 _done_lock = threading.Lock()
 
 
@@ -59,13 +59,13 @@ class WarehouseSharedWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a mark says.
+    """The content of a mark.
 
     Attributes:
         index: The index's id, which is among its properties.
-        url: Where its database is, without user, password and options.
-        host: On which host the mark was written: the path of a SQLite file says little elsewhere.
-        written_at_ms: When, in milliseconds since 1970, by that host's clock.
+        url: The URL of the index's database, without user, password and options.
+        host: The host on which the mark was written, without which the path of a SQLite file says little.
+        written_at_ms: The time of writing, in milliseconds since 1970, by that host's clock.
     """
 
     index: str
@@ -79,10 +79,10 @@ class Mark:
 
 
 def read_mark(storage: Storage, warehouse: Location) -> Mark | None:
-    """Return the mark of a warehouse; None where it has none.
+    """Return the mark of a warehouse; None if it has no mark.
 
     Raises:
-        StorageError: The store refuses or does not answer, or what is there is no mark.
+        StorageError: The store refuses or does not answer, or the file is not a mark.
     """
     place = warehouse.join(MARK_FILE)
     data = storage.read_file(place, _LARGEST)
@@ -90,14 +90,14 @@ def read_mark(storage: Storage, warehouse: Location) -> Mark | None:
 
 
 def own_mark(index: Index) -> Mark:
-    """Return the mark that the index makes, which has an id from now on."""
+    """Return the mark that names this index; the index gets an id if it has none."""
     return Mark(id_of(index), index.public_url, socket.gethostname(), int(time.time() * 1000))
 
 
 def rewrite_mark(index: Index, storage: Storage, warehouse: str, *, dry_run: bool = False) -> Mark | None:
-    """Have a warehouse name this index; return the mark of another one that went, or in a preview would go.
+    """Make a warehouse's mark name this index; return the mark of another index that was (or would be) replaced.
 
-    One that is not there yet gets its mark with its first table.
+    If the warehouse does not exist yet, it gets its mark with its first table.
     """
     place = Location.parse(warehouse)
     try:
@@ -112,7 +112,7 @@ def rewrite_mark(index: Index, storage: Storage, warehouse: str, *, dry_run: boo
 
 
 class WarehouseMarks:
-    """Looks at the marks of warehouses when a table gets its place, and leaves the own one's."""
+    """Checks warehouse marks when a table is created, and marks the index's own warehouse."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage], warehouse: str) -> None:
         self._index = index
@@ -124,14 +124,14 @@ class WarehouseMarks:
         return own_mark(self._index)
 
     def claim(self, location: Location) -> None:
-        """Mark the index's own warehouse, in which a managed table is to lie, or warn that it is another index's.
+        """Mark the index's own warehouse for a new managed table, or warn if it belongs to another index.
 
-        A place elsewhere is looked at as by ``look``: the folders there belong to others.
+        A location outside the warehouse is only checked, as by ``look``.
         """
         if not self._warehouse.contains(location):
             self.look(location)
         elif self._is_first("claimed", self._warehouse):
-            # What is claimed need not be looked at any more.
+            # A claimed warehouse needs no further check by ``look``.
             self._is_first("seen", self._warehouse)
             self._warn(self._warehouse, location, self._found("claimed", self._warehouse, self._claimed))
 
@@ -152,7 +152,7 @@ class WarehouseMarks:
             return len(_done) > before
 
     def _found(self, what: str, directory: Location, find: Callable[[Location], Mark | None]) -> Mark | None:
-        """Return another index's mark; what failed in passing is tried again the next time."""
+        """Return the mark if it names another index. After a passing error the check is repeated the next time."""
         try:
             mark = find(directory)
             return mark if mark is not None and mark.index != self._own.index else None
@@ -169,12 +169,12 @@ class WarehouseMarks:
         except StorageError as error:
             if error.retryable or directory == self._warehouse:
                 raise
-            # Who may read a table may not read every folder above it.
+            # Ignore it: a user who may read a table need not have access to every folder above it.
             logger.debug("%s", error.message)
             return None
 
     def _claimed(self, warehouse: Location) -> Mark | None:
-        """Return whose the warehouse is, after it was marked where it had no owner."""
+        """Return the warehouse's mark, after writing this index's mark if there was no mark."""
         storage = self._storage()
         found = read_mark(storage, warehouse)
         if found is not None:
@@ -182,7 +182,7 @@ class WarehouseMarks:
         storage.create_directory(warehouse)
         if storage.create_file(warehouse.join(MARK_FILE), _encoded(self._own)):
             return self._own
-        # Another index was as fast.
+        # Another index has just created the mark.
         return read_mark(storage, warehouse)
 
     def _warn(self, directory: Location, location: Location, other: Mark | None) -> None:
@@ -203,13 +203,13 @@ class WarehouseMarks:
 
 
 def shared(warehouse: Location, other: Mark, url: str, own: str) -> str:
-    """Return that a warehouse belongs to another index, and what to do.
+    """Return a text that says that a warehouse belongs to another index, and what to do.
 
     Args:
         warehouse: The warehouse.
-        other: Its mark.
+        other: The warehouse's mark.
         url: The URL of this index, for people.
-        own: What names this index in the sentence.
+        own: The words for this index in the sentence.
     """
     return _SHARED.format(warehouse=warehouse, other=other, own=own, url=url)
 
@@ -229,7 +229,7 @@ def _encoded(mark: Mark) -> bytes:
 
 
 def _parsed(place: Location, data: bytes) -> Mark:
-    """Return the mark; names that this release does not know are those of a later one."""
+    """Parse a mark. Unknown fields are ignored: a later release may have added them."""
     try:
         fields = json.loads(data)
         if not isinstance(fields, dict) or not isinstance(fields.get("index"), str):
@@ -246,6 +246,6 @@ def _parsed(place: Location, data: bytes) -> Mark:
 
 
 def _text(value: object) -> str:
-    """Return what a foreign file says, for a message of one line."""
+    """Return a value from a foreign file in a form that is safe for a one-line message."""
     text = value if isinstance(value, str) else "unknown"
     return "".join(c if c.isprintable() else "?" for c in text)[:_LONGEST_TEXT]

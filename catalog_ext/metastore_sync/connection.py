@@ -1,4 +1,4 @@
-"""The connection of a catalog to its metastore: none, a running one, or the embedded one."""
+"""The connection of a catalog to its metastore: no metastore, a running server, or the embedded server."""
 
 from __future__ import annotations
 
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
 
 
 class Embedded(Enum):
-    """When the embedded metastore is started."""
+    """The time when the embedded metastore is started."""
 
     AHEAD = "ahead"
-    """At once, in the background, so that no statement waits for it early."""
+    """At once, in the background, so that the first statement waits less."""
 
     WHEN_NEEDED = "when needed"
-    """When there is something to send or to ask."""
+    """When the first message has to be delivered, or the first question asked."""
 
     NEVER_MADE = "never made"
-    """When needed, and only where there is one: who only looks makes none."""
+    """When needed, but only if it exists: a command that only reads does not create one."""
 
 
 _BEHIND_SPARK = 10
-"""The niceness of a server that starts while Spark does, and that nothing waits for: not even a delivery does."""
+"""The niceness of a server process that starts while Spark starts: nothing waits for this server yet."""
 
 
 class MetastoreConnection:
-    """Connects on the first use.
+    """The metastore's client, which connects at the first use.
 
     Args:
         settings: Name the metastore.
-        known: Keeps calls from a metastore that is not the index's own. The embedded one is known by its folder.
-        embedded: When the embedded server is started. When needed, the library that speaks to any other is loaded no
-            earlier either.
+        known: Refuses calls to a metastore that is not the index's own. The embedded one is known by its folder
+            instead.
+        embedded: When the embedded server is started. With ``WHEN_NEEDED`` the client library for other metastores is
+            also loaded at the first use.
     """
 
     def __init__(self, settings: Settings, known: Guard, embedded: Embedded = Embedded.AHEAD) -> None:
@@ -66,35 +67,36 @@ class MetastoreConnection:
         elif self._uris is not None and embedded is Embedded.WHEN_NEEDED:
             parse_uris(self._uris)
         elif self._uris is not None:
-            # A malformed URI or truststore is the caller's mistake, to be heard of now and not at the first delivery.
+            # Create the client now, so that the caller gets the error for a malformed URI or truststore, and not the
+            # first delivery.
             self._client = settings.connect_metastore(self._uris, self._guard)
 
     @property
     def enabled(self) -> bool:
-        """Whether there is a metastore at all."""
+        """Whether the catalog has a metastore."""
         return self._uris is not None
 
     @property
     def embedded(self) -> bool:
-        """Whether it is the embedded one."""
+        """Whether the metastore is the embedded one."""
         return self._embedded is not None
 
     @property
     def embedded_id(self) -> str | None:
-        """Who the embedded one is; None where it is not the embedded one, or its first start has not begun."""
+        """The id of the embedded metastore; None for another metastore, or before its first start."""
         return None if self._embedded is None else folder_id(self._embedded.directory)
 
     @property
     def starting(self) -> bool:
-        """Whether it is the embedded one and not ready yet, or not started yet."""
+        """Whether the metastore is the embedded one, and is not ready yet."""
         return self._embedded is not None and not self._embedded.settled
 
     def accepts(self, definition: TableDefinition) -> bool:
-        """Return whether the metastore gets this table: there is one, and it can hold it."""
+        """Return whether the table is published: there is a metastore, and it can store the table."""
         return self.enabled and unrepresentable_reason(definition) is None
 
     def start(self) -> None:
-        """Begin to start the embedded server, where that is the metastore: it will be needed soon.
+        """Start the embedded server in the background, if that is the metastore, because it will be needed soon.
 
         Raises:
             MetastoreUnavailableError: Its folder has no metastore, and this process may not create it.
@@ -113,7 +115,7 @@ class MetastoreConnection:
         """Return the client, without waiting for the embedded server.
 
         Raises:
-            MetastoreUnavailableError: The embedded one is still starting, or does not start.
+            MetastoreUnavailableError: The embedded server is still starting, or does not start.
             InvalidConfigurationError: There is no metastore.
         """
         if self.starting:
@@ -122,11 +124,11 @@ class MetastoreConnection:
         return self.client()
 
     def uri(self, timeout_s: float = 120.0) -> str:
-        """Return the URIs of the metastore, waiting for the embedded one.
+        """Return the URIs of the metastore, waiting for the embedded server.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
-            MetastoreUnavailableError: The embedded one does not start, or is not there and is not to be made.
+            MetastoreUnavailableError: The embedded server does not start, or does not exist and must not be created.
         """
         if self._embedded is not None:
             self.start()
@@ -141,11 +143,11 @@ class MetastoreConnection:
     def client(self, timeout_s: float = 120.0) -> HiveMetastore:
         """Return the client, waiting at most ``timeout_s`` seconds for the embedded server.
 
-        Its calls raise ``MetastoreReplacedError``, and reach no server, where it is not the index's own metastore.
+        If the server is not the index's own metastore, calls are not sent, and raise ``MetastoreReplacedError``.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
-            MetastoreUnavailableError: The embedded one does not start.
+            MetastoreUnavailableError: The embedded server does not start.
         """
         uri = self.uri(timeout_s)
         with self._lock:
@@ -154,7 +156,7 @@ class MetastoreConnection:
             return self._client
 
     def running_client(self) -> HiveMetastore | None:
-        """Return the client if that starts no server; None for an embedded one that does not run, or no metastore.
+        """Return the client if no server has to be started for it; None for a stopped embedded server, or no metastore.
 
         Raises:
             MetastoreUnavailableError: The embedded server ends meanwhile.
@@ -166,7 +168,7 @@ class MetastoreConnection:
         return self.client() if self.enabled else None
 
     def close(self) -> None:
-        """Give up the connections and the embedded server, unless another process uses it."""
+        """Close the connections, and stop the embedded server unless another process uses it."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:

@@ -1,4 +1,4 @@
-"""Says at which directories the metastore has partitions of a table."""
+"""Finds the directories at which the metastore has partitions of a table. Files there must not be deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def still_named(
     """Return the directories at which the metastore has partitions with the values of some names.
 
     Raises:
-        CatalogExtError: It does not answer.
+        CatalogExtError: The metastore does not answer.
     """
     try:
         found = metastore.get_table(table.identifier.namespace, table.identifier.name)
@@ -36,8 +36,8 @@ def still_named(
 class NamedPlaces:
     """Finds the directories at which the metastore has partitions of a table, under any name.
 
-    Partitions are looked up by name for each question; those with locations of their own, which may be any directory,
-    are read once.
+    Each call looks up partitions by name. Partitions with an explicit location, which may be any directory, are read
+    once.
 
     Args:
         client: Returns the metastore; called with the first question.
@@ -57,7 +57,7 @@ class NamedPlaces:
             directories: The directories, by URI.
 
         Raises:
-            CatalogExtError: It does not answer.
+            CatalogExtError: The metastore does not answer.
         """
         still = set(still_named(self._client(), self._table, names, directories))
         located = self._own_locations()

@@ -19,10 +19,10 @@ _PAGE = 100
 
 
 class OutboxEntry(NamedTuple):
-    """A message for the metastore.
+    """An undelivered message for the metastore.
 
     Attributes:
-        id: Its number, by which it is retried or skipped.
+        id: The message's number, by which it is retried or skipped.
         table: ``namespace.table``, or a namespace.
         operation: The operation in the metastore.
         state: ``pending``, ``failed`` (retried automatically), ``set aside`` (refused so often that other changes are
@@ -42,7 +42,7 @@ class OutboxEntry(NamedTuple):
 
 
 class OutboxCommands:
-    """Shows and changes the outbox of an index; delivers nothing."""
+    """Shows and changes the outbox of an index, without delivering messages."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -84,7 +84,7 @@ class OutboxCommands:
 
 
 def pending(index: Index) -> Iterator[OutboxEntry]:
-    """Yield every message for the metastore, in the order of delivery."""
+    """Yield all undelivered messages, in the order of delivery."""
     after = 0
     while page := index.outbox.pending(_PAGE, after=after):
         after = page[-1].outbox_id
@@ -92,7 +92,7 @@ def pending(index: Index) -> Iterator[OutboxEntry]:
 
 
 def entry_of(delivery: Delivery) -> OutboxEntry:
-    """Return a message as people see it."""
+    """Return a message in the form for users."""
     state = SET_ASIDE if delivery.set_aside else "failed" if delivery.last_error else "pending"
     return OutboxEntry(
         delivery.outbox_id, delivery.subject, delivery.operation, state, delivery.attempts, delivery.created_at_ms,

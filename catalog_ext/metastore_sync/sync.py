@@ -34,16 +34,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STARTING_PAUSE_S = 0.5
-"""How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
+"""The pause before the next delivery to an embedded metastore that is still starting, in seconds; that delivery waits
+for it."""
 
 
 class MetastoreSync:
-    """Delivers the outbox of an index to a metastore, now or later.
+    """Delivers the outbox of an index to a metastore, at once or later.
 
     Args:
-        index: Holds the outbox.
-        metastore: The connection to the metastore, which may be none.
-        settings: The time that a change waits for it.
+        index: The index with the outbox.
+        metastore: The connection to the metastore; the catalog may have no metastore.
+        settings: Contain the time that a change waits for its delivery.
         before: Called after a change and before its delivery, to change dependent objects in the index.
     """
 
@@ -57,7 +58,7 @@ class MetastoreSync:
         self._unreached: str | None = None
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
         self._waiting_deliverer = Deliverer(index.outbox, lambda: metastore.client(self._timeout_s))
-        # A process that makes a change does not wait for an embedded metastore that is still starting.
+        # For the delivery right after a change: it does not wait for an embedded metastore that is still starting.
         self._immediate_deliverer = Deliverer(index.outbox, metastore.started_client)
         self._last: DeliveryReport | None = None
         self._met = not metastore.embedded
@@ -74,13 +75,14 @@ class MetastoreSync:
         """Deliver due messages, for at most ``timeout_s`` seconds (``repair.metastore-timeout``).
 
         Raises:
-            IndexRestoredError: The index was restored: the metastore has had its messages, or has newer ones.
+            IndexRestoredError: The index was restored: the metastore may have had its messages already, or newer ones.
         """
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
         self._index.incarnations.require_current()
         end = time.monotonic() + (timeout_s or self._timeout_s)
-        # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
+        # Do not run in parallel with this process's background delivery: the report would not include the messages that
+        # it has claimed.
         mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
         try:
             return self._noted(self._waiting_deliverer.deliver(timeout_s=max(end - time.monotonic(), 0)))
@@ -89,9 +91,10 @@ class MetastoreSync:
                 self._delivering.release()
 
     def _noted(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report of a delivery, and keep the parts that later calls need."""
+        """Store what later calls need from the report of a delivery, and return the report."""
         self._last = report
-        # The reason why no server was reached: a delivery for which it is too early does not ask again.
+        # Remember why no server was reached: a delivery within the backoff pause does not try again, and needs this
+        # reason.
         if report.error is not None and not report.reached:
             self._unreached = report.error
         elif report.delivered or not report.pending:
@@ -110,7 +113,7 @@ class MetastoreSync:
             logger.info("Could not record the id of the embedded metastore in the index: %s", error.message)
 
     def keep_delivering(self) -> None:
-        """Deliver messages left pending by this and other processes from time to time, until ``close``."""
+        """Also deliver messages that other processes have left pending, periodically, until ``close``."""
         if self._metastore.enabled:
             self._retry.keep_delivering()
 
@@ -136,7 +139,7 @@ class MetastoreSync:
         return own
 
     def _of_table(self, table_id: int | None, report: DeliveryReport) -> DeliveryReport:
-        """Return the pending messages of one table: without failures of other tables, with those of the metastore."""
+        """Return the report for one table: its failures and the whole metastore's, not those of other tables."""
         if table_id is None or not report.pending:
             return report
         pending, error = self._index.outbox.pending_of(table_id)
@@ -144,12 +147,12 @@ class MetastoreSync:
         return replace(report, pending=pending, error=(error or common) if pending else None)
 
     def _warn(self, table_id: int | None, own: DeliveryReport) -> None:
-        """Warn of pending messages, once per failure; after its end, a new failure is warned of again."""
+        """Log a warning of pending messages, once per failure. After a success a new failure is logged again."""
         trouble = own.error or UNDER_WAY
         if not own.pending or (table_id is None and own.reached):
             self._warned.pop(table_id, None)
         elif self._warned.get(table_id) != trouble:
-            # A metastore that is down is one trouble, whatever the table.
+            # If no server answers, one warning is enough for all tables.
             known = trouble in self._warned.values() and trouble == self._unreached
             self._warned[table_id] = trouble
             if known:
@@ -162,7 +165,7 @@ class MetastoreSync:
             )
 
     def state(self, table: Table | None = None) -> str:
-        """Describe the metastore: ``none``, ``in sync``, the pending messages, or why it cannot hold the table.
+        """Describe the metastore: ``none``, ``in sync``, the pending messages, or why it cannot store the table.
 
         Args:
             table: The table in question; None for the metastore alone.
@@ -181,7 +184,7 @@ class MetastoreSync:
         return f"{changes} pending: {last.error or UNDER_WAY}"
 
     def _compared(self, table: Table) -> str:
-        """Return ``in sync``, or the differences to a table without pending messages."""
+        """Return ``in sync``, or the differences to the metastore, for a table without pending messages."""
         definition = table.definition
         try:
             found = self._metastore.client().get_table(table.identifier.namespace, table.identifier.name)
@@ -196,7 +199,9 @@ class MetastoreSync:
         )
 
     def check_free(self, definition: TableDefinition) -> None:
-        """Refuse a name that another table has in the metastore; if the metastore is down, the outbox waits.
+        """Refuse a table's name that belongs to another table in the metastore.
+
+        If the metastore is down, accept the name.
 
         Raises:
             TableAlreadyExistsError: The metastore has a table of this name at another location.
@@ -219,7 +224,7 @@ class MetastoreSync:
                     identifier,
                     error.message,
                 )
-                # The following delivery meets this failure too, which is logged once.
+                # Mark the failure as logged: the delivery that follows meets it too.
                 self._warned[None] = self._unreached = error.message
             return
         buckets = bucketed_by(there)
@@ -229,7 +234,8 @@ class MetastoreSync:
                 "import_table, which knows what that means, or choose another name.",
                 {"table": str(identifier), "location": there.location},
             )
-        # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
+        # A view has no location, and a foreign scheme is not supported. In either case the locations differ, and it is
+        # another table.
         if not locations_equal(there.location, definition.location):
             raise TableAlreadyExistsError(
                 f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it with "
@@ -244,10 +250,10 @@ IDLE_PAUSE_S = 30.0
 
 
 class DeliveryRetry:
-    """Delivers again, at growing intervals, until nothing is pending.
+    """Repeats deliveries in the background, at growing intervals, until nothing is pending.
 
-    Nothing runs while nothing is pending, unless `keep_delivering` was called. What is still pending when the
-    process ends stays in the index, and the next change by any process delivers it.
+    No thread runs while nothing is pending, unless `keep_delivering` was called. Messages that are pending when the
+    process ends stay in the index, and the next change by any process delivers them.
     """
 
     def __init__(self, deliver: Callable[[], DeliveryReport]) -> None:
@@ -259,12 +265,12 @@ class DeliveryRetry:
         self._kinds = ErrorKinds()
 
     def keep_delivering(self) -> None:
-        """Look for messages left pending by other processes from now on, every ``IDLE_PAUSE_S`` seconds."""
+        """Look for messages that other processes have left pending, every ``IDLE_PAUSE_S`` seconds."""
         self._always = True
         self.schedule(IDLE_PAUSE_S)
 
     def schedule(self, pause_s: float = FIRST_PAUSE_S) -> None:
-        """Deliver again after a pause, unless that is arranged already."""
+        """Schedule a delivery after a pause, unless a delivery is scheduled already."""
         with self._lock:
             if self._closed or self._timer is not None:
                 return
@@ -273,7 +279,7 @@ class DeliveryRetry:
             self._timer.start()
 
     def close(self) -> None:
-        """Arrange no more, and wait for a delivery that is under way."""
+        """Schedule no further delivery, and wait for a running one."""
         with self._lock:
             self._closed = True
             timer, self._timer = self._timer, None

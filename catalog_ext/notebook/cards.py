@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _Made = TypeVar("_Made")
 
 TABLES = 20
-"""Tables that a catalog's card lists."""
+"""The most tables in a catalog's card."""
 
 _COLUMNS = (
     ListColumn("table"), ListColumn("keys", cell=lambda keys: formats.cut(keys, 80)),
@@ -53,7 +53,7 @@ _ENTRIES = (
     ListColumn("bytes", "size", right=True, cell=format_bytes), ListColumn("reason", wraps=True),
 )  # fmt: skip
 CHANGED = {"added": "#1a7f4b", "changed": "#d99000", "dropped": "#b3261e", "skipped": "#8b949e"}
-"""The colours of what a repair does."""
+"""The colours of a repair's actions."""
 
 _ACTIONS = {"added": "add", "changed": "change", "dropped": "drop", "skipped": "skip"}
 _ENTRIES_OF_ACTION = 25
@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line of a card; its parts are isolated from each other, as each may be a name."""
+    """A line of a card. Its parts are isolated from each other in the HTML, as each may be a name."""
 
     name: str
     parts: tuple[str, ...]
@@ -95,12 +95,12 @@ class SmallMap:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The first of the longest gaps."""
+        """The first of the longest gaps, as many as a card shows."""
         return self.of.holes.gaps[:_GAPS] if self.of.holes is not None else ()
 
     @property
     def more_gaps(self) -> int:
-        """The number of the other gaps."""
+        """The number of gaps that the card does not show."""
         holes = self.of.holes
         return 0 if holes is None else max(len(holes.gaps) + holes.more - _GAPS, 0)
 
@@ -111,7 +111,7 @@ def small_map(of: PartitionMap) -> SmallMap:
 
 
 def _said(place: MapPlace) -> str:
-    # A card has at most 50 kB: places without a partition have no text, others only their measure.
+    # Save space, because a card has at most 50 kB: empty cells have no text, other cells only their measure.
     if place.kind == "none":
         return ""
     return f"{place.where}: {place.text if place.text != 'none' else place.said}"
@@ -122,9 +122,9 @@ class Card:
     """The contents of a card.
 
     Attributes:
-        kind: The kind of its subject, in words.
+        kind: A word for the subject: table, view, catalog, repair.
         partitions: The number of the table's partitions.
-        problem: Why the map is missing, if it failed.
+        problem: The error, if the map could not be drawn.
         shares: The parts of a bar; empty for no bar.
         notes: Sentences below the facts.
     """
@@ -150,13 +150,13 @@ class Card:
 
 
 def card_html(of: Displayed) -> str:
-    """Return the card of a catalog, table or report as HTML, or the error that it met."""
+    """Return the card of a catalog, table or report as HTML; if that fails, the error as HTML."""
     title, card = _card(of, with_map=True)
     return card.html() if isinstance(card, Card) else render("failed.html", title=title, problem=card)
 
 
 def card_text(of: Displayed) -> str:
-    """Return the card of a table as text, or the error that it met; of a catalog one line, without a query."""
+    """Return a table's card as text, or the error; a catalog is one line, without a query."""
     if isinstance(of, Catalog):
         state = " (closed)" if of._context.closed.is_set() else ""
         index, warehouse = shown_index(of.settings.index), of.settings.warehouse
@@ -173,7 +173,7 @@ def _card(of: Displayed, *, with_map: bool) -> tuple[str, Card | Problem]:
 
 
 def _tried(what: str, make: Callable[[], _Made]) -> _Made | Problem:
-    """Return the made value, or the error: IPython would show its own traceback, or nothing."""
+    """Return the result of ``make``, or the error as a value: IPython would show its own traceback, or nothing."""
     try:
         return make()
     except CatalogExtError as error:
@@ -200,7 +200,7 @@ def report_card(report: RepairReport) -> Card:
     facts = tuple(Fact(word, (text,)) for word, text in report._lines())
     rows = None
     if len(report):
-        # The first of each action: a thousand additions must not hide the skipped paths.
+        # Take the first entries of each action: a thousand additions must not hide the skipped paths.
         kinds = (report.added, report.dropped, report.changed, report.skipped, report.warnings)
         shown = [entry._asdict() for entries in kinds for entry in entries[:_ENTRIES_OF_ACTION]]
         rows = shown_rows(_ENTRIES, shown, len(report), most=len(shown))
@@ -240,7 +240,7 @@ def _map(index: Index, table: Table, now_ms: int) -> tuple[SmallMap | None, Prob
         found = read_map(index.overviews, table, None, first_keys(table), choice, now_ms)
         return None if found is None or not found.rows else small_map(found)
 
-    # The facts stay on the card, whatever happens to the map.
+    # A map that fails must not hide the facts of the card.
     found = _tried(f"map of {table.identifier}", made)
     return (None, found) if isinstance(found, Problem) else (found, None)
 

@@ -1,4 +1,4 @@
-"""A bar in a notebook's cell, for long calls without a progress callback of the caller.
+"""A progress bar in a notebook's cell, for long calls to which the caller gave no callback.
 
 The bar is an HTML ``<progress>`` that IPython shows and updates: bars of libraries need ipywidgets, which may be
 missing. It appears after half a second and is removed at the end.
@@ -32,19 +32,19 @@ EVERY_S = 0.2
 """Seconds between two updates."""
 
 Show: TypeAlias = "Callable[[dict[str, str], bool], None]"
-"""Shows texts by MIME type; True updates what was shown."""
+"""Shows texts by MIME type; if the second argument is True, it updates the previous output."""
 
 
 @contextlib.contextmanager
 def cell_progress(title: str) -> Iterator[Progress]:
-    """Yield a callback that shows a bar in the running cell of a notebook, and elsewhere does nothing."""
+    """Yield a callback that shows a bar in the running cell of a notebook; elsewhere the callback does nothing."""
     with _bar(title) as bar:
         yield no_progress if bar is None else bar.update
 
 
 @contextlib.contextmanager
 def cell_steps(words: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Yield a callback that takes the name of each step that ended, of ``total``; a bar in the cell shows them."""
+    """Yield a callback for a call in ``total`` steps, to which the name of each finished step is passed."""
     numbers = count(1)
     with _bar(f"{words}: 0 of {total:,}") as bar:
 
@@ -90,7 +90,7 @@ def _shower() -> Show | None:
 
 
 class CellBar:
-    """A bar that appears after ``AFTER_S``, with its title until a report comes."""
+    """A bar that appears after ``AFTER_S`` seconds. Until the first report it shows its title."""
 
     def __init__(self, show: Show, title: str) -> None:
         self._show = show
@@ -103,12 +103,12 @@ class CellBar:
         self._timer.start()
 
     def update(self, report: RepairProgress) -> None:
-        """Show a report, at most once in ``EVERY_S``."""
+        """Show a report, at most every ``EVERY_S`` seconds."""
         words, counts = in_words(report)
         self.say(f"{words}: {counts}" if counts else words, report.partitions, report.total)
 
     def say(self, words: str, done: int, total: int | None) -> None:
-        """Show words and a part of a total, at most once in ``EVERY_S``."""
+        """Show words and the done part of a total, at most every ``EVERY_S`` seconds."""
         self._state = (words, done, total)
         if time.monotonic() >= self._next:
             self._draw()
@@ -138,6 +138,6 @@ class CellBar:
         try:
             self._show(data, again)
         except Exception:
-            # A broken connection to the notebook must not end a repair.
+            # Log the error and continue: a broken connection to the notebook must not end a repair.
             logger.exception("A bar cannot be shown")
             self._closed = True

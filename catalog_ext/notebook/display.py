@@ -1,6 +1,7 @@
 """The display that ``catalog_ext`` registers: results as text and HTML, pictures, and bars in a notebook's cell.
 
-Modules are imported in the functions that need them: a repair outside a notebook asks for a bar, and loads no card.
+Modules are imported in the functions that need them: a repair outside a notebook asks for a progress bar, and must not
+load the modules of cards.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class NotebookDisplay(Display):
         return card_text(result)
 
     def html(self, result: Displayed) -> str:
-        """Return a list as a table, and another result as its card."""
+        """Return a list as an HTML table, and any other result as its card."""
         if isinstance(result, Rows):
             from catalog_ext.notebook.rows import listed
 

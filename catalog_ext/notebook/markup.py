@@ -1,4 +1,4 @@
-"""Makes the HTML of cells: every value is escaped, so a name cannot become markup."""
+"""Renders the HTML of notebook cells. Every value is escaped, so a name cannot become markup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @cache
 def _templates() -> Environment:
-    # Imported here: most processes show no cell.
+    # Imported here: most processes render no cell.
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound="StrEnum")
 
 _HIGH, _PITCH, _BAR, _LEFT, _BELOW = 160, 22, 18, 60, 120
-"""Pixels: of the highest column, from one column to the next, of a column's width, and of the room for labels."""
+"""Pixels: the height of the highest column, the distance of columns, their width, and the margins for labels."""
 
 _MOST_LABELS, _LONGEST = 60, 20
 

@@ -1,4 +1,4 @@
-"""Result lists and Arrow tables with ``ROWS_MARK`` as tables: HTML in a cell, text in a terminal."""
+"""Result lists, and Arrow tables with the mark ``ROWS_MARK``, as tables: HTML in a cell, text in a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.display import Rows, RowsKind
 
 SHOWN = 50
-"""Rows that are shown of a longer list."""
+"""The most rows of a list that are shown."""
 
 _LONGEST = 500
 _ARROW_TABLE = ("pyarrow.lib", "Table")
@@ -37,9 +37,9 @@ class ShownRows:
     """The first rows of a list, converted for display.
 
     Attributes:
-        rows: The texts of their cells; None for a missing value.
-        more: The number of rows that are left out.
-        empty: The text of an empty list.
+        rows: The texts of the cells; None for a missing value.
+        more: The number of rows that are omitted.
+        empty: The text for an empty list.
     """
 
     columns: tuple[ListColumn, ...]
@@ -48,11 +48,11 @@ class ShownRows:
     empty: str
 
     def html(self) -> str:
-        """Return them as the HTML of a cell."""
+        """Return the rows as the HTML of a cell."""
         return render("rows.html", shown=self)
 
     def text(self) -> str:
-        """Return them as a table of text that fits the terminal; other outputs get all columns."""
+        """Return the rows as a text table that fits the terminal; for other outputs it has all columns."""
         if not self.rows:
             return self.empty
         more = f"\n… and {self.more:,} more" if self.more else ""
@@ -63,7 +63,7 @@ def shown_rows(
     columns: Sequence[ListColumn], rows: Iterable[Mapping[str, Any]], count: int,
     empty: str = "There is nothing to show.", *, most: int = SHOWN,
 ) -> ShownRows:  # fmt: skip
-    """Return the first ``most`` of ``count`` rows as they are shown."""
+    """Convert the first ``most`` of ``count`` rows for display."""
     cells = tuple(tuple(_text(column, row[column.name]) for column in columns) for row in islice(rows, most))
     return ShownRows(tuple(columns), cells, count - len(cells), empty)
 
@@ -75,12 +75,13 @@ def _text(column: ListColumn, value: object) -> str | None:
     if isinstance(shown, int) and not isinstance(shown, bool):
         return formats.count(shown)
     text = formats.visible(formats.cut(str(shown), _LONGEST))
-    # A blank at an end would be invisible: `region= ` is another partition than `region=`.
+    # Quote a value with a blank at its start or end, which would be invisible: `region= ` and `region=` are different
+    # partitions.
     return text if text == text.strip() else f"'{text}'"
 
 
 def listed(rows: Rows[Any]) -> ShownRows:
-    """Return the first rows of a result list as they are shown."""
+    """Convert the first rows of a result list for display."""
     columns, fields, empty = _LISTS[rows.kind]
     return shown_rows(columns, map(fields, rows), len(rows), empty)
 
@@ -93,7 +94,7 @@ _LISTS: dict[RowsKind, tuple[Sequence[ListColumn], Callable[[Any], Mapping[str, 
 
 
 def shown_table(table: pa.Table) -> ShownRows | None:
-    """Return the first rows of a table that has the mark; None for any other table."""
+    """Convert the first rows of an Arrow table that has the mark; return None for any other table."""
     name, value = ROWS_MARK
     if (table.schema.metadata or {}).get(name) != value:
         return None
@@ -114,7 +115,7 @@ def _column(name: str) -> ListColumn:
 
 
 def register() -> None:
-    """Add the formatters to the IPython of this process, unless it has its own for Arrow tables."""
+    """Register the formatters with IPython, unless it has formatters for Arrow tables already."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     if shell is None:

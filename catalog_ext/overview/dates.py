@@ -25,7 +25,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "string", "varchar
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Consecutive days without a partition."""
+    """A range of consecutive days without a partition."""
 
     first: str
     last: str
@@ -41,7 +41,7 @@ class Holes:
         days: The number of all days.
         missing: The number of missing days.
         gaps: The longest gaps, in the order of time.
-        more: How many gaps are left out.
+        more: The number of gaps that are omitted.
     """
 
     key: str
@@ -54,7 +54,7 @@ class Holes:
 
 
 def first_day(period: str) -> str:
-    """Return the first day of a day, month or year."""
+    """Return the first day of a period: of a day, month or year."""
     return f"{period}-01-01"[:10] if len(period) == 4 else f"{period}-01"[:10]
 
 
@@ -73,12 +73,12 @@ def checked_period(asked: str, unit: Unit) -> str:
 
 
 def next_period(period: str, unit: Unit) -> str | None:
-    """Return the period after one; None after the last of the calendar."""
+    """Return the day, month or year after a period; None at the end of the calendar."""
     return None if period == _LAST[: unit.length] else _moved(period, unit, 1)
 
 
 def previous_period(period: str, unit: Unit) -> str:
-    """Return the period before one."""
+    """Return the day, month or year before a period."""
     return _moved(period, unit, -1)
 
 
@@ -91,7 +91,7 @@ def _moved(period: str, unit: Unit, by: int) -> str:
     try:
         return (date.fromisoformat(period) + timedelta(by)).isoformat()
     except ValueError:
-        # A text in the form of a day that does not exist: the 30th of February.
+        # The text has the form of a date, but no such day exists, as the 30th of February.
         return (date.fromisoformat(f"{period[:7]}-01") + timedelta(31 if by > 0 else -1)).isoformat()
 
 
@@ -102,7 +102,7 @@ def count_periods(bounds: Bounds, unit: Unit) -> int:
     if unit is Unit.YEAR:
         return years + 1
     months = years * 12 + int(last[5:7]) - int(first[5:7])
-    # A text in the form of a day may name no real day, such as the 30th of February.
+    # The text has the form of a date, but no such day exists, as the 30th of February: estimate the number.
     return months + 1 if unit is Unit.MONTH else months * 31 + int(last[8:]) - int(first[8:]) + 1
 
 
@@ -121,7 +121,7 @@ def parts_of_dates(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 
 def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[str]:
-    """Return the days of encoded values of year, month and day; days that do not exist are left out."""
+    """Return the days for encoded values of year, month and day; invalid dates are skipped."""
     days = []
     for each in values:
         texts = [decoded_text(part, key.type) for part, key in zip(each, keys, strict=True)]
@@ -134,9 +134,10 @@ def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[
 
 
 def find_holes(key: str, days: Sequence[str]) -> Holes | None:
-    """Return the missing days among days of ISO 8601; None for fewer than two days.
+    """Return the missing days between ISO 8601 days; None for fewer than two days.
 
-    A last day that stands for "no end" (year 9999) makes no gap. ``key`` names the key, or the keys of the parts.
+    A last day that stands for "no end" (year 9999) makes no gap. ``key`` names the key, or the keys of year, month and
+    day.
     """
     there = sorted({day for text in days if text < FOR_EVER and (day := _day(text)) is not None})
     if len(there) < 2:

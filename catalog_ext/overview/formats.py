@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and the progress of long calls for people."""
+"""Formats numbers, sizes, times and the progress of long calls for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Controls, marks of direction, characters without width, letters that look like blanks, and lone surrogates."""
+"""Characters that are invisible or misleading: controls, marks of direction, zero-width characters, blank letters, lone
+surrogates."""
 
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -33,12 +34,12 @@ PHASES = {
 
 
 def count(number: float) -> str:
-    """Return a number with commas: ``1,234``."""
+    """Return a number with thousands separators: ``1,234``."""
     return f"{number:,.0f}"
 
 
 def size(number: float) -> str:
-    """Return bytes in their unit, with three digits: ``1.21 GiB``."""
+    """Return bytes in a suitable unit, with three digits: ``1.21 GiB``."""
     sign, left, unit = "-" if number < 0 else "", abs(float(number)), 0
     while left >= 1000 and unit < len(_UNITS) - 1:
         left, unit = left / 1024, unit + 1
@@ -47,7 +48,7 @@ def size(number: float) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number in at most four characters and its power: ``12.3k``."""
+    """Return a number with at most four characters and a suffix: ``12.3k``."""
     left = float(number)
     for suffix in ("", "k", "M", "G", "T"):
         if abs(left) < 999.5:
@@ -66,12 +67,12 @@ def age(ms: float) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text cut to at most ``most`` characters."""
+    """Return a text truncated to at most ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def visible(text: object) -> str:
-    r"""Return a text in which controls, marks of direction and invisible characters are written as their code points.
+    r"""Return a text in which controls, marks of direction and invisible characters are replaced by their code points.
 
     >>> visible("a\nb\u202e")
     'a⟨U+000A⟩b⟨U+202E⟩'

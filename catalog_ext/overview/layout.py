@@ -1,4 +1,4 @@
-"""The layout of lists and records: columns wrap, are left out, or move to lines below, so that a list fits its width.
+"""The layout of lists and records in a given width: columns are wrapped, omitted, or moved to lines below a row.
 
 A name, a path or a number is never broken or cut, so that it can be copied. Only prose is wrapped, at blanks.
 """
@@ -23,7 +23,7 @@ _READABLE = 24
 """The least width of a column of prose, unless its texts are shorter."""
 
 INDENT = "  "
-"""Before the lines of a text that stands below a row or a label."""
+"""The indentation of a text below a row or a label."""
 
 _WORDS = re.compile(r" (?!(?:B|[KMGT]iB)\b)")
 """Where a line may be broken: at blanks, except between a size and its unit."""
@@ -35,13 +35,13 @@ class ListColumn:
 
     Attributes:
         name: The field of the rows, and the name in ``--columns``.
-        heading: The text above it; None for its name.
+        heading: The column's heading; None for its name.
         right: Whether it is aligned to the right.
         cell: Converts a value for display; None shows the value itself.
         wraps: Whether it holds prose, which may be wrapped at blanks.
-        rank: Columns of the highest rank are left out first where there is no room; those of 0 stay.
+        rank: If the width is too small, columns of the highest rank are omitted first; those of rank 0 always stay.
         hidden: Whether it is shown only with ``--wide`` or ``--columns``.
-        own_line: Whether it stands below the others on lines of its own, at every width.
+        own_line: Whether it is always shown below the row, on lines of its own.
     """
 
     name: str
@@ -65,9 +65,9 @@ class ListLayout:
 
     Attributes:
         columns: The numbers of the columns side by side.
-        widths: The width of each of them.
-        below: The numbers of the columns below the others, on lines of their own.
-        left_out: The numbers of the columns without room.
+        widths: The widths of these columns.
+        below: The numbers of the columns on lines of their own below the row.
+        left_out: The numbers of the omitted columns.
     """
 
     columns: tuple[int, ...]
@@ -77,9 +77,9 @@ class ListLayout:
 
 
 def room(stream: IO[str] | None = None) -> int | None:
-    """Return the columns of the terminal behind an output (stdout by default); None where lines may have any length."""
+    """Return the terminal's width for an output (stdout by default); None if the output is no terminal."""
     output = stream or sys.stdout
-    # COLUMNS applies to results only: a log is for programs, whatever a script has set for its results.
+    # The variable COLUMNS applies to results only. The log on standard error may be read by programs.
     chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
     if chosen or output.isatty():
         return max(shutil.get_terminal_size().columns, 1)
@@ -87,12 +87,12 @@ def room(stream: IO[str] | None = None) -> int | None:
 
 
 def can_draw(encoding: str) -> bool:
-    """Return whether an output's encoding has lines and marks."""
+    """Return whether an output's encoding has the characters for table lines and check marks."""
     return encoding.lower().startswith("utf")
 
 
 def width_of(text: str) -> int:
-    """Return the columns of a terminal that a text takes."""
+    """Return the width of a text on a terminal, in columns."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -101,9 +101,9 @@ def width_of(text: str) -> int:
 
 
 def fit(columns: Sequence[ListColumn], rows: Sequence[Sequence[str | None]], width: int | None) -> ListLayout:
-    """Return the layout of rows of texts; None is a missing value.
+    """Return the layout for rows of texts; None is a missing value.
 
-    ``width`` is the columns of the terminal; None if nothing has to fit.
+    ``width`` is the terminal's width; None if the rows do not have to fit.
     """
     kept = list(range(len(columns)))
     natural = [max([width_of(c.title), *(width_of(r[i] or "-") for r in rows)]) for i, c in enumerate(columns)]
@@ -112,7 +112,7 @@ def fit(columns: Sequence[ListColumn], rows: Sequence[Sequence[str | None]], wid
     if width is None or len(columns) == 1 or _total(kept, natural) <= width:
         return ListLayout(tuple(kept), tuple(natural[i] for i in kept), own)
     least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in range(len(columns))]
-    # A column without values is left out without a note.
+    # A column without values is omitted silently, unless its rank is 0.
     kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
     needed = [i for i in kept if not columns[i].rank]
     below = list(own)
@@ -135,7 +135,7 @@ def _total(kept: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _least(column: ListColumn, natural: int, texts: Sequence[str]) -> int:
-    """Return the least width of a column: of its longest word, and enough to read."""
+    """Return the least width of a column: that of its longest word, and for prose a readable minimum."""
     if not column.wraps:
         return natural
     longest = max([width_of(column.title), *(width_of(word) for text in texts for word in text.split(" "))])
@@ -143,7 +143,7 @@ def _least(column: ListColumn, natural: int, texts: Sequence[str]) -> int:
 
 
 def _widths(kept: Sequence[int], natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, ...]:
-    """Share the spare width; columns that need least come first, so that they leave the rest to the others."""
+    """Distribute the spare width. Columns that need least are served first, and leave the rest to the others."""
     spare = max(width - _total(kept, least), 0)
     chosen = dict.fromkeys(kept, 0)
     order = sorted(kept, key=lambda i: natural[i] - least[i])
@@ -167,10 +167,10 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
-    """Yield the lines of labels with their values, wrapped at blanks; words stay whole.
+    """Yield lines of labels with their values, wrapped at blanks; words are never broken.
 
-    A word that does not fit beside its label stands on the next line. ``width`` is the columns of the terminal, None if
-    nothing has to fit. ``label`` is the width of labels, by default that of the longest.
+    A word that does not fit beside its label stands on the next line. ``width`` is the terminal's width, None if the
+    lines do not have to fit. ``label`` is the width of labels, by default that of the longest.
     """
     beside = label or max(width_of(name) for name, _ in pairs)
     for name, value in pairs:

@@ -1,4 +1,4 @@
-"""Prints lists: a rich table that fits the terminal, or plain aligned lines if the output is no terminal.
+"""Prints lists: as a rich table that fits the terminal, or as plain aligned lines for any other output.
 
 rich takes about a millisecond for a row. A pipe may get a million of them, and needs neither styles nor wrapping.
 """
@@ -28,9 +28,10 @@ def print_list(
     console: Console, columns: Sequence[ListColumn], rows: Sequence[Cells], width: int | None,
     styles: Sequence[str] = (),
 ) -> ListLayout:  # fmt: skip
-    """Print the headings, a rule and the rows of texts, and return their layout; a text of None is a missing value.
+    """Print the headings, a rule and the rows, and return their layout; a cell of None is a missing value.
 
-    ``width`` is the columns of the terminal, None if nothing has to fit. ``styles`` has a style for each row, or none.
+    ``width`` is the terminal's width, None if the rows do not have to fit. ``styles`` has a style for each row, or is
+    empty.
     """
     layout = fit(columns, rows, width)
     rule = "─" if can_draw(console.encoding) else "-"
@@ -46,7 +47,8 @@ def print_list(
 def list_text(columns: Sequence[ListColumn], rows: Sequence[Cells], width: int | None) -> str:
     """Return a list as text without styles."""
     made = io.StringIO()
-    # In a kernel rich would show the list as output of the cell, and write nothing.
+    # ``force_jupyter=False``: in a notebook rich would display the list as output of the cell, and write nothing to
+    # ``made``.
     console = Console(file=made, color_system=None, force_terminal=False, force_jupyter=False, width=width)
     print_list(console, columns, rows, width)
     return made.getvalue().rstrip("\n")
@@ -73,7 +75,7 @@ def _plain_lines(columns: Sequence[ListColumn], rows: Iterable[Cells], layout: L
 
 @dataclass(frozen=True, slots=True)
 class _RichList:
-    """A list as rich tables of fixed column widths; texts below a row end its table."""
+    """A list as rich tables with fixed column widths. Each text below a row ends one table and begins the next."""
 
     columns: Sequence[ListColumn]
     rows: Sequence[tuple[Cells, str]]
@@ -87,11 +89,11 @@ class _RichList:
             for line in console.render_lines(table, room, pad=False):
                 yield Segments([*_trimmed(line), Segment.line()])
             for text in texts:
-                # A Segment instead of a Text: rich would cut a Text that is longer than the terminal.
+                # Write a Segment: rich would truncate a Text that is longer than the terminal.
                 yield Segments([Segment(INDENT + text, console.get_style(style) if style else None), Segment.line()])
 
     def _parts(self) -> Iterator[tuple[Table, list[str], str]]:
-        """Yield each table, the lines below it, and their style."""
+        """Yield each table with the lines below it and their style."""
         if not self.layout.below:
             yield self._table(self.rows, heading=True), [], ""
             return
@@ -119,12 +121,12 @@ class _RichList:
 
 
 def _lines(column: ListColumn, text: str, wide: int | None) -> list[str]:
-    # rich would break a size from its unit, and cut words that are longer than a line.
+    # Wrap here: rich would separate a size from its unit, and truncate words that are longer than a line.
     return wrapped(text, wide) if column.wraps and wide is not None else [text]
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:
-    """Return a line without blanks at its end, which would be copied with it."""
+    """Return a line without trailing blanks, which a user would copy with the text."""
     kept = list(line)
     while kept and not kept[-1].text.strip():
         kept.pop()

@@ -31,7 +31,7 @@ def transaction_fields(transaction: Transaction) -> dict[str, Any]:
 
 
 def in_words(summary: Summary) -> str:
-    """Return the changes of a commit: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
+    """Return a commit's changes as a text: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
     parts = []
     for what in ("partitions", "files"):
         signs = (("added", "+"), ("removed", "-"), ("changed", "~"))

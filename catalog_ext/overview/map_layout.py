@@ -1,4 +1,4 @@
-"""The layout of a partition map: which keys, values and dates it has places for, and where other maps begin."""
+"""The layout of a partition map: its rows, columns and cells, and links to neighbouring maps."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _LIST_ROW = 30
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The most places of a map.
+    """The most rows and columns of a map.
 
     Attributes:
-        days: Days across; also the limit of months and years, up to 60.
-        across: Values of a key without dates across.
+        days: Columns of days; also the limit of months and years, up to 60.
+        across: Columns of values of a key without dates.
         down: Rows of a map over two keys.
-        months: Months of a calendar by days, a row each.
-        years: Years of a calendar by months, a row each.
+        months: Rows of a calendar by days, a month each.
+        years: Rows of a calendar by months, a year each.
         listed: Values of a map over one key without dates.
     """
 
@@ -53,11 +53,11 @@ class Extent:
     listed: int
 
     def units(self, unit: Unit | None) -> int:
-        """Return the most places across by a unit of dates, or by values (None)."""
+        """Return the most columns for a unit of dates, or for values (None)."""
         return self.across if unit is None else self.days if unit is Unit.DAY else min(self.days, 60)
 
     def unit_of(self, bounds: Bounds) -> Unit:
-        """Return the finest unit by which all dates between two bounds fit."""
+        """Return the finest unit in which all dates between two bounds fit the map."""
         units = (Unit.DAY, Unit.MONTH)
         return next((unit for unit in units if count_periods(bounds, unit) <= self.units(unit)), Unit.YEAR)
 
@@ -67,14 +67,14 @@ class Extent:
 
 
 WIDE = Extent(days=62, across=40, down=40, months=24, years=40, listed=600)
-"""The extent of the page and of a picture."""
+"""The size of a map on the page and in a picture."""
 
 SMALL = Extent(days=31, across=20, down=8, months=12, years=8, listed=120)
-"""The extent of a card."""
+"""The size of a map on a notebook's card."""
 
 
 class Measure(StrEnum):
-    """The measure that the colour of a place shows."""
+    """The quantity that the colours of a map show."""
 
     BYTES = "bytes"
     FILES = "files"
@@ -92,14 +92,14 @@ MEASURES = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choices of a map.
+    """The user's choices for a map.
 
     Attributes:
-        measure: The measure that the colours show.
+        measure: The quantity that the colours show.
         unit: The unit that dates are truncated to; None for the finest that fits.
-        positions: Positions other than the first, by name: ``xto`` is the last date across, ``xa`` the value before
-            the first one across; ``yto`` and ``ya`` are those of the rows.
-        extent: The most places.
+        positions: Scroll positions, by name: ``xto`` is the last date of the columns, ``xa`` the value before the first
+            column; ``yto`` and ``ya`` are those of the rows.
+        extent: The most rows and columns.
     """
 
     measure: Measure = Measure.BYTES
@@ -110,7 +110,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A map before or after this one: words, the entry of ``positions`` that leads there, and its page's address."""
+    """A link to the map before or after this one: its text, the entry of ``positions``, and the address."""
 
     words: str
     position: str
@@ -119,12 +119,12 @@ class Step:
 
 
 _Value = tuple[str, str, str | None]
-"""A value as encoded in the index, its text, and the condition that chooses it."""
+"""A value as encoded in the index, its text, and the condition that selects its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """A row: its label, the condition that chooses it, and the position of each place in the index."""
+    """A row of a map: its label, its condition, and the encoded key values of each cell (None: no such date)."""
 
     label: str
     condition: str | None
@@ -133,7 +133,7 @@ class MapRow:
 
 @dataclass(frozen=True, slots=True)
 class MapLayout:
-    """The axes of a map, the label and condition of each column, its rows, and the maps around it."""
+    """The layout of a map: its axes, the label and condition of each column, its rows, links to neighbouring maps."""
 
     axes: tuple[Axis, ...]
     columns: tuple[tuple[str, str | None], ...]
@@ -142,7 +142,7 @@ class MapLayout:
 
 
 def keys_by_name(table: Table) -> dict[str, Key]:
-    """Return the keys that a map can have: those with a column of their own in the index."""
+    """Return the keys that a map can show: those that have a database column of their own in the index."""
     return {key.name: key for key in table.definition.keys if has_column(key)}
 
 
@@ -152,7 +152,7 @@ def first_keys(table: Table) -> tuple[Key, ...]:
 
 
 class MapPlanner:
-    """Decides which places a map has."""
+    """Decides which rows, columns and cells a map has."""
 
     def __init__(self, overviews: Overviews, table: Table, predicate: Predicate | None, choice: Choice) -> None:
         self._overviews = overviews
@@ -180,7 +180,7 @@ class MapPlanner:
         return MapLayout((across.axis, down.axis), columns, rows, (*across.steps, *down.steps))
 
     def calendar(self, key: Key, bounds: Bounds, unit: Unit) -> MapLayout:
-        """Return the layout of a calendar: a row a month, or a row a year."""
+        """Return the layout of a calendar, with a row per month or per year."""
         longer = Unit.MONTH if unit is Unit.DAY else Unit.YEAR
         periods, steps = self._dates(bounds, longer, "x", self._extent.calendar_rows(unit))
         numbers, form = range(1, 32) if unit is Unit.DAY else range(1, 13), bounds.form or ISO
@@ -195,7 +195,7 @@ class MapPlanner:
         return MapLayout((axis,), tuple((str(n), None) for n in numbers), rows, steps)
 
     def listed(self, key: Key, bounds: Bounds) -> MapLayout:
-        """Return the layout of one key: values in one row with their names above, or in rows of thirty."""
+        """Return the layout of a map over one key: values in one row below their names, or in rows of thirty."""
         axis = self._axis(key, bounds, "x", self._extent.listed)
         values = axis.values
         if len(values) <= _LIST_ROW:
@@ -228,7 +228,7 @@ class MapPlanner:
         return _Shown(axis, [(each, *text_and_condition(key, each)) for each in shown], steps)
 
     def _dates(self, bounds: Bounds, unit: Unit, name: str, most: int) -> tuple[list[str], tuple[Step, ...]]:
-        """Return the newest dates, or those up to the chosen one, and the steps to others."""
+        """Return the newest dates, or those up to the chosen date, and links to the others."""
         least, newest, greatest = (str(each)[: unit.length] for each in (bounds.least, bounds.newest, bounds.greatest))
         asked = self._choice.positions.get(f"{name}to")
         last = min(max(checked_period(asked, unit), least), greatest) if asked else newest
@@ -262,7 +262,7 @@ class _Shown:
 
 
 def text_and_condition(key: Key, encoded: str) -> tuple[str, str | None]:
-    """Return the text of a value, and the condition that chooses it, if one can be written."""
+    """Return the text of a value, and the condition that selects it, or None if no condition can express it."""
     name, text = quote_name(key.name), decoded_text(encoded, key.type)
     if text is None:
         return "NULL", f"{name} IS NULL"
@@ -273,7 +273,7 @@ def text_and_condition(key: Key, encoded: str) -> tuple[str, str | None]:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    # A form field has one line, and an address cannot contain NUL.
+    # A form field has a single line, and an address cannot contain NUL, so write such characters as escapes.
     return f"\\u{ord(found.group()):04x}"
 
 

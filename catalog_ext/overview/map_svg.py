@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from catalog_ext.overview.partition_map import MapPlace, PartitionMap
 
 _PITCH, _SIZE, _GAP = 18, 16, 6
-"""Pixels from one place to the next, of a place's side, and between a head and its places."""
+"""Pixels: the distance of two cells, the side of a cell, and the gap between headings and cells."""
 
 _CHARACTER = 6.3
-"""Pixels of a character, estimated: SVG has no layout that measures text."""
+"""The estimated width of a character in pixels: SVG cannot measure text."""
 
 _LONGEST = 32
 _TALL = 3
-"""Characters of a column's head from which on the heads stand upright."""
+"""The length of a column's heading from which on the headings are written vertically."""
 
 _SQUARE = {"width": str(_SIZE), "height": str(_SIZE), "rx": "2"}
 _FRAME = {"fill-opacity": "0", "stroke-width": "1"}
 _STRENGTHS = (".14", ".26", ".38", ".52", ".66", ".82", "1")
-"""Opacity of the blue, from the palest place to the strongest: more is stronger on light and on dark."""
+"""The opacity of the blue colour for each shade, from the palest to the strongest, for light and dark themes."""
 
 COLOURS: dict[str, dict[str, str]] = {
     "l0": {"fill": "#808080", "fill-opacity": ".25"},
@@ -42,14 +42,17 @@ COLOURS: dict[str, dict[str, str]] = {
     "none": {**_FRAME, "stroke": "#808080", "stroke-opacity": ".4"},
     **{f"l{n}": {"fill": "#2f7de1", "fill-opacity": strength} for n, strength in enumerate(_STRENGTHS, 1)},
 }
-"""The colours of each kind of place."""
+"""The colours of each kind of cell."""
 
 SHADES = tuple(f"l{n + 1}" for n in range(LEVELS))
-"""The kinds of places with something in them, from the palest."""
+"""The kinds of cells with partitions, from the palest."""
 
 
 def map_svg(of: PartitionMap, said: Callable[[MapPlace], str] = lambda place: place.label) -> Markup:
-    """Return a map as SVG; ``said`` gives the text of a place for a pointer and a screen reader, ``''`` for none."""
+    """Return a map as SVG.
+
+    ``said`` returns a cell's tooltip, which is also its text for screen readers; ``''`` for none.
+    """
     labels = [_shown(head.label) for head in of.columns]
     tall = any(len(label) >= _TALL for label in labels)
     left = _room([_shown(of.corner), *(_shown(head.label) for head, _ in of.rows)])
@@ -87,7 +90,7 @@ def _shown(text: str) -> str:
 def _add_head(row: ET.Element, role: str, label: str, href: str | None, at: dict[str, str]) -> None:
     head = ET.SubElement(row, "g", {"role": role})
     if href is not None:
-        # Row heads are reached with Tab; column heads are reached from the places below them.
+        # Row headings are reached with Tab, column headings by keys from the cells below them.
         keys = {"tabindex": "-1"} if role == "columnheader" else {}
         link = ET.SubElement(head, "a", {"href": f"{href}#map-title", **keys})
     ET.SubElement(head if href is None else link, "text", at).text = _shown(label)
@@ -105,7 +108,7 @@ def _add_place(row: ET.Element, place: MapPlace | None, x: str, y: str, said: Ca
 
 
 def swatch(kind: str) -> Markup:
-    """Return a square in the colour of a kind of place, for a legend."""
+    """Return a square in the colour of a kind of cell, for a legend."""
     box = f"-1 -1 {_SIZE + 2} {_SIZE + 2}"
     root = ET.Element("svg", {"class": "swatch", "aria-hidden": "true", **_SQUARE, "viewBox": box})
     ET.SubElement(root, "rect", {"class": kind, **_SQUARE, **COLOURS[kind]})
@@ -113,5 +116,5 @@ def swatch(kind: str) -> Markup:
 
 
 def document(svg: Markup) -> str:
-    """Return an SVG element as a document of its own."""
+    """Return an SVG element as a complete SVG file."""
     return str(svg).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)

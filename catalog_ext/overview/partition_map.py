@@ -1,6 +1,6 @@
-"""The partition map: its places, the strength of each one's colour, and the maps before and after it.
+"""The data of a partition map: its cells with their shades, and links to neighbouring maps.
 
-The page, a notebook's card and its picture show the same map; the extent differs. ``map_svg`` draws it.
+The page, a notebook's card and its picture show the same map in different sizes. ``map_svg`` draws it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 _MOST_DAYS = 40_000
 LEVELS = 7
-"""The number of shades; 0 is a place whose measure is zero or unknown."""
+"""The number of shades. Shade 0 is a cell whose measure is zero or unknown."""
 
 _IN_PLACE, _IN_HEAD = 20, 60
-"""Characters of a value that are shown: a page has thousands of places."""
+"""The most characters of a value in a cell's tooltip and in a heading: a page has thousands of cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapHead:
-    """The head of a row or column.
+    """The heading of a row or column.
 
     Attributes:
-        label: Its text.
-        condition: Chooses the partitions in the row or column; None where there is no such condition.
-        href: The address of a page of these partitions alone.
+        label: The text.
+        condition: Selects the partitions in the row or column; None if no condition can express it.
+        href: The address of a page with only these partitions.
     """
 
     label: str
@@ -59,13 +59,13 @@ class MapHead:
 
 @dataclass(frozen=True, slots=True)
 class MapPlace:
-    """One place of the map.
+    """One cell of the map.
 
     Attributes:
-        kind: ``l1`` to ``l7``, the shade; ``l0`` if the measure is zero or unknown; without a partition ``hole`` in a
-            range of dates, otherwise ``none``.
+        kind: ``l1`` to ``l7``, the shade; ``l0`` if the measure is zero or unknown; for a cell without a partition
+            ``hole`` in a range of dates, otherwise ``none``.
         where: The values of the keys.
-        said: The counts of its partitions, files, bytes and rows, in words.
+        said: The numbers of its partitions, files, bytes and rows, in words.
         text: The measure.
     """
 
@@ -82,18 +82,18 @@ class MapPlace:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMap:
-    """A map as it is shown.
+    """A map with everything that is shown.
 
     Attributes:
-        corner: The head of the row heads: a key's name.
-        rows: The head and the places of each row; None for a date that does not exist, such as a 31st of February.
-        least: The measure of the palest place; ``''`` if no measure is known.
-        greatest: The measure of the strongest place.
+        corner: The heading of the column of row headings: a key's name.
+        rows: The heading and the cells of each row; None for a date that does not exist, such as a 31st of February.
+        least: The measure of the palest cell; ``''`` if no measure is known.
+        greatest: The measure of the strongest cell.
         shown: The number of partitions on the map.
-        steps: The maps before and after it.
-        missing: The kind of places without a partition.
-        undated: Partitions with NULL as a date, which a range of dates leaves out.
-        youngest_first: Whether the least measure has the strongest shade, as ages do.
+        steps: Links to the maps before and after it.
+        missing: The kind of cells without a partition.
+        undated: The number of partitions whose date is NULL, which a range of dates omits.
+        youngest_first: Whether the least measure has the strongest shade, as for ages.
     """
 
     caption: str
@@ -117,7 +117,7 @@ def read_map(
 
     Raises:
         InvalidInputError: The choice names a date that does not exist.
-        InvalidPredicateError: The index cannot decide the condition by itself.
+        InvalidPredicateError: The database cannot evaluate the condition.
     """
     if not keys:
         return None
@@ -186,7 +186,7 @@ def _drawn(
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """A logarithmic scale in ``LEVELS`` steps; of ages the youngest is the strongest."""
+    """A logarithmic scale with ``LEVELS`` shades. For ages the youngest has the strongest shade."""
 
     least: float
     greatest: float

@@ -1,4 +1,4 @@
-"""The sums of a table, its state in the metastore as far as the index knows, and the statement that compacts it."""
+"""The totals of a table, its delivery state for the metastore, and the statement that compacts a partition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeliveryState:
 
 
 def load_summary(index: Index, identifier: TableIdentifier) -> TableSummary:
-    """Return a table or view with its sums.
+    """Return a table or view with its totals.
 
     Raises:
         TableNotFoundError: There is no table or view of that name.
@@ -65,13 +65,13 @@ def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> Del
 
 
 def compacting_statement(catalog: str, table: Table, partition: str) -> str:
-    """Return an INSERT OVERWRITE of a partition with its own rows; ``''`` is that of a table without partition columns.
+    """Return an INSERT OVERWRITE that rewrites a partition; ``''`` stands for a table without partition columns.
 
     ``catalog`` is the catalog's name in SQL.
     """
     of, keys = table.definition, table.definition.keys
     name = ".".join(quote_name(part) for part in (catalog, of.identifier.namespace, of.identifier.name))
-    # `SELECT *` leaves out virtual keys, which INSERT takes at the end.
+    # `SELECT *` omits virtual keys, and INSERT needs them after the other columns.
     hidden = [quote_name(key.name) for key in keys] if of.partition_mode is PartitionMode.VIRTUAL else []
     statement = f"INSERT OVERWRITE {name} SELECT {', '.join(['*', *hidden])} FROM {name}"
     conditions = [

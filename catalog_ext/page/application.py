@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 4
-"""Pages that are made at the same time: the others wait, and planning queries of Spark do not wait for them."""
+"""The number of pages that are rendered in parallel. Further requests wait, so that Spark's queries have enough
+threads."""
 
 _LONGEST_FORM = 16_384
 _HEADERS = (
@@ -53,16 +54,16 @@ _HEADERS = (
 
 
 def build_page(catalog: Catalog, tokens: Sequence[str], port: int) -> ASGIApp:
-    """Return the application that answers below ``/ui``, and ``/``, after a sign-in with any of the service's tokens.
+    """Return the application that serves ``/ui`` and ``/``, after a sign-in with any of the service's tokens.
 
-    The page changes nothing, so a token for reading is enough. ``port`` is where the service listens: browsers keep one
-    cookie of a name for all ports of a host.
+    The page changes nothing, so a read-only token is enough. ``port`` is the service's port: it is part of the cookie's
+    name, because browsers share cookies between all ports of a host.
     """
     return _WithHeaders(_Page(catalog, tokens, port).application())
 
 
 class _WithHeaders:
-    """Adds the headers of security to every answer."""
+    """Adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -71,7 +72,7 @@ class _WithHeaders:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message["headers"])
-                # Our own files alone have a tag, by which a browser asks whether they are new.
+                # Only static files have an ETag: browsers may cache them and revalidate. Pages must not be cached.
                 kept = b"no-cache" if any(name == b"etag" for name, _ in headers) else b"no-store"
                 message = {**message, "headers": [*headers, (b"cache-control", kept), *_HEADERS]}
             await send(message)
@@ -109,7 +110,7 @@ class _Page:
             ],
             exception_handlers={HTTPException: self._no_page},
         )
-        # It would send to whatever host a request has named.
+        # A redirect would lead to the host in the request's headers, which the client chooses freely.
         application.router.redirect_slashes = False
         return application
 
@@ -128,7 +129,7 @@ class _Page:
     def _signed_in(
         self, view: Callable[[Query, dict[str, str]], Iterator[tuple[str, dict[str, Any]]]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the handler of a page: each part is sent as soon as it is made."""
+        """Return the handler of a page that needs a sign-in; each part is sent as soon as it is rendered."""
 
         async def answer(http: Request) -> Response:
             cookie = http.cookies.get(self._cookie)
@@ -186,7 +187,7 @@ class _Page:
 
     async def _in_thread(self, function: Callable[..., str | None], *arguments: object) -> str | None:
         if self._limiter is None:
-            # It belongs to the loop of the server's thread.
+            # Created at the first use, because it belongs to the event loop of the server's thread.
             self._limiter = CapacityLimiter(_AT_ONCE)
         return await to_thread.run_sync(partial(function, *arguments), limiter=self._limiter)
 
@@ -198,14 +199,15 @@ class _Page:
         if self._sessions.is_open(http.cookies.get(self._cookie)):
             return RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
         if http.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            # Who follows a link from elsewhere sends no cookie, signed in or not: asked by us, he does.
+            # With a link from another site the browser sends no cookie (SameSite), even if the user is signed in. A
+            # page that links to the same address makes it send the cookie.
             here = Query(f"{ROOT}/sign-in", {"to": to} if is_local(to) else {}).but()
             return HTMLResponse(self._render(http, "from_elsewhere.html", here=here))
         return self._form(http, to)
 
     def _form(self, http: Request, to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
-        """Return the form, with a cookie that it is good for, so that another site cannot sign a browser in."""
-        # The same for all tabs of a browser: a form that was opened before another is good, too.
+        """Return the sign-in form with a cookie that it is bound to, so that another site cannot sign a browser in."""
+        # Reuse the cookie for all tabs of a browser, so that a form opened earlier in another tab stays valid.
         kept = http.cookies.get(f"{self._cookie}_form", "")
         visitor = kept if Sessions.is_visitor(kept) else self._sessions.new_visitor()
         page = self._render(
@@ -254,7 +256,7 @@ class _Page:
 
 
 def _path(http: Request) -> str:
-    # Not that of http.url: it is made of the host's name, which is the client's.
+    # Do not use ``http.url``: it contains the Host header, which the client chooses.
     path: str = http.scope["path"]
     return path
 
@@ -266,7 +268,7 @@ def _to_sign_in(http: Request) -> Response:
 
 
 def _is_of_this_site(http: Request) -> bool:
-    """Return whether a form came from a page of this site, by the browser's headers; other clients send none."""
+    """Return whether a form was sent from this site, by the browser's headers. Clients without these headers pass."""
     if http.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = http.headers.get("origin")
@@ -274,7 +276,7 @@ def _is_of_this_site(http: Request) -> bool:
 
 
 async def _form_of(http: Request) -> dict[str, str]:
-    """Return the fields of a form; none if it is too long."""
+    """Return the fields of a form; empty if the form is too long."""
     body = b""
     async for part in http.stream():
         body += part

@@ -1,7 +1,7 @@
-"""Charts as SVG, made here by leather, coloured by the page's style sheet.
+"""Charts as SVG, drawn with the library leather, and coloured by the page's style sheet.
 
-leather takes care of scales, ticks and axes, and builds elements, so that no text can pass for markup. Its colours are
-presentation attributes, which a style sheet wins over: one picture serves the dark and the light theme.
+leather computes scales, ticks and axes, and builds XML elements, so that no text can become markup. Its colours are
+presentation attributes, which a style sheet overrides: one picture serves the dark and the light theme.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Bar:
     """One column of a chart.
 
     Attributes:
-        label: Below it.
-        value: Its height.
-        said: What a pointer over it shows.
+        label: The text below the column.
+        value: The height.
+        said: The tooltip.
         kind: A class of the style sheet.
     """
 
@@ -45,7 +45,7 @@ class Bar:
 
 
 class _Columns(leather.shapes.Columns):  # type: ignore[misc]
-    """leather's columns, with a title for each."""
+    """leather's shape for columns, with a tooltip for each column."""
 
     def __init__(self, columns: Sequence[Bar]) -> None:
         super().__init__(fill_color="currentColor")
@@ -60,10 +60,10 @@ class _Columns(leather.shapes.Columns):  # type: ignore[misc]
 
 
 def columns(title: str, of: Sequence[Bar]) -> Markup:
-    """Return a chart of columns that count; where there are many, some of their labels are left out."""
+    """Return a chart of counts as columns; if there are many, some labels are omitted."""
     every = -(-len(of) // _LABELS)
     labels = [column.label for column in of]
-    # Labels may be equal, and leather would draw such columns at one place.
+    # Use unique numbers instead of labels: leather would draw columns with equal labels at the same place.
     data = [(str(i), column.value) for i, column in enumerate(of)]
     chart = leather.Chart()
     chart.add_series(leather.Series(data), _Columns(of))
@@ -73,12 +73,12 @@ def columns(title: str, of: Sequence[Bar]) -> Markup:
 
 
 def line(title: str, points: Sequence[tuple[datetime, float]], *, of_bytes: bool = False) -> Markup:
-    """Return a chart of a value over time: two points or more, of different times."""
+    """Return a chart of a value over time, from at least two points with different times."""
     chart = leather.Chart()
     first, last = points[0][0], points[-1][0]
 
     def across(at: datetime) -> float:
-        # leather's own time scale is broken for a few seconds, and rounds the ends of all others.
+        # leather's own time scale fails for a span of a few seconds, and rounds the ends of all other spans.
         return _ACROSS * ((at - first) / (last - first))
 
     chart.add_line([(across(at), value) for at, value in points])
@@ -94,7 +94,7 @@ def line(title: str, points: Sequence[tuple[datetime, float]], *, of_bytes: bool
 
 
 def _round_steps(unit: int, *, whole: bool) -> Iterator[float]:
-    """Yield steps of an axis that people count in, of a unit: 1, 2, 5, 10, 20 and so on."""
+    """Yield round steps for an axis, in multiples of a unit: 1, 2, 5, 10, 20 and so on."""
     for power in itertools.count(0 if whole else -2):
         for digit in (1, 2, 5):
             yield digit * 10.0**power * unit
@@ -111,5 +111,5 @@ def _drawn(title: str, chart: Any, kind: str, size: tuple[int, int]) -> Markup: 
     box = f"0 0 {size[0]} {size[1]}"
     root = ET.Element("svg", {"viewBox": box, "role": "img", "class": f"chart {kind}", "aria-label": title})
     root.append(chart.to_svg_group(*size))
-    # The elements are built, not written: whatever a name holds is text here.
+    # The markup is safe: it is serialized from elements, which escapes all names.
     return Markup(ET.tostring(root, encoding="unicode"))

@@ -1,4 +1,4 @@
-"""Where the page is in the service: beside its operations, and only where it is wanted."""
+"""Adds the page to the service's ASGI application, once it is wanted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class WithPage:
-    """An application with the page before it, once that is shown.
+    """An ASGI application that sends the page's paths to the page, once it is shown, and all others to the service.
 
-    ``build`` makes the page at its first use: a service that shows none loads nothing for it.
+    ``build`` creates the page at its first use: a service without the page does not load its modules.
     """
 
     def __init__(self, app: ASGIApp, build: Callable[[], ASGIApp]) -> None:
@@ -31,13 +31,13 @@ class WithPage:
         return self._page is not None
 
     def show(self) -> None:
-        """Let the page be there from now on."""
+        """Create the page, and serve it from now on."""
         with self._lock:
             if self._page is None:
                 self._page = self._build()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, as ASGI has it."""
+        """Handle a request (ASGI interface)."""
         path = scope["path"] if scope["type"] == "http" else ""
         is_of_page = path in ("/", ROOT) or path.startswith(f"{ROOT}/")
         await (self._page if is_of_page and self._page is not None else self._app)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The pages: which parts each has, in the order in which they are made and sent."""
+"""The pages: the parts of each page, in the order in which they are rendered and sent."""
 
 from __future__ import annotations
 
@@ -42,18 +42,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Part = tuple[str, dict[str, Any]]
-"""A template, and what it shows."""
+"""A part of a page: its template, and the values for the template."""
 
 _PAGE = 100
 _MOST_ENTRIES = 100
 _LINKED, _LONGEST_LINK = 300, 2000
-"""Characters of a condition that is linked to, and of a link with all that is chosen besides: a page has hundreds."""
+"""The most characters of a condition in a link, and of a whole link: a page has hundreds of links."""
 
 _POSITIONS = ("xa", "xto", "ya", "yto")
 
 
 class Pages:
-    """The pages of a catalog; each gives its parts one by one, the first before the last is made."""
+    """The pages of a catalog.
+
+    Each yields its parts one by one, so that the first is sent before the last is computed.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -63,7 +66,7 @@ class Pages:
 
     @property
     def warning(self) -> str | None:
-        """The warning that each page begins with: that the index was restored, and changes nothing."""
+        """The warning at the top of each page if the index was restored, so that it can be read but not changed."""
         behind = self._catalog.reads.behind
         return None if behind is None else behind.message
 
@@ -71,7 +74,7 @@ class Pages:
         """Yield the list of tables.
 
         Raises:
-            InvalidInputError: The address asks for an order or a filter that there is not.
+            InvalidInputError: The address has an unknown order or filter.
         """
         order = query.choice("sort", TableOrder, TableOrder.NAME)
         pending = query.choice("metastore", Pending, Pending.ALL)
@@ -181,7 +184,7 @@ class Pages:
 
 
 def weight(of: PartitionMap | None) -> int:
-    """Return the number of places of a map: they take its memory."""
+    """Return the number of cells of a map, which determines its memory in the cache."""
     return 1 if of is None else 1 + sum(len(places) for _, places in of.rows)
 
 
@@ -208,11 +211,11 @@ def chosen_keys(table: Table, query: Query) -> tuple[Key, ...]:
 def read_map(
     overviews: Overviews, table: Table, predicate: Predicate | None, keys: Sequence[Key], query: Query, now_ms: int
 ) -> PartitionMap | None:
-    """Return the map of the address; None without keys that have a column of their own in the index.
+    """Return the map of the address; None if no key has a database column of its own in the index.
 
     Raises:
-        InvalidInputError: The address names a date or a choice that does not exist.
-        InvalidPredicateError: The index cannot decide the condition by itself.
+        InvalidInputError: The address has an invalid date or choice.
+        InvalidPredicateError: The database cannot evaluate the condition.
     """
     positions = {name: query.text(name) for name in _POSITIONS if query.text(name)}
     choice = Choice(query.choice("m", Measure, Measure.BYTES), query.choice("unit", Unit, Unit.DAY), positions)
@@ -221,7 +224,7 @@ def read_map(
 
 
 def _linked(of: PartitionMap, query: Query) -> PartitionMap:
-    """Return the map with the addresses of its heads and of the maps around it."""
+    """Return the map with links for its headings and the neighbouring maps."""
     return replace(
         of, columns=tuple(_head(head, query) for head in of.columns),
         rows=tuple((_head(head, query), places) for head, places in of.rows),

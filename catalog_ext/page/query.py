@@ -1,4 +1,4 @@
-"""The state of a page, which is entirely in its address: the choices made, and the addresses of further choices."""
+"""The choices of a page, which are all in its address, and the addresses for other choices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Query:
         """Return the choices in an address; unknown names are dropped.
 
         Raises:
-            InvalidInputError: A part of it is too long, or has a NUL.
+            InvalidInputError: A part of the address is too long, or contains NUL.
         """
         if "\x00" in path:
             raise InvalidInputError("The page's address has a NUL, which no name has.")
@@ -56,11 +56,11 @@ class Query:
         return cls(path, {name: value for name, value in given.items() if value and name in _KNOWN})
 
     def text(self, name: str) -> str:
-        """Return a choice, ``''`` for none."""
+        """Return a choice as text; ``''`` if it is not made."""
         return self.chosen.get(name, "")
 
     def choice(self, name: str, kind: type[_Choice], default: _Choice) -> _Choice:
-        """Return which one of several is chosen.
+        """Return a choice among the members of an enumeration.
 
         Raises:
             InvalidInputError: The address has another value.
@@ -73,10 +73,10 @@ class Query:
         return kind(given)
 
     def number(self, name: str, default: int) -> int:
-        """Return a whole number that is not negative.
+        """Return a choice that is a whole number, zero or greater.
 
         Raises:
-            InvalidInputError: The address has something else.
+            InvalidInputError: The address has another value.
         """
         given = self.chosen.get(name)
         if given is None:
@@ -86,7 +86,7 @@ class Query:
         return int(given)
 
     def but(self, **changes: str | int | None) -> str:
-        """Return the address where some things are chosen otherwise, None for not at all."""
+        """Return the address with some choices changed; None removes a choice."""
         chosen = {**self.chosen, **{name: "" if value is None else str(value) for name, value in changes.items()}}
         said = urlencode({name: value for name, value in chosen.items() if value})
         return f"{self.path}?{said}" if said else self.path
@@ -98,7 +98,7 @@ def table_path(identifier: TableIdentifier) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Return whether an address is one of the page's own, to which a browser may be sent after signing in."""
+    """Return whether an address belongs to the page, so that a browser may be redirected to it after the sign-in."""
     if len(address) > _LONGEST_ADDRESS:
         return False
     return address.startswith(f"{ROOT}/") and "\\" not in address and address.isprintable() and "//" not in address

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 SMALL = 32 * 2**20
-"""Bytes below which a file is called too small, unless the address says otherwise."""
+"""The size, in bytes, below which a file counts as too small, unless the address has another size."""
 
 SMALL_CHOICES = tuple(n * 2**20 for n in (1, 4, 16, 32, 64, 128))
 _EDGES = (2**16, *SMALL_CHOICES, 2**28, 2**29, 2**30)
 _MOST_FILES = 2_000_000
 _STRIDES = (3, 7, 11, 31, 101, 307, 1009)
-"""Primes, so that a sample does not take the same value of a key each time."""
+"""Primes as sampling intervals, so that a sample does not always hit the same value of a key."""
 
 _INTERVALS = 60
 _MINUTE_MS = 60_000
@@ -52,7 +52,10 @@ _KEPT_S, _MOST_KEPT, _CHART = 60.0, 40_000, 50
 
 
 class Kept:
-    """Keeps expensive answers for a minute; the oldest go first when all together weigh more than ``most``."""
+    """A cache that keeps expensive results for a minute.
+
+    The oldest are evicted if the total weight is above ``most``.
+    """
 
     def __init__(self, most: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._answers: OrderedDict[Hashable, tuple[float, int, Any]] = OrderedDict()
@@ -64,9 +67,9 @@ class Kept:
     def get(
         self, key: Hashable, make: Callable[[], _Answer], weigh: Callable[[_Answer], int] = lambda _: 50
     ) -> _Answer:
-        """Return the cached answer for a key, or make it; two simultaneous callers may both make it.
+        """Return the cached result for a key, or compute it; two simultaneous callers may both compute it.
 
-        ``weigh`` returns the approximate weight of an answer: a place of a map is 1.
+        ``weigh`` returns the approximate weight of a result: a cell of a map is 1.
         """
         now = self._clock()
         with self._lock:
@@ -79,7 +82,7 @@ class Kept:
             self._forget(key)
             self._answers[key] = (self._clock() + _KEPT_S, weight, made)
             self._weight += weight
-            # In the order in which they were made, so that answers that are not asked for again go first.
+            # Evict in the order of computation, so that expired results go first.
             while self._answers and (self._weight > self._most or next(iter(self._answers.values()))[0] <= now):
                 self._forget(next(iter(self._answers)))
         return made
@@ -95,8 +98,8 @@ class Growth:
     """The pictures of a table's growth and commits; ``rows`` are the numbers in them.
 
     Attributes:
-        sizes: Time, partitions, files, bytes and rows (None: not all are counted).
-        commits: Time and the counts of the kinds.
+        sizes: Time, partitions, files, bytes and rows (None: some are not counted) of each version.
+        commits: The start of each interval, and its commits by kind.
     """
 
     pictures: tuple[tuple[str, Markup], ...]
@@ -108,7 +111,7 @@ class Growth:
 
 
 def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | None:
-    """Return the table's growth since its oldest kept version; None if it has none."""
+    """Return the table's growth since its oldest stored version; None if no version is stored."""
     span = overviews.history_span(table)
     if span is None:
         return None
@@ -119,7 +122,7 @@ def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | Non
     if sizes:
         ends = [*sizes, sizes[-1]]
         times = [_in_utc(size.at_ms) for size in sizes]
-        # It is as large now as it was after its last commit.
+        # Repeat the last size at the present time, so that the line reaches the right edge.
         times.append(max(_in_utc(now_ms), times[-1] + timedelta(seconds=1)))
         for what in ("bytes", "partitions", "files"):
             points = [(at, float(getattr(size, what))) for at, size in zip(times, ends, strict=True)]
@@ -152,7 +155,7 @@ def _step(span_ms: int) -> int:
 
 
 def _stairs(points: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, float]]:
-    """Return points between which a line has steps: a table keeps its size until the next commit."""
+    """Return points for a line with steps, because a table keeps its size until the next commit."""
     stairs = [points[0]]
     for (_, before), (at, value) in pairwise(points):
         stairs += [(at, before), (at, value)]
@@ -162,7 +165,7 @@ def _stairs(points: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, fl
 def _label(at_ms: int, step: int) -> str:
     text = formats.instant(at_ms)
     if step < _MINUTE_MS:
-        # Of an hour at most: neighbours differ by seconds, and the date would say nothing.
+        # For steps of seconds show only the time: the whole chart spans less than an hour.
         return text[11:19]
     return text[:10] if step >= _DAY_MS else text[5:16].replace("T", " ")
 
@@ -194,11 +197,11 @@ class FileSizePart:
     """The distribution of file sizes.
 
     Attributes:
-        classes: Name, files, bytes and whether they are too small.
+        classes: For each class of sizes: name, files, bytes, and whether they are too small.
         small: The number of files that are too small, and ``small_bytes`` their size.
         every: One in this many partitions was sampled; 1 for all.
         worst: The partitions whose files are too small on average, the most files first.
-        statement: A statement that rewrites the first of them.
+        statement: A statement that rewrites the first of these partitions.
     """
 
     picture: Markup
@@ -213,13 +216,13 @@ class FileSizePart:
 
     @property
     def share(self) -> str:
-        """How many of a hundred files are too small, in words: a few are not none, and nearly all are not all."""
+        """The percentage of files that are too small, as text. It is 0 only for no file, and 100 only for all files."""
         percent = 100 * self.small / self.files if self.files else 0
         return "under 1" if 0 < percent < 1 else "over 99" if 99 < percent < 100 else f"{percent:.0f}"
 
 
 def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizePart | None:
-    """Return the sizes of the table's files, where a small file has fewer bytes than ``below``; None for no file."""
+    """Return the sizes of the table's files; None if it has no file. Files below ``below`` bytes count as small."""
     if not table.totals.files:
         return None
     every = _stride(table.totals.files)
@@ -264,17 +267,17 @@ def _is_small(each: SizeClass, below: int) -> bool:
 def read_events(
     overviews: Overviews, table: Table, before: GrowthPosition | None, now_ms: int
 ) -> tuple[list[dict[str, Any]], str | None]:  # fmt: skip
-    """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
+    """Return commits and repairs, newest first, and the position of the next ones for a link; None at the end."""
     shown, rest = overviews.recent_events(table, before=before, limit=_EVENTS)
     numbers = () if rest is None else (rest.version, *(rest.repair or (None, None)))
     return [_event(each, now_ms) for each in shown], ".".join("" if n is None else str(n) for n in numbers) or None
 
 
 def position_of(text: str) -> GrowthPosition | None:
-    """Return the place in the history that an address names; None without one.
+    """Return the position in the history that an address contains; None for an empty text.
 
     Raises:
-        InvalidInputError: It is no such place.
+        InvalidInputError: The text is not a position.
     """
     if not text:
         return None
@@ -319,7 +322,7 @@ def _in_words(summary: Mapping[str, Any], kind: str) -> str:
 
 
 def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict[str, Any]:
-    """Return the index's record of comparisons; nothing is compared now.
+    """Return when the sides were last compared, from the index; no comparison is started.
 
     The fields: the time of the last full comparison with the store (None: never), the number of partitions that were
     compared one by one since, the version at which a follower last compared it with the metastore (None: never), and
@@ -334,5 +337,5 @@ def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict
 
 
 def is_view(table: Table) -> bool:
-    """Return whether it is a view, which has partitions and no files."""
+    """Return whether it is a view, which has partitions but no files."""
     return table.definition.table_type is TableType.VIEW

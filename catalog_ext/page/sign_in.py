@@ -1,4 +1,4 @@
-"""Who may look: sessions that begin with the service's token, forms that only our own pages send, and a throttle."""
+"""Access to the page: sessions that begin with a token, protection of forms against other sites, and a throttle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SESSION_S = 12 * 3600
-"""Seconds after which one has to sign in again."""
+"""The duration of a session in seconds."""
 
 _MOST_SESSIONS = 1000
 _VISITOR = re.compile(r"[\w-]{22}", re.ASCII)
@@ -23,7 +23,10 @@ _WRONG_S, _MOST_WRONG, _MOST_CLIENTS = 60.0, 5, 1000
 
 
 class Sessions:
-    """The sessions of a service, by the hashes of their random cookies; threads may share it. Tokens are never sent."""
+    """The sessions of a service, stored by the hashes of their random cookies. Threads may share it.
+
+    The browser gets only the cookie, never a token.
+    """
 
     def __init__(self, tokens: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._tokens = [token.encode() for token in tokens]
@@ -33,7 +36,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def open(self, token: str) -> str | None:
-        """Return the cookie of a new session; None for a wrong token, after the same time for every wrong one."""
+        """Return the cookie of a new session; None for a wrong token. The comparison takes constant time."""
         given = token.encode("utf-8", "replace")
         if sum(hmac.compare_digest(given, each) for each in self._tokens) == 0:
             return None
@@ -69,22 +72,25 @@ class Sessions:
 
     @staticmethod
     def is_visitor(cookie: str) -> bool:
-        """Return whether a cookie looks like one of these."""
+        """Return whether a cookie has the form of a visitor's cookie."""
         return _VISITOR.fullmatch(cookie) is not None
 
     def form_key(self, cookie: str) -> str:
-        """Return the key that a form with this cookie must contain: another site cannot know it."""
+        """Return the key that a form with this cookie must contain. Another site cannot compute it."""
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def is_form_key(self, given: str, cookie: str | None) -> bool:
-        """Return whether a form was made for the owner of this cookie."""
+        """Return whether a form's key belongs to this cookie."""
         return bool(cookie) and hmac.compare_digest(
             given.encode("utf-8", "replace"), self.form_key(cookie or "").encode()
         )
 
 
 class WrongTokens:
-    """Counts wrong tokens: five a minute from one address, then none is looked at until the oldest is a minute old."""
+    """Throttles sign-ins: after five wrong tokens from an address in a minute, all tokens from it are refused.
+
+    The address may try again when the oldest of them is a minute old.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -92,7 +98,7 @@ class WrongTokens:
         self._lock = threading.Lock()
 
     def note(self, client: str) -> None:
-        """Count one."""
+        """Count a wrong token from an address."""
         with self._lock:
             times = self._wrong.setdefault(client, deque(maxlen=_MOST_WRONG))
             times.append(self._clock())

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 class PartitionCommands:
     """The partition commands of a catalog; a *spec* maps key names to literals (None is NULL).
 
-    Each method takes the table by name, or a loaded table, whose version is then the base of the comparison. Each
-    refuses a table whose location has wildcards (OperationNotSupportedError).
+    Each method takes the table by name or as a loaded table. With a loaded table, changes after its version are
+    conflicts. Each refuses a table whose location has wildcards (OperationNotSupportedError).
     """
 
     def __init__(self, context: Context) -> None:
@@ -63,12 +63,12 @@ class PartitionCommands:
         self, table: str | Table, partitions: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False,
         session: Session = ANY_SESSION,
     ) -> WriteOutcome:  # fmt: skip
-        """Register partitions with the files that lie there, all of them or none.
+        """Register partitions with the files at their locations. Either all partitions are registered, or none.
 
-        They are given by full specs and locations; a relative one is relative to the table's, None is the default.
+        They are given by full specs and locations; a relative location is relative to the table's, None is the default.
 
         Raises:
-            PartitionAlreadyExistsError: One is there, whatever the spelling of its values.
+            PartitionAlreadyExistsError: A partition with the same values exists, whatever the spelling of the values.
             InvalidPartitionSpecError, InvalidValueError: A spec does not fit the table.
             LocationNotFoundError: A location outside the table's directory does not exist.
             InvalidInputError: A location cannot be a partition's.
@@ -159,11 +159,11 @@ class PartitionCommands:
     def exchange(
         self, table: str | Table, source: str | Table, specs: Sequence[Spec], *, session: Session = ANY_SESSION
     ) -> WriteOutcome:
-        """Move the partitions of ``source`` that match full or partial specs into the table, at one instant.
+        """Move the partitions of ``source`` that match full or partial specs into the table, atomically.
 
         Raises:
             PartitionNotFoundError: A spec matches nothing in the source.
-            PartitionAlreadyExistsError: The table has one of them.
+            PartitionAlreadyExistsError: The table has one of the partitions already.
             SchemaMismatchError: The tables differ in columns, partition columns or format.
             InvalidPartitionSpecError, InvalidValueError: A spec does not fit the tables.
             ConflictError: Another writer was first.
@@ -188,7 +188,7 @@ class PartitionCommands:
     def _run(
         self, table: Table, asked: AskedCommand, operation: str, session: Session, origin: Table | None = None
     ) -> WriteOutcome:
-        """Run a command; a command that changes a second table takes the stricter lock settings of both."""
+        """Run a command. If it changes a second table, the stricter lock settings of the two tables apply."""
         conf, own = self._context.settings.conf, [table.definition.properties]
         own += [] if origin is None else [origin.definition.properties]
         options = [transaction_options({}, session.settings, properties, conf) for properties in own]
@@ -199,17 +199,17 @@ class PartitionCommands:
         """Return the table whose partitions a command changes.
 
         Raises:
-            OperationNotSupportedError: Its location has wildcards: the matching paths define its partitions.
+            OperationNotSupportedError: The location has wildcards: the matching paths define the table's partitions.
         """
         found = self._context.load_table(table) if isinstance(table, str) else table
         check_one_directory(found.definition, command)
         return found
 
     def _chosen_location(self, table: Table, name: str, location: str) -> Location:
-        """Return the location of a partition with a LOCATION of its own.
+        """Return the location that a statement gives to a partition, checked.
 
         Raises:
-            InvalidInputError: No partition of the table can lie there.
+            InvalidInputError: No partition of the table can have this location.
         """
         root = Location.parse(table.definition.location)
         place = Location.parse(location, base=root)
@@ -223,7 +223,8 @@ class PartitionCommands:
             )
         components = (place.relative_to(root) if root.contains(place) else place.name).split("/")
         if root.contains(place) and components[0] == DATA and transaction_id_in("".join(components[1:2])) is not None:
-            # The directory of a relocating overwrite: its rows may be brought back like the rows that it replaced.
+            # Allow the directory of a relocating overwrite, although its name is hidden: a user may make a partition
+            # use these rows again.
             components = components[2:]
         hidden = next((c for c in components if is_hidden(c)), None)
         if hidden is not None:
@@ -235,17 +236,18 @@ class PartitionCommands:
         return place
 
     def _located(self, table: Table) -> dict[str, Location]:
-        """Return where the partitions really are that are not at their default locations."""
+        """Return the real paths of partitions with an explicit location."""
         return {name: _real(Location.parse(at)) for name, at in self._context.index.partitions.located(table).items()}
 
     def _look_for_others(
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
         chosen: bool,
     ) -> None:  # fmt: skip
-        """Warn if others have the same files; refuse it for a managed table, which deletes its data with a partition.
+        """Warn if another partition or table has the same files; refuse it for a managed table.
 
-        ``own`` has the real locations of partitions with a location of their own. ``comes`` has the partitions that the
-        same statement adds at their default locations. ``chosen``: the statement gives the location.
+        Dropping a partition of a managed table deletes its files. ``own`` has the real locations of partitions with an
+        explicit location. ``comes`` has the partitions that the same statement adds at their default locations.
+        ``chosen``: the statement gives the location.
         """
         index, root = self._context.index, _real(Location.parse(table.definition.location))
         real = _real(place)
@@ -273,7 +275,7 @@ def _of_locks(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _real(place: Location) -> Location:
-    """Return where a location really is, by whatever symbolic links."""
+    """Return the real path of a location, with symbolic links resolved."""
     if place.scheme != "file":
         return place
     return Location("file", "", real_location(str(place)).removeprefix("file:///"))
@@ -284,7 +286,7 @@ def _require_same_schema(target: Table, source: Table) -> None:
     for what, left, right in (
         ("columns", _described(ours.columns), _described(theirs.columns)),
         ("partition columns", _described(ours.partition_columns), _described(theirs.partition_columns)),
-        # A table without buckets may read bucketed files.
+        # Bucketed files may be exchanged into a table without buckets, which can read them.
         ("buckets", ours.bucketed_by or "none", (ours.bucketed_by and theirs.bucketed_by) or "none"),
         ("format", ours.format, theirs.format),
         ("options", dict(ours.options), dict(theirs.options)),

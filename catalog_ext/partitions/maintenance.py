@@ -40,10 +40,10 @@ class PartitionMaintenance:
         self._alterations = alterations
 
     def drop(self, table: str, where: Where, *, purge: bool = False, dry_run: bool = False) -> list[ReportEntry]:
-        """Drop the partitions that satisfy a condition, in one transaction, and return the dropped ones.
+        """Drop the partitions that satisfy a condition, in one transaction, and return report entries for them.
 
         Args:
-            table: Its name.
+            table: The table's name.
             where: A condition in SQL over partition columns, or a spec, which may be partial; it is required.
             purge: Whether data of a managed table outside its directory is deleted too.
             dry_run: Preview: report and change nothing.
@@ -71,7 +71,7 @@ class PartitionMaintenance:
         """Drop the partitions whose time, given by their values, is older than the retention.
 
         Args:
-            table: Its name.
+            table: The table's name.
             retention: A duration such as ``30d``; None for the property ``partition.retention.period``.
             dry_run: Preview: report and change nothing.
 
@@ -105,13 +105,13 @@ class PartitionMaintenance:
         """Change the visibility or the types of partition columns; files and directories are not changed.
 
         Args:
-            table: Its name.
-            mode: ``virtual`` or ``declared``; None leaves it.
-            types: New types by column name; None or empty leaves them.
+            table: The table's name.
+            mode: ``virtual`` or ``declared``; None leaves it unchanged.
+            types: New types by column name; None or empty leaves them unchanged.
 
         Raises:
             TableNotFoundError: There is no such table.
-            InvalidInputError: A name is no partition column of the table, a type cannot be a key's, or no change is
+            InvalidInputError: A name is not a partition column of the table, a type cannot be a key's, or no change is
                 given.
             InvalidValueError: Values of partitions do not fit the new types. Nothing was changed.
             ConflictError: Another process is writing to the table.
@@ -160,7 +160,7 @@ class PartitionMaintenance:
 
 
 def _with_return(entry: ReportEntry, table: Table, lasting: Expiry | None, now_ms: int) -> ReportEntry:
-    """Return the entry; its reason says whether the next repair registers the partition of an external table again."""
+    """Return the entry. For an external table its reason says whether the next repair registers the partition again."""
     if table.definition.table_type is not TableType.EXTERNAL:
         return entry
     if lasting is not None and lasting.expired(entry.partition, now_ms):
@@ -170,12 +170,12 @@ def _with_return(entry: ReportEntry, table: Table, lasting: Expiry | None, now_m
 
 
 def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:
-    """Yield unbound predicates that are true for the partitions of these entries, some values at a time."""
+    """Yield unbound predicates that match the partitions of these entries, for some values at a time."""
     lower = [name.lower() for name in expiry.keys]
     values: dict[tuple[str, ...], None] = {}
     for entry in entries:
         given = {key.lower(): value for key, value in parse_partition_name(entry.partition)}
-        # What has a time has values.
+        # The values are not NULL: a partition without a value has no time, and so does not expire.
         values[tuple(given[name] or "" for name in lower)] = None
     for chunk in batched(values, _VALUES_AT_ONCE):
         if len(lower) == 1:

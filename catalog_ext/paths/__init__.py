@@ -1,1 +1,1 @@
-"""Ad-hoc paths: queries over files that no table is registered for (``docs/design/26-index-to-tasks.md``)."""
+"""Queries on paths instead of tables: their files belong to no table (``docs/design/26-index-to-tasks.md``)."""

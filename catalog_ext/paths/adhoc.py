@@ -1,4 +1,4 @@
-"""Ad-hoc paths as tables: the common schema of a path's files, and the files that a query reads."""
+"""Paths that queries name instead of tables: the common schema of a path's files, and the files that a query reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEFAULT_SAMPLE_FILES = 10
 DEFAULT_FORMAT = "parquet"
 
 MAX_LOOKS = 200
-"""Directories that are looked into for a sample one after the other, before the whole tree is listed in parallel."""
+"""The most directories that are listed one by one for a sample; then the whole tree is listed in parallel."""
 _BATCH_ROWS = 16_384
 
 
@@ -48,7 +48,7 @@ class PathRequest:
 
     Attributes:
         path: A location, with or without wildcards.
-        format: One of ``catalog_ext.metastore.model.tables.FORMATS``; None chooses it by the files' suffixes.
+        format: One of ``catalog_ext.metastore.model.tables.FORMATS``; None derives it from the files' suffixes.
         schema: The columns as DDL; None reads them from a sample of files.
         options: Spark's reader options of the format, and ``schema.sample-files``.
         partitioning: Whether keys in the path are columns (``use_hive_partitioning``).
@@ -63,10 +63,10 @@ class PathRequest:
 
 @dataclass(frozen=True, slots=True)
 class PathTable:
-    """What a path's files have in common.
+    """The common properties of a path's files: format, columns, keys.
 
     Attributes:
-        root: The directory above everything that the path can match.
+        root: The directory above all possible matches of the path.
     """
 
     path: str
@@ -84,7 +84,7 @@ def load_path(storage: Storage, request: PathRequest) -> PathTable:
         InvalidPatternError: The path is malformed.
         PathNotFoundError: There is no file under it.
         PathLayoutError: A file's path has a key twice.
-        UnsupportedFormatError: The format is not supported, or the files have different ones.
+        UnsupportedFormatError: The format is not supported, or the files have different formats.
         SchemaConflictError, InvalidInputError: The files' columns cannot be read or reconciled.
         StorageError: The store refuses or does not answer.
     """
@@ -107,12 +107,12 @@ def load_path(storage: Storage, request: PathRequest) -> PathTable:
 
 @dataclass(frozen=True, slots=True)
 class PathPlan:
-    """Which files of a path a query reads.
+    """The plan of a query on a path: which files it reads.
 
     Attributes:
         path: A location, with or without wildcards.
-        keys: The table's partition columns; None where keys are not looked at.
-        casts: Keys as other types, which the predicate may name.
+        keys: The table's partition columns; None if keys in the path are ignored.
+        casts: Keys cast to other types, which the predicate may name.
         predicate: An unbound predicate on keys and casts.
     """
 
@@ -122,12 +122,12 @@ class PathPlan:
     predicate: Predicate | None = None
 
     def run(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        """Return the rows of ``PLAN_SCHEMA``: files, those of a directory together.
+        """Return rows of ``PLAN_SCHEMA``, one for each file. Files of a directory are contiguous.
 
         Raises:
             InvalidPatternError: The path is malformed.
             PathNotFoundError: A named path does not exist, or there is no file; pruned paths are not checked.
-            PathLayoutError: The files disagree on the keys.
+            PathLayoutError: The files have different keys.
             StorageError: The store refuses or does not answer.
         """
         keys, predicate = self.keys or (), self.predicate
@@ -181,34 +181,35 @@ def _format(request: PathRequest, sample: Sequence[FoundFile]) -> str:
 
 
 def _keys(sample: Sequence[FoundFile]) -> tuple[Column, ...]:
-    """Return all keys of the sample's paths. Whether all files have them shows when it is known which are read."""
+    """Return all keys in the sample's paths. That all files have them is checked later, for the files that are read."""
     names: dict[str, str] = {}
     for directory in dict.fromkeys(file.directory for file in sample):
         found = [name for name, _ in keys_of(directory)]
         partition_name(directory, found)
         for name in found:
-            # Spellings that differ in case are one key; which comes first must not decide.
+            # Spellings of a key that differ in case are the same key. Take the smallest, so that the result does not
+            # depend on the order of files.
             names[name.lower()] = min(names.get(name.lower(), name), name)
     return tuple(Column(name, "string") for name in names.values())
 
 
 def _about(error: CatalogExtError, path: str) -> CatalogExtError:
-    """Return the error, saying which path it is about where it does not."""
+    """Return the error, with the path in its message."""
     if path in error.message or repr(path) in error.message:
         return error
     return error.about(f"The path {shown(path)} cannot be read", {"path": path})
 
 
 class _TooManyLooksError(Exception):
-    """The sample is not found by going down a few paths."""
+    """The sample would need too many listings of single directories."""
 
 
 class Sampler:
-    """Draws files that lie far apart, going down only as many paths as there are files wanted.
+    """Draws a sample of files from different parts of the tree, by listing only a few directories.
 
     Args:
-        pattern: What the user wrote, for messages.
-        alternatives: The pattern, with lists and ranges written out.
+        pattern: The user's text, for messages.
+        alternatives: The pattern, with lists and ranges expanded.
     """
 
     def __init__(self, storage: Storage, pattern: str, alternatives: list[Alternative]) -> None:
@@ -272,7 +273,7 @@ class Sampler:
 
 
 def spread(items: Sequence[T], wanted: int) -> Iterator[T]:
-    """Yield all items, the first ``wanted`` of them in equal distances."""
+    """Yield all items; the first ``wanted`` of them are at equal distances."""
     count = len(items)
     first = dict.fromkeys(number * count // wanted for number in range(min(wanted, count))) if count else {}
     if count <= wanted:

@@ -1,4 +1,4 @@
-"""Procedures that show and mend differences between store, index and metastore, and pending deliveries."""
+"""Procedures for drift, mending and the outbox: differences between the three sides, and pending messages."""
 
 from __future__ import annotations
 

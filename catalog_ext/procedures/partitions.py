@@ -1,4 +1,4 @@
-"""Drops, expires, exchanges and changes partitions by procedures."""
+"""Procedures that drop, expire, exchange and change partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describes a procedure: its parameters, the columns of its rows, and its body."""
+"""The description of a procedure for SQL ``CALL``: its parameters, its result columns, and its Python function."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The rows of a call, streamed."""
+    """The result rows of a call, as a stream."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -57,19 +57,19 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class SessionTable:
-    """A table of the catalog that a session had before ours took its place; not each has a location."""
+    """A table of the session's own catalog with the name that a new table gets; it need not have a location."""
 
     location: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure: its parameters, its result columns, and its body.
+    """A procedure: its parameters, its result columns, and its Python function.
 
     Attributes:
-        check_session: Raises if the arguments conflict with a table of that name in the session's own catalog,
-            whose location, if it has one, is the second argument; None if it does not matter.
-        takes_session: Whether the body gets the caller's session settings as the argument ``session``.
+        check_session: Raises if the arguments conflict with a table of that name in the session's own catalog, whose
+            location, if it has one, is the second argument; None if there can be no conflict.
+        takes_session: Whether the function gets the caller's session settings as the argument ``session``.
         body: Returns entries with the columns of the schema as fields (``_row``).
         touches: The parameters and result columns that name tables which a call may change.
     """
@@ -84,7 +84,7 @@ class Procedure:
     takes_session: bool = False
 
     def describe(self) -> JsonObject:
-        """Return the procedure as the service's contract has it."""
+        """Return the procedure as JSON by the service's contract."""
         return {
             "name": self.name,
             "description": self.description,
@@ -108,7 +108,7 @@ class Procedure:
             catalog: The catalog of its tables.
             arguments: The arguments, by parameter name.
             session_table: The table of the same name in the caller's own catalog, if any.
-            settings: The caller's session settings that a transaction takes over, by key.
+            settings: The caller's session settings that a transaction stores, by key.
 
         Raises:
             InvalidInputError: An argument is missing, unknown or of another type.
@@ -171,13 +171,13 @@ def columns(text: str) -> pa.Schema:
 
 
 def _in_batches(found: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the entries, at most 10,000 in a batch; no batch where there is no entry."""
+    """Yield the entries in batches of at most 10,000; without entries yield no batch."""
     for chunk in batched(found, _ROWS_AT_ONCE):
         yield pa.RecordBatch.from_pylist([_row(entry, schema) for entry in chunk], schema=schema)
 
 
 def _row(entry: Any, schema: pa.Schema) -> dict[str, Any]:  # noqa: ANN401 -- a mapping, a dataclass or a named tuple
-    """Return the fields that the schema has; ``since`` is the field ``since_ms``, ``transaction`` an id."""
+    """Return an entry's fields by column; ``since`` is the field ``since_ms`` as a time, ``transaction`` an id."""
     if is_dataclass(entry) and not isinstance(entry, type):
         fields = asdict(entry)
     else:

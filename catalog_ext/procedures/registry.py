@@ -1,4 +1,4 @@
-"""Lists the catalog's procedures, as ``CALL <catalog>.system.<name>(…)`` runs them."""
+"""The procedures of a catalog by name, for ``CALL <catalog>.system.<name>(…)``."""
 
 from __future__ import annotations
 

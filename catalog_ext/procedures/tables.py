@@ -1,4 +1,4 @@
-"""Registers, imports, unregisters and repairs tables by procedures."""
+"""Procedures that register, import, unregister and repair tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows and changes the partitions of views by procedures."""
+"""Procedures that show and change the partitions of views."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[ob
             names[relation] = DeclaredNames(_keys(catalog, relation))
         return names[relation].of(name)
 
-    # A relation without partitions is one row, whose partition is NULL.
+    # A dependency on a relation without partitions is a single row, whose partition is NULL.
     return (
         {
             "partition": found.partition,
@@ -39,7 +39,7 @@ def _dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[ob
 
 
 def _keys(catalog: Catalog, relation: str) -> list[str]:
-    """Return the partition columns of a table or view; none where it has been dropped since."""
+    """Return the partition columns of a table or view; empty if it was dropped meanwhile."""
     try:
         found = catalog.views.load_relation(relation)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""Recovers, vacuums and shows writes by procedures."""
+"""Procedures that recover, vacuum and show writes."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MAX_BATCH_FILES = 50_000
-"""Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
+"""The most files of a batch, so that a table with large partitions is committed in bounded memory too."""
 
 
 class RepairBatches:
@@ -39,15 +39,15 @@ class RepairBatches:
         index: The index.
         storage: The stores.
         table: The table, at the version that was compared.
-        options: The repair's.
-        progress: Is called after each batch.
+        options: The repair's options.
+        progress: A callback after each batch.
         scratch: Gets the entries of the report.
 
     Attributes:
         version: The table's version after the last batch.
-        conflicts: Partitions that were left alone because another process has changed or compared them meanwhile.
+        conflicts: Partitions that were not changed, because another process has changed or compared them meanwhile.
         listed_ms: A time before the listing, by the database's clock; None in a dry run.
-        began_ms: When the comparison began, where it counts as one of the partitions; otherwise None.
+        began_ms: The time when the repair began, if it records its partitions as compared with the store; else None.
     """
 
     def __init__(
@@ -119,7 +119,8 @@ class RepairBatches:
             return self._commit_without_conflicts(batch, error)
         self.version = commit.version
         if commit.version == self._base.version + 1:
-            # No other commit came in between, and no partition is in two batches.
+            # No other commit came in between, and each partition is in a single batch: the next batch can be based on
+            # the new version.
             self._base = replace(self._base, version=commit.version)
         return batch
 
@@ -134,9 +135,10 @@ class RepairBatches:
         return self._commit(self._without(batch, dict.fromkeys(left, reason)), listed_ms)
 
     def _without_returned(self, batch: list[Proposed]) -> list[Proposed]:
-        """Leave out drops of partitions whose directory is back: an overwrite of Hive removes a directory for a moment.
+        """Remove drops of partitions whose directory exists again.
 
-        Otherwise the metastore would drop a partition whose rows a user of Hive has just written.
+        An overwrite of Hive deletes a directory and creates it again. Without this check the metastore would drop a
+        partition whose rows a user of Hive has just written.
         """
         if self._table.definition.has_wildcards:
             return batch
@@ -150,7 +152,7 @@ class RepairBatches:
         return name, self._table.directory(name, path if "://" in path else None)
 
     def _without_compared_later(self, batch: list[Proposed]) -> list[Proposed]:
-        """Leave out partitions that another process has compared with the store after this repair began."""
+        """Remove partitions that another process has compared with the store after this repair began."""
         began_ms = self.began_ms
         if began_ms is None:
             return batch
@@ -160,21 +162,21 @@ class RepairBatches:
         return self._without(batch, dict.fromkeys(later, COMPARED_LATER))
 
     def _commit_without_conflicts(self, batch: list[Proposed], error: ConflictError) -> list[Proposed]:
-        """Commit the partitions that no other commit has changed meanwhile, and report the others as skipped."""
+        """Commit the partitions that no other commit has changed meanwhile, and report the rest as skipped."""
         changed = self._changed_meanwhile([p.change.name for p in batch])
         if not changed:
             raise error
         return self._commit(self._without(batch, changed))
 
     def _changed_meanwhile(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the reasons to leave partitions alone that another commit has changed since the compared version."""
+        """Return the partitions that another commit has changed since the compared version, each with a text."""
         changed = self._index.living_partitions.changed_after(self._base, names) if names else {}
         return {
             n: f"version {version} of the table changed it meanwhile{REPAIR_AGAIN}" for n, version in changed.items()
         }
 
     def _without(self, batch: list[Proposed], reasons: Mapping[str, str]) -> list[Proposed]:
-        """Return the batch without partitions that are left alone, which are reported as skipped, each for a reason."""
+        """Return the batch without some partitions, which are reported as skipped with their reasons."""
         left = [p.change.name for p in batch if p.change.name in reasons]
         self._scratch.add_entries(("skip", name, name, 0, 0, reasons[name]) for name in left)
         self.conflicts.update(left)
@@ -184,17 +186,17 @@ class RepairBatches:
 def partitions_to_leave(
     index: Index, storage: Storage, table: Table, changes: Sequence[Change], error: DeletedFilesError
 ) -> set[str]:
-    """Return the partitions that cannot be registered as they were listed.
+    """Return the partitions whose listed files a deleting statement affects, so that they cannot be registered.
 
-    While the deleting statement runs, these are all partitions with its files. After its end, the store is asked:
-    partitions whose files all exist unchanged can be registered.
+    While that statement runs, these are all partitions with its files. After its end the store is checked: partitions
+    whose files all exist unchanged can be registered.
 
     Args:
         index: The index.
         storage: The stores.
         table: The table that gets the files.
         changes: The refused changes.
-        error: The refusal.
+        error: The error with which the commit refused them.
 
     Raises:
         StorageError: The store refuses or does not answer.

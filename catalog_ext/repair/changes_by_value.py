@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 _MOST = 30
-"""Values of a column that holds no dates; the number of the others is returned."""
+"""The most values that are shown of a column that holds no dates; further values are only counted."""
 
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 _OUTSIDE = "(no partition)"
@@ -29,8 +29,8 @@ class ChangesByValue:
     """The changes of a repair by the values of the first partition column.
 
     Attributes:
-        key: The column's name; ``''`` for a table without one.
-        values: Texts of the values.
+        key: The column's name; ``''`` for a table without partition columns.
+        values: The column's values, as texts.
         counts: Partitions (skipped: paths) of each value, by action: ``added``, ``dropped``, ``changed``, ``skipped``.
         more: The number of values that are left out.
     """
@@ -47,8 +47,8 @@ def changes_by_value(scratch: Scratch, keys: Sequence[str], unit_of: Callable[[B
     Args:
         scratch: The report's database.
         keys: The names of the table's partition columns.
-        unit_of: Returns the unit that dates between two bounds are truncated to. Of other values those with the most
-            changes are counted.
+        unit_of: Returns the unit (day, month, year) to which dates between two bounds are truncated. For values that
+            are not dates, the values with the most changes are counted.
     """
     if not keys:
         return _counted(scratch, "''", [("", "the table")], "")

@@ -1,14 +1,14 @@
-"""Compares the columns of a Parquet or ORC file with those of its table, as Spark's readers do.
+"""Compares the column types of a Parquet or ORC file with those of its table, as Spark's readers do.
 
-Structs are compared by the names of their fields, arrays and maps by place.
+Fields of structs are matched by name, elements of arrays and maps by position.
 
 Parquet: the rules of Spark's vectorized reader, as far as Spark 4.0 to 4.3 agree: ``ParquetVectorUpdaterFactory`` for
-leaves, and ``ParquetReadSupport`` for how they nest. With ``spark.sql.parquet.enableVectorizedReader`` = ``false``
-Spark converts other pairs of types, which this module ignores.
+leaves, and ``ParquetReadSupport`` for nested types. With ``spark.sql.parquet.enableVectorizedReader`` = ``false`` Spark
+converts other pairs of types, which this module ignores.
 
-ORC: Spark gives the table's types to ORC's own reader, which converts most pairs (``SchemaEvolution``), and refuses
-timestamps of the other kind before that (``OrcUtils``). Not judged: ``CHAR`` and ``VARCHAR`` of a file as BINARY,
-because Arrow shows them as strings.
+ORC: Spark gives the table's types to ORC's own reader, which converts most pairs (``SchemaEvolution``). Before that
+Spark refuses a TIMESTAMP as TIMESTAMP_NTZ and the reverse (``OrcUtils``). Not checked: ``CHAR`` and ``VARCHAR`` of a
+file as BINARY, because Arrow shows them as strings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _FileType:
     Attributes:
         kind: ``struct``, ``array``, ``map`` or ``leaf``.
         fields: Names and types of a struct's fields, of an array's element, of a map's key and value.
-        leaf: The column in the schema of a Parquet file, the field in Arrow's schema of an ORC file.
+        leaf: For a leaf, its column in a Parquet file's schema, or its field in the Arrow schema of an ORC file.
     """
 
     kind: str
@@ -70,12 +70,12 @@ def _table_type(columns: Sequence[Column]) -> DataType:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """The rules of a reader.
+    """The type rules of Spark's reader for one format.
 
     Attributes:
-        obstacle: Returns why the reader cannot read a leaf as a type without children; None if it can.
-        has_rows: Whether the reader reaches leaves at all.
-        names_once: Whether it refuses a struct that has a wanted field twice, in two cases.
+        obstacle: Returns why the reader cannot read a leaf column as a type without children; None if it can.
+        has_rows: Whether the file has rows; without rows the reader never checks the types of leaves.
+        names_once: Whether the reader refuses a struct in which a field occurs twice, in different cases.
     """
 
     obstacle: Callable[[Any, DataType], str | None]
@@ -83,18 +83,19 @@ class _Reader:
     names_once: bool = True
 
     def mismatch(self, found: _FileType, wanted: DataType, path: str = "") -> str | None:
-        """Return the first part that the reader cannot read, with the reason; None if it can read all.
+        """Return the first part of a type that the reader cannot read, with the reason; None if it can read the type.
 
         Args:
             found: The type in the file.
-            wanted: The table's.
-            path: Of the part in the file, for the reason; empty for the root.
+            wanted: The type in the table.
+            path: The path of the part within the file's columns, for the reason; empty for the root.
         """
         if found.kind == _LEAF and wanted.name not in _NESTED:
             reason = self.obstacle(found.leaf, wanted) if self.has_rows else None
             return reason and f"its column {path!r} {reason}"
         if found.kind == _LEAF and not self.has_rows:
-            # Spark looks for the parts of the file's type only where the wanted parts have parts.
+            # In a file without rows, Spark still looks for nested parts of the type, but only if the table's type has
+            # nested parts.
             has_parts = wanted.name == "struct" or any(child.name in _NESTED for child in wanted.children)
             return _other_kind(found, wanted, path) if has_parts else None
         if found.kind != wanted.name:
@@ -111,7 +112,7 @@ class _Reader:
         if self.names_once and len(matching) > 1:
             names = ", ".join(repr(name) for name, _ in matching)
             return f"it has the columns {names}, between which Spark cannot choose"
-        # Where a reader takes one of several, it is the last.
+        # If a field occurs several times, a reader that accepts this reads the last one.
         return self.mismatch(matching[-1][1], wanted.type, matching[-1][0]) if matching else None
 
 
@@ -131,7 +132,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _reader_name(wanted: DataType) -> str:
-    """Return the name of a type, with one name for all intervals of days and smaller units, and one for all others."""
+    """Return the name of a type. Intervals have only two names: of years and months, and of days and smaller units."""
     if not wanted.name.startswith("interval"):
         return wanted.name
     return "interval month" if wanted.name.endswith(("year", "month")) else "interval day"
@@ -147,20 +148,20 @@ _READABLE = {
     "BYTE_ARRAY": {"string", "char", "varchar", "binary"},
     "FIXED_LEN_BYTE_ARRAY": {"binary"},
 }
-"""By Parquet's physical type the names of the types as which Spark reads a column of it, whatever its logical type."""
+"""For each physical type of Parquet, the types in the table as which Spark can read it, whatever its logical type."""
 
 _COMPARED = {name for names in _READABLE.values() for name in names} | {"decimal", "time"}
 _TOO_SMALL_FOR_UNSIGNED = {
     32: {"tinyint", "smallint", "int", "date", "interval month"},
     64: {"bigint", "interval day"},
 }
-"""By the bits of unsigned integers the types as which Spark does not read them."""
+"""The types in the table as which Spark does not read unsigned integers, by their number of bits."""
 
 _DIGITS = {"INT32": 10, "INT64": 20}
-"""Digits before the point that a decimal needs for Spark to read whole numbers as it."""
+"""The digits before the decimal point that a DECIMAL needs, for Spark to read integers as this DECIMAL."""
 
 _UNSIGNED_64 = (20, 0)
-"""The decimal as which Spark reads unsigned integers of 64 bits."""
+"""The precision and scale of the DECIMAL as which Spark reads unsigned integers of 64 bits."""
 
 _TIMESTAMPS = {"timestamp", "timestamp_ntz"}
 _NANOSECONDS = (
@@ -170,25 +171,26 @@ _NANOSECONDS = (
 
 
 def unreadable_parquet_column(metadata: pq.FileMetaData, columns: Sequence[Column]) -> str | None:
-    """Return the first column that Spark cannot read as the table's, with the reason; None if it can read all.
+    """Return the first column that Spark cannot read as the table's type, with the reason; None if it can read all.
 
     Args:
-        metadata: Of the file.
-        columns: The table's.
+        metadata: The metadata of the file.
+        columns: The columns of the table.
     """
     schema = metadata.schema
     leaves = [schema.column(number) for number in range(len(schema))]
     try:
-        # Arrow knows the nesting of columns, in old and new encodings.
+        # Arrow's schema shows how columns nest, in old and new encodings.
         shape = schema.to_arrow_schema()
     except pa.ArrowNotImplementedError:
-        # A column has a type that Arrow lacks: then only columns that do not nest are compared.
+        # Arrow cannot represent the type of some column. Compare only the columns that are not nested.
         flat = (leaf for leaf in leaves if leaf.path == leaf.name and not leaf.max_repetition_level)
         found = _FileType("struct", tuple((leaf.name, _FileType(_LEAF, leaf=leaf)) for leaf in flat))
     else:
         rest = iter(leaves)
         found = _struct(shape, lambda _: next(rest))
-    # Spark compares the types of leaves when it reads a row group, and their nesting when it opens the file.
+    # Spark compares the types of leaves when it reads a row group, and their nesting when it opens the file. So leaves
+    # of a file without rows are never compared.
     return _Reader(_parquet_obstacle, has_rows=metadata.num_rows > 0).mismatch(found, _table_type(columns))
 
 
@@ -220,7 +222,7 @@ def _is_readable(physical: str, logical: dict[str, Any], wanted: DataType) -> bo
 
 
 def _is_decimal(physical: str, logical: dict[str, Any], precision: int, scale: int) -> bool:
-    """Return whether Spark reads a column as a decimal: it must have room for all digits before and after the point."""
+    """Return whether Spark reads a column as the given DECIMAL: all digits on both sides of the point must fit."""
     match logical:
         case {"Type": "Decimal", "precision": int(digits), "scale": int(behind)}:
             return scale >= behind and precision - scale >= digits - behind
@@ -238,7 +240,7 @@ _NUMBERS = {
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "timestamp_ntz", "time",
     "interval day", "interval month",
 }  # fmt: skip
-"""Types that ORC's reader is asked for as numbers: local times are numbers in ORC files of Spark."""
+"""Types in the table that ORC's reader converts from numbers. Spark stores TIMESTAMP_NTZ in ORC files as a number."""
 
 _REFUSED = (
     (pa.types.is_timestamp, {"binary"}),
@@ -247,15 +249,15 @@ _REFUSED = (
     (pa.types.is_string, frozenset[str]()),
     (lambda _: True, {"binary", "date"}),
 )
-"""By kind of a column the names of the types as which ORC's reader does not give it (``ConvertTreeReaderFactory``)."""
+"""For each kind of ORC column, the types in the table to which ORC's reader refuses to convert it."""
 
 
 def unreadable_orc_column(schema: pa.Schema, columns: Sequence[Column]) -> str | None:
-    """Return the first column that Spark cannot read as the table's, with the reason; None if it can read all.
+    """Return the first column that Spark cannot read as the table's type, with the reason; None if it can read all.
 
     Args:
-        schema: Of the file, as Arrow reads it.
-        columns: The table's.
+        schema: The file's schema, as Arrow reads it.
+        columns: The columns of the table.
     """
     union = next((field.name for field in schema if _has_union(field.type)), None)
     if union is not None:
@@ -278,11 +280,11 @@ def unreadable_orc_column(schema: pa.Schema, columns: Sequence[Column]) -> str |
 
 
 def _by_position(found: _FileType, table: DataType) -> str | None:
-    """Old Hive files have no names of columns: the table's columns are theirs in their order."""
+    """Compare a file without column names (of an old Hive) with the table, column by column in their order."""
     if len(found.fields) > len(table.fields):
         return f"it has {len(found.fields)} columns without names (_col0 and so on), and the table {len(table.fields)}"
     if not all(_POSITION.fullmatch(name) for name, _ in found.fields):
-        # ORC's reader looks for names then, and finds none of the table's: all values are NULL.
+        # A file with some names: ORC's reader matches by name, and finds no column of the table. All values are NULL.
         return None
     placed = zip(found.fields, table.fields, strict=False)
     return next((why for (name, node), field in placed if (why := _ORC.mismatch(node, field.type, name))), None)
@@ -299,7 +301,10 @@ def _orc_obstacle(leaf: pa.Field, wanted: DataType) -> str | None:
 
 
 def _other_timestamp(found: _FileType, wanted: DataType, path: str) -> str | None:
-    """The first TIMESTAMP where the table has a TIMESTAMP_NTZ, or the other way round. Spark compares by place."""
+    """Return the first TIMESTAMP whose column in the table is TIMESTAMP_NTZ, or the reverse.
+
+    Spark matches by position.
+    """
     if found.kind == _LEAF:
         said = (found.leaf.metadata or {}).get(_SPARK_TYPE, b"").decode()
         kind = said or ("timestamp" if pa.types.is_timestamp(found.leaf.type) else "")

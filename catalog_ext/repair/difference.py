@@ -27,7 +27,7 @@ _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A change, and the report lines for it; ``files`` counts the added and removed files."""
+    """A proposed change of a partition, with its report lines; ``files`` counts the added and removed files."""
 
     change: Change
     lines: tuple[ReportEntry, ...]
@@ -35,16 +35,17 @@ class Proposed:
 
 
 class StoreDifference:
-    """Compares the two sides in the scratch database.
+    """Compares store and index in the scratch database, which has the partitions and files of both.
 
     Args:
-        scratch: Both sides, filled by ``catalog_ext.scan.observe``.
+        scratch: The database, filled by ``catalog_ext.scan.observe``.
         keys: The table's partition columns.
-        has_directories: Whether the table's store keeps empty directories, so that an absent partition is gone.
+        has_directories: Whether the table's store has real directories, so that a missing directory means a missing
+            partition.
         drops: Whether missing partitions will be dropped, rather than stay registered.
-        location: The location of every partition of a table with wildcards, to which file paths are relative; otherwise
-            each partition has its directory below the table's.
-        descriptors: The descriptors of new partitions, and of partitions with a new descriptor.
+        location: For a table with wildcards, the common location of all partitions, to which file paths are relative.
+            None if each partition has its directory below the table's.
+        descriptors: The descriptors (format, settings) of new partitions, and of partitions with a new descriptor.
     """
 
     def __init__(
@@ -60,7 +61,8 @@ class StoreDifference:
         self._scratch = scratch
         self._location = location
         self._descriptors = descriptors or {}
-        # On a store without directories, an empty registered partition looks as before; it stays.
+        # A store without directories cannot show an empty partition, so a registered partition without files is not
+        # missing there.
         at_root = "1" if has_directories else "0"
         keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
         of_itself = f"(NOT {_IS_LISTED} AND (i.files > 0 OR {keeps}))"
@@ -74,7 +76,7 @@ class StoreDifference:
         self._equivalent = EquivalentNames(keys, self._staying_names, self._holds)
 
     def protect_incomplete(self) -> None:
-        """Remove everything at or below a directory whose listing failed from the comparison, and report it."""
+        """Remove partitions at or below a directory whose listing failed from both sides, and report the directory."""
         scratch = self._scratch
         scratch.execute(
             f"INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, '{INCOMPLETE}' || reason FROM failures"
@@ -100,7 +102,7 @@ class StoreDifference:
         return bool(self._scratch.count(query, (name, name)))
 
     def dropped(self) -> Iterator[Proposed]:
-        """Yield the partitions that are registered and gone."""
+        """Yield the partitions that are registered but no longer on the store, or dropped in the metastore."""
         query = (
             "SELECT name, coalesce(location, name), files, bytes, name IN (SELECT name FROM ended)"
             f" FROM indexed_partitions i WHERE {self._is_gone} ORDER BY name"
@@ -118,7 +120,7 @@ class StoreDifference:
         """Yield the partitions that are on the store and not registered."""
         places = self._places()
         for name, rows in self._new():
-            # By path: a listing may hold a file twice.
+            # Remove duplicates by path: a listing may return a file twice.
             by_path = {r[1]: DataFile(r[1], r[2], r[3], None, None, r[4]) for r in rows}
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
@@ -128,9 +130,10 @@ class StoreDifference:
             yield Proposed(added, (line,), len(files))
 
     def _new(self) -> Iterator[tuple[str, Iterable[Sequence[Any]]]]:
-        """Yield the names that are not registered in their order, with the rows of their files.
+        """Yield the unregistered partition names, sorted, with the rows of their files.
 
-        ``listed_partitions`` is ordered by its primary key: only files are sorted, and the two are merged here.
+        ``listed_partitions`` is ordered by its primary key, so only files are sorted, and the two sequences are merged
+        here.
         """
         is_new = "WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name"
         groups = groupby(
@@ -152,10 +155,10 @@ class StoreDifference:
             group = next(groups, None)
 
     def compare_files(self) -> None:
-        """Find the files of known partitions that differ; ``changed`` reads them."""
+        """Find the files of registered partitions that differ between the sides, for ``changed``."""
         if not self._scratch.count("SELECT EXISTS (SELECT 1 FROM indexed_partitions)"):
             return
-        # One sort of both sides: at 200,000 files five times as fast as EXCEPT in both directions.
+        # Sort both sides once: at 200,000 files this is five times as fast as EXCEPT in both directions.
         self._scratch.execute(
             "INSERT INTO differing_files SELECT name, path, size, modified_ms, etag, side FROM ("
             " SELECT name, path, size, modified_ms, etag, max(side) AS side FROM ("
@@ -170,8 +173,8 @@ class StoreDifference:
     def _leave_out_equal(self) -> None:
         """Remove files from the differences that are equal in everything both sides know; record their new ETags.
 
-        A write does not ask S3 for the times of its files: they are compared by size and ETag. An ETag that a side
-        lacks is no difference.
+        For files on S3 that this catalog has written, the index has no modification time: they are compared by size and
+        ETag. An ETag that only one side has is no difference.
         """
         scratch = self._scratch
         same_time = "min(modified_ms) = max(modified_ms)"
@@ -193,13 +196,13 @@ class StoreDifference:
         scratch.execute("DROP TABLE equal_files")
 
     def new_etags(self) -> Iterator[tuple[str, DataFile]]:
-        """Yield the files that are as the index has them, but for an ETag that it does not have, by partition."""
+        """Yield, by partition, the unchanged files whose ETag the index lacks, with that ETag."""
         query = "SELECT name, path, size, modified_ms, etag FROM new_etags ORDER BY name, path"
         for name, path, size, modified_ms, etag in self._scratch.rows(query):
             yield name, DataFile(path, size, modified_ms, etag=etag)
 
     def count(self, *, adds: bool) -> int:
-        """Count the partitions that differ as far as was compared: gone, new (where ``adds``), with other files."""
+        """Count the partitions that differ: missing, with other files, and, if ``adds``, new ones."""
         total = self._scratch.count("SELECT count(DISTINCT name) FROM differing_files")
         if self._drops:
             total += self._scratch.count(f"SELECT count(*) FROM indexed_partitions i WHERE {self._is_gone}")
@@ -209,7 +212,10 @@ class StoreDifference:
         return total
 
     def loss(self) -> Loss:
-        """Count the missing partitions, and the files of an unpartitioned table that has lost all its files."""
+        """Count the missing partitions and their files.
+
+        An unpartitioned table that has lost all files counts as missing.
+        """
         emptied = "NOT EXISTS (SELECT 1 FROM listed_files) AND EXISTS (SELECT 1 FROM differing_files)"
         gone = f"({self._is_gone} OR (i.name = '' AND i.files > 0 AND {emptied}))"
         sums = "count(*), coalesce(sum(files), 0), coalesce(sum(bytes), 0), coalesce(sum(location IS NULL), 0)"
@@ -219,7 +225,7 @@ class StoreDifference:
         return Loss(partitions, files, size, here, registered)
 
     def changed(self) -> Iterator[Proposed]:
-        """Yield known partitions whose files, or locations, differ."""
+        """Yield registered partitions whose files, location or descriptor differ."""
         query = "SELECT name, path, size, modified_ms, side, etag FROM differing_files ORDER BY name, path, side"
         places, descriptors = self._places(), dict(self._descriptors)
         for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):
@@ -263,7 +269,7 @@ class StoreDifference:
                 yield Proposed(change, (ReportEntry("change", name, name, 0, 0, reason),))
 
     def _places(self) -> dict[str, str]:
-        """Return where the metastore says that partitions lie which are new, or registered elsewhere."""
+        """Return the metastore's locations of partitions that are new, or registered at another location."""
         return dict(self._scratch.rows("SELECT name, location FROM places"))
 
 

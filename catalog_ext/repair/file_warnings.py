@@ -1,4 +1,4 @@
-"""Warns of possible mistakes in registered files: foreign and empty files, values that differ in case."""
+"""Warns of likely mistakes in registered files: other formats, empty files, values that differ only in case."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _ALL_NAMES = (
 
 
 def warn_of_files(scratch: Scratch, definition: TableDefinition, formats: Mapping[str, str]) -> None:
-    """Write a warning for each partition that gets files whose names show another format, or empty files.
+    """Write a warning for each partition that gets empty files, or files whose names show another format.
 
     No file is opened: ``verify`` does that.
 
     Args:
-        scratch: Both sides of the repair, compared.
+        scratch: The scratch database with the comparison of store and index.
         definition: The table.
         formats: The formats of partitions that differ from the table's, by name.
     """
-    # Most files have the suffix of the table's format: the database passes over them without asking Python.
+    # Filter by suffix in the database: most files have the suffix of the table's format, and need no check in Python.
     query = (
         f"SELECT DISTINCT name, path, size FROM ({_NEW_FILES}) WHERE size = 0 OR path NOT LIKE ? ORDER BY name, path"
     )
@@ -67,7 +67,7 @@ def warn_of_cases(scratch: Scratch) -> None:
     """Write a warning for each new partition whose values differ from another partition's only in case."""
     if not scratch.count(f"SELECT EXISTS ({_NEW_NAMES})"):
         return
-    # The registered names of a group come first: a new one is compared with these.
+    # Within a group of equal names, registered names come first, so that new names are compared with them.
     twins = scratch.rows(
         f"WITH every AS ({_ALL_NAMES}),"
         " twins AS (SELECT lower(name) AS low FROM every GROUP BY low HAVING count(*) > 1)"
@@ -77,7 +77,7 @@ def warn_of_cases(scratch: Scratch) -> None:
     for _, rows in groupby(twins, key=lambda row: row[0]):
         (_, first, _), *others = rows
         for _, name, is_new in others:
-            # Keys that differ only in case are equal, so the values must differ.
+            # Names that differ only in the case of keys are the same partition: warn only if the values differ.
             if is_new and partition_values(first) != partition_values(name):
                 reason = f"its values differ from those of {first} in case only: queries see two partitions"
                 _warn(scratch, name, name, 0, 0, reason)

@@ -1,11 +1,11 @@
-"""Keeps files of in-flight writes out of a repair: they must not be registered.
+"""Removes files of in-flight writes from a repair, so that they are not registered.
 
-Files that are about to be deleted are found by path, whichever table the write belongs to.
+Files that are about to be deleted are recognized by path, whichever table the deleting write belongs to.
 
-A listing can show five kinds of paths that the index at the compared version does not have: files that a write has
-promoted before its commit (or after the version), files that a committed write is about to delete, directories that
-either of the two has created or is about to remove, files that a partition command is moving, and files of old versions
-that a relocating overwrite has left.
+A listing can show five kinds of paths that the index at the compared version does not have: files of a write that has
+not committed yet (or committed after the version), files that a committed write is about to delete, directories that
+such a write has created or is about to remove, files that a partition command is moving, and files of old versions that
+a relocating overwrite has replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
-# As ``Removal.is_still`` has it.
+# The same rule as ``Removal.is_still`` in SQL: the file is unchanged if each property that the index knows is equal.
 _IS_STILL = (
     "(r.size IS NULL OR f.size = r.size)"
     " AND (r.modified_ms IS NULL OR f.modified_ms = r.modified_ms OR f.modified_ms / 1000 = r.modified_ms / 1000"
@@ -45,7 +45,7 @@ class InFlightWrites:
     """Removes files of in-flight writes to the table from a repair.
 
     Args:
-        index: Has the transactions.
+        index: The index, which has the transactions.
         table: The table, at the version that the repair compares with.
         scratch: The repair's scratch database.
     """
@@ -57,10 +57,10 @@ class InFlightWrites:
         self._moves: Moves | None = None
 
     def note_removals(self) -> None:
-        """Record the pending deletions of committed writes, and running moves; call it before the store is listed.
+        """Record the pending deletions of committed writes, and running moves. Call it before the store is listed.
 
-        After the listing it would be too late: a write that finishes meanwhile forgets its deletions, and the listing
-        may have seen the files.
+        If it ran after the listing, a write could finish in between and remove its list of deletions, although the
+        listing has seen the files.
         """
         self._moves = Moves(self._index, self._table.table_id)
         root = f"{self._table.definition.location}/"
@@ -68,9 +68,10 @@ class InFlightWrites:
         for transaction in self._index.transactions.all(states=(State.COMMITTED,)):
             is_own = transaction.table_id == self._table.table_id
             if is_own and transaction.version is not None and transaction.version > self._table.version:
-                # The version that is compared with still has these files.
+                # The compared version still contains these files, so they are not about to disappear from it.
                 continue
-            # Other tables may share directories, and this one may have been unregistered and registered since.
+            # Include other tables, which may share directories, and earlier registrations of this table under another
+            # id.
             if not (is_own or transaction.plan.may_delete_near(self._table.definition.location)):
                 continue
             if located is None:
@@ -85,7 +86,7 @@ class InFlightWrites:
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
     def leave_out(self) -> None:
-        """Remove in-flight files from the listing; call it after both sides were observed.
+        """Remove in-flight files from the listing. Call it after store and index were read.
 
         Leftovers of aborted writes are reported.
         """
@@ -95,7 +96,7 @@ class InFlightWrites:
         states = self._index.transactions.uncommitted_ids(self._table.table_id, self._table.version)
         if states:
             self._leave_out_files(states)
-            # What is to replace the table belongs to no table before its commit.
+            # A CREATE OR REPLACE belongs to no table before its commit, so find such transactions by location.
             here = {t.transaction_id for t in in_flight if t.plan.location == self._table.definition.location}
             self._note_made_directories({number: state for number, state in states.items() if number in here})
         self._leave_out_in_flight_partitions()
@@ -107,12 +108,12 @@ class InFlightWrites:
         )
 
     def leave_out_replaced(self, named: Collection[str] = ()) -> None:
-        """Remove files of old versions, which relocations left, from the new files; call it when files are compared.
+        """Remove files of old versions, which relocating overwrites have replaced, from the new files.
 
-        They are reported: vacuum removes them later.
+        Call it after the files were compared. The removed files are reported; vacuum deletes them later.
 
         Args:
-            named: Partitions that the metastore has: all files at their locations belong to them.
+            named: Partitions that the metastore has: all files at their locations belong to them, also replaced ones.
         """
         scratch = self._scratch
         scratch.insert("metastore_partitions", ((name,) for name in named))
@@ -125,7 +126,8 @@ class InFlightWrites:
         scratch.insert("replaced", replaced)
         if not scratch.count("SELECT count(*) FROM replaced"):
             return
-        # One that was registered at a location of its own is where its files are looked for.
+        # Only files at the default locations below the table can be replaced files. A registered partition with another
+        # location was listed there.
         there = (
             "SELECT f.rowid FROM {} f"
             " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
@@ -151,7 +153,7 @@ class InFlightWrites:
     def _leave_out_pending_removals(self) -> None:
         if not self._scratch.count("SELECT count(*) FROM pending_removals"):
             return
-        # A file that was written again under such a name is new.
+        # Compare size, time and ETag as well: a file that was written again under the name of a deleted file is new.
         pending = (
             "SELECT f.rowid, f.path, f.size, f.modified_ms, f.etag, l.size, l.modified_ms, l.etag FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
@@ -167,7 +169,7 @@ class InFlightWrites:
         self._scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM leaving)")
 
     def _leave_out_moving(self) -> None:
-        """Remove partitions whose files a command is or was moving from both sides, and report them."""
+        """Remove partitions whose files a partition command is or was moving from both sides, and report them."""
         assert self._moves is not None, "noted before the listing"
         moving = self._moves.partitions(self._table)
         if not moving:
@@ -183,8 +185,8 @@ class InFlightWrites:
 
         scratch = self._scratch
         scratch.create_function("carried", carried)
-        # An epoch of a stream may have committed some of its files while others wait: the index knows the committed
-        # ones.
+        # Keep files that the index has: an epoch of a stream may have committed some of its files, while other files
+        # wait for their partitions to be due.
         scratch.execute(
             "INSERT INTO in_flight_files SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
             " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
@@ -225,7 +227,7 @@ def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int])
         now_ms: Returns the database's time; called only if partitions can expire.
 
     Raises:
-        InvalidInputError: The table's retention is no duration, or its partitions have no times.
+        InvalidInputError: The table's retention is not a duration, or its partitions have no times.
     """
     definition = table.definition
     if definition.table_type is not TableType.EXTERNAL or not definition.partition_columns:

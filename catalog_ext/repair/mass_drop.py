@@ -1,4 +1,4 @@
-"""Says when a repair would drop so much that the store is more likely to be away than the partitions."""
+"""Refuses repairs that would drop so many partitions that the store is probably not available, or wrong."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HOW_TO_GO_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a repair would take out of the index.
+    """The partitions and files that a repair would remove from the index.
 
     Attributes:
-        partitions: Partitions that would go, or be left without any of their files.
-        files: Their files; ``bytes`` are the sizes of these.
-        here: How many of the partitions lie below the table's location.
-        registered: Partitions that were compared.
+        partitions: Partitions that would be dropped, or keep none of their files.
+        files: The files of these partitions; ``bytes`` is the sum of their sizes.
+        here: The number of these partitions that lie below the table's location.
+        registered: The number of registered partitions that were compared.
     """
 
     partitions: int
@@ -39,13 +39,16 @@ class Loss:
 
 
 def found_nothing(scratch: Scratch) -> bool:
-    """Return whether the listing found no partition and no file; to be asked before anything is left out of it."""
+    """Return whether the listing found no partition and no file.
+
+    Call it before anything is removed from the listing.
+    """
     found = "SELECT (SELECT count(*) FROM listed_partitions WHERE name <> '') + (SELECT count(*) FROM listed_files)"
     return not scratch.in_sync and scratch.count(found) == 0
 
 
 def _is_empty(storage: Storage, location: str) -> bool:
-    """Return whether no directory of a partition lies directly at a location.
+    """Return whether a location has no ``key=value`` directory directly below it.
 
     Raises:
         StorageError: The store refuses or does not answer.
@@ -57,12 +60,12 @@ def _is_empty(storage: Storage, location: str) -> bool:
 
 
 def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Table, *, nothing: bool) -> str | None:
-    """Return why a repair must not drop so many partitions, with counts and a remedy; None if it may.
+    """Return why a repair must not drop so many partitions, with counts and a remedy; None if the drop is allowed.
 
     Args:
         loss: The partitions that would be dropped.
         options: The repair's options; a predicate or names limit the listing.
-        storage: Asked if a limited listing found nothing.
+        storage: The stores; the location is listed if a limited listing found nothing.
         table: The table, for its location.
         nothing: Whether the listing found nothing at all.
 
@@ -70,10 +73,12 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
         StorageError: The store refuses or does not answer.
     """
     location = table.definition.location
-    # Where the location has wildcards, every partition's location is its own, and all of them are listed by it.
+    # In a table with wildcards every partition has an explicit location, so none counts as below the table. All of them
+    # are listed by the pattern.
     here = loss.partitions if table.definition.has_wildcards else loss.here
     limited = options.is_limited
-    # Single partitions are named because they are in doubt: their share of each other says nothing.
+    # Compare with the whole table if single partitions were named: they are named because they are suspect, and their
+    # share among each other has no meaning.
     registered = loss.registered if options.names is None else max(loss.registered, table.totals.partitions)
     if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"

@@ -68,12 +68,13 @@ class MetastoreState:
     Attributes:
         places: The existing partitions with their locations, None for the directory below the table's. They stay, or
             are added, even if the location is empty or missing.
-        gone: Names of partitions that were dropped there: they are dropped, whatever their locations contain.
-        descriptors: The descriptors of partitions that are new or need another descriptor, if it is not the default;
-            None: like their table.
+        gone: Names of partitions that were dropped in the metastore: they are dropped, whatever their locations
+            contain.
+        descriptors: The descriptors (format, settings) of partitions that are new or need another descriptor, if it is
+            not the default; None: like their table.
         lost: The partitions in ``places`` that the metastore lacks, although no event reports a drop. If such a
             location is missing, the partition keeps its registered files: neither side says that they are gone.
-        must_lie: Whether partitions with an empty or missing location are left as they are, registered or not.
+        must_lie: Whether partitions with an empty or missing location are not changed, registered or not.
     """
 
     places: Mapping[str, str | None] = field(default_factory=dict)
@@ -84,16 +85,16 @@ class MetastoreState:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All partitions, those to be dropped first."""
+        """All partition names, with the dropped ones first."""
         return (*sorted(self.gone), *self.places)
 
 
 class DropLimit(NamedTuple):
-    """How much may be dropped at once without being allowed.
+    """The share of a table's partitions that a repair may drop without permission.
 
     Attributes:
-        percent: The most of a table's partitions.
-        least: Partitions from which on the share is looked at.
+        percent: The greatest allowed share, in percent of the table's partitions.
+        least: The limit applies to tables with at least this number of partitions.
     """
 
     percent: int = 50
@@ -101,12 +102,12 @@ class DropLimit(NamedTuple):
 
     @classmethod
     def of(cls, table: Table, conf: Mapping[str, str]) -> DropLimit:
-        """Return the limit of a table, or else the catalog's."""
+        """Return the limit in the table's properties, or else the catalog's limit."""
         given = (table.definition.properties, conf)
         return cls(keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given))
 
     def allows(self, dropped: int, registered: int) -> bool:
-        """Return whether so many of the registered partitions may be dropped."""
+        """Return whether this number of the registered partitions may be dropped."""
         return registered < self.least or dropped * 100 <= registered * self.percent
 
 
@@ -119,15 +120,15 @@ class RepairOptions:
         where: The predicate in the user's words, for the report.
         dry_run: Preview only.
         strict: Refuse to change anything if a path would be skipped.
-        verify: The files to open. New and changed ones that Spark cannot read are skipped, registered ones stay
-            and are reported.
+        verify: The files to open. New and changed files that Spark cannot read are skipped; registered ones stay and
+            are reported.
         allow_mass_drop: Drop any number of missing partitions.
-        drop_limit: The limit without that.
-        deliver: Whether the metastore follows through the outbox.
+        drop_limit: The limit of dropped partitions without ``allow_mass_drop``.
+        deliver: Whether the changes are sent to the metastore through the outbox.
         batch_partitions: The number of partitions in an atomic batch.
-        names: Only these partitions, each at its location; None for those that satisfy the predicate. In a
-            location with wildcards the predicate limits the listing.
-        metastore_state: The metastore's state of these; None if the store alone decides.
+        names: Only these partitions, each at its location; None for those that satisfy the predicate. In a location
+            with wildcards the predicate limits the listing.
+        metastore_state: The metastore's state of the named partitions; None if the store alone decides.
         operation: The operation in the history of its commits.
         confirm: Called before each batch is committed; an error in it ends the repair.
     """
@@ -149,5 +150,5 @@ class RepairOptions:
 
     @property
     def is_limited(self) -> bool:
-        """Whether it covers less than the whole table."""
+        """Whether the repair covers less than the whole table."""
         return self.predicate is not None or self.names is not None

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class RepairRecorder:
-    """Takes the time of one repair, and writes its row when it has ended."""
+    """Measures the duration of one repair, and writes its row when it has ended."""
 
     def __init__(self, index: Index, table: Table, options: RepairOptions, scratch: Scratch) -> None:
         self._index = index
@@ -43,7 +43,7 @@ class RepairRecorder:
             self._index.repairs.add(self._record(version, None), self._skipped())
 
     def failed(self, version: int, error: BaseException) -> None:
-        """Keep why the repair stopped, if the index can still be written: the error itself is the caller's to raise."""
+        """Record the error that stopped the repair, if the index can be written. The caller raises the error itself."""
         if self._options.dry_run:
             return
         message = error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
@@ -55,7 +55,7 @@ class RepairRecorder:
             )
 
     def _skipped(self) -> list[SkippedPath] | None:
-        """Return the first paths that were skipped; None of a look at single partitions, which a query may begin."""
+        """Return the first skipped paths; None for a check of single partitions, which queries trigger often."""
         if self._options.names is not None:
             return None
         query = "SELECT path, partition, files, bytes, reason FROM entries WHERE action = 'skip' ORDER BY seq LIMIT ?"

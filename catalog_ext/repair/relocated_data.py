@@ -1,7 +1,8 @@
-"""Reports directories of relocating overwrites below a table's location that the index does not know.
+"""Reports directories below a table's location that relocating overwrites have written and the index does not know.
 
-A repair registers the partitions' own directories. After an index was restored, or a table registered again, these
-hold the rows that an overwrite replaced, and only the overwrite's lost transaction knew the directory of its rows.
+A relocating overwrite writes a partition's rows into a new directory. A repair registers the partitions' default
+directories. After an index was restored, or a table registered again, the default directories hold the replaced rows,
+and only the overwrite's lost transaction knew the directory of the new rows.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ logger = logging.getLogger(__name__)
 def report_unknown_relocations(
     index: Index, storage: Storage, table: Table, scratch: Scratch, named: StillNamed | None
 ) -> None:
-    """Report as skipped the directories of overwrites that the index does not know, if a partition may need them.
+    """Report directories of unknown relocating overwrites as skipped, if a partition may need them.
 
-    If the metastore can be asked, only those are reported at which it has a partition. The others hold files that
-    neither index nor metastore names: ``vacuum`` reports them.
+    If the metastore can be asked, only the directories at which it has a partition are reported. Neither index nor
+    metastore names the files in the other directories: ``vacuum`` reports them.
 
     Args:
         index: The index.
         storage: The stores.
         table: The table.
         scratch: Gets the skipped paths.
-        named: Asks the metastore; None if the catalog has no metastore.
+        named: Returns the metastore's partitions; None if the catalog has no metastore.
 
     Raises:
         StorageError: The store refuses or does not answer.
@@ -52,11 +53,12 @@ def report_unknown_relocations(
         found = {e.location.name for e in storage.list_directory(root) if e.kind is EntryKind.DIRECTORY}
     except LocationNotFoundError:
         return
-    # Asked after the listing: an overwrite is known before it has files.
+    # Read the transactions after the listing: an overwrite is in the index before it writes files, so every listed
+    # overwrite of this index is known.
     known = {t.transaction_id for t in index.transactions.all(states=IN_FLIGHT)}
     known |= set(index.transactions.uncommitted_ids(table.table_id, table.version))
     known |= index.partitions.relocation_ids(table.table_id, str(root))
-    # A statement of this index has dropped or moved the partitions of these.
+    # The index no longer has these transactions, but a statement of this index has dropped or moved their partitions.
     known |= index.forgotten_transactions.of_table(table.table_id, found - known)
     for name in sorted(found - known):
         files = size = 0

@@ -1,6 +1,6 @@
-"""Repairs a table: lists the store, compares it with the index as sets, applies the differences in atomic batches.
+"""Repairs a table: lists the store, compares it with the index, and applies the differences in atomic batches.
 
-``docs/design/28-repair.md`` says what is guaranteed after a failure.
+``docs/design/28-repair.md`` describes the state after a failure.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class Repair:
         """Compare and, unless this is a preview, apply; the report's entries are in ``scratch``.
 
         Returns:
-            The table's version afterwards.
+            The table's version after the repair.
 
         Raises:
             StorageError: The table's location cannot be listed at all.
-            RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
-            MassDropError: It would drop more than it may; nothing was changed.
+            RepairRefusedError: ``strict`` is set, and a path would be skipped; nothing was changed.
+            MassDropError: The repair would drop more partitions than the limit allows; nothing was changed.
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         batches = RepairBatches(self._index, self._storage, self._table, self._options, self._progress, scratch)
@@ -97,15 +97,16 @@ class Repair:
 
     @property
     def _is_comparison(self) -> bool:
-        """Whether it finds all differences of the whole table, or of the named partitions."""
+        """Whether the repair finds all differences of the whole table, or of the named partitions."""
         options = self._options
         limited = options.names is None and options.is_limited
         return options.mode is RepairMode.SYNC and not options.dry_run and not limited
 
     def _note_verified(self, verified: Verified, conflicts: set[str], scratch: Scratch) -> None:
-        """Keep that partitions were compared."""
+        """Record that the partitions were compared with the store, so that they count as fresh."""
         options = self._options
-        # A failed listing, a move or a change by another process: these partitions are compared next time.
+        # Not recorded are partitions with a failed listing, a running move or a change by another process: they have to
+        # be compared again.
         left_out = {name for (name,) in scratch.rows("SELECT name FROM protected")} | conflicts
         if options.names is None and (left_out or scratch.count("SELECT count(*) FROM failures")):
             return
@@ -129,8 +130,8 @@ class Repair:
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
-        # Hive engines read every file at a partition's location in the metastore, whatever an overwrite has replaced
-        # there.
+        # At the location of a metastore's partition, also files that a relocating overwrite has replaced belong to the
+        # partition, because Hive engines read every file there.
         state = self._options.metastore_state
         in_flight.leave_out_replaced(state.places.keys() - state.lost - {""} if state else ())
         formats = self._index.descriptors.formats(self._table)
@@ -152,7 +153,7 @@ class Repair:
             self._note_etags(difference)
 
     def _note_etags(self, difference: StoreDifference) -> None:
-        """Keep the ETags that the index does not have of files that are as it has them."""
+        """Store the ETags that the index lacks, of files that are otherwise unchanged."""
         for some in batched(difference.new_etags(), _ETAGS_AT_ONCE):
             self._index.file_statistics.note_etags(self._table, some)
 
@@ -197,14 +198,14 @@ class Repair:
         in_flight.leave_out()
 
     def _observe_tree(self, scratch: Scratch, listed: Everything, indexed: Everything) -> bool:
-        """List the table's tree and read the registered side; return whether relocating overwrites have data there."""
+        """List the table's tree and read the index; return whether relocating overwrites have written there."""
         mode, predicate = self._options.mode, self._options.predicate
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, listed)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, indexed, files=mode is RepairMode.SYNC
         )
         if self._storage.store_has_directories(self._table.definition.location):
-            # A local listing does not wait for anything: side by side the two would take longer.
+            # Do both one after the other: a local listing does not wait for a network, and two threads would be slower.
             observer.observe(selective=predicate is not None)
             observe_registered()
         else:
@@ -215,7 +216,7 @@ class Repair:
         return observer.has_relocated_data
 
     def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
-        """Observe single partitions, at the place that each has: nothing else is listed."""
+        """List single partitions, each at its own location. Nothing else is listed."""
         state = self._options.metastore_state or MetastoreState()
         observe_named(
             self._index,
@@ -233,7 +234,7 @@ class Repair:
         leave_out_expired(scratch, self._table, self._index.now_ms)
 
     def _observe_pattern(self, pattern: LocationPattern, scratch: Scratch) -> None:
-        """List a table whose location has wildcards: nothing writes it, so no write is in flight."""
+        """List a table whose location has wildcards. Such a table is read only, so there are no in-flight writes."""
         predicate = self._options.predicate
         observer = PatternObserver(self._storage, self._table, pattern, predicate, scratch, self._progress)
         observer.observe()
@@ -259,10 +260,10 @@ class Repair:
         )
 
     def _refuse_mass_drop(self, difference: StoreDifference, scratch: Scratch) -> None:
-        """Raise if more would go than may go at once; a preview gets a line that says so.
+        """Raise if the repair would drop more than the limit allows; a preview reports that instead.
 
         Raises:
-            MassDropError: It would, and nothing was changed.
+            MassDropError: The repair would drop more than the limit allows. Nothing was changed.
         """
         if self._options.allow_mass_drop or self._options.metastore_state is not None:
             return

@@ -34,10 +34,10 @@ SCHEMA = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""The columns of a report as rows, as ``CALL system.repair_partitions`` returns them."""
+"""The columns of a report as rows, as in the result of ``CALL system.repair_partitions``."""
 
 NEW = "new on the store"
-"""The reason of an addition of which there is nothing else to say."""
+"""The reason of an ordinary addition."""
 
 UNKNOWN_RELOCATION = (
     "a relocating overwrite that this index does not know has put its rows here; the partitions' own directories may "
@@ -45,21 +45,23 @@ UNKNOWN_RELOCATION = (
     "them (ALTER TABLE ... PARTITION ... SET LOCATION). If nothing needs the rows, vacuum with --unknown-writes "
     "removes them"
 )
-"""Why the data of an overwrite is skipped: the index was restored, or the table registered again."""
+"""The reason of skipped directories of an overwrite that the index does not know: the index was restored, or the table
+registered again."""
 MOVING = "a RENAME or EXCHANGE is moving it"
-"""The reason of a partition that was left alone because its files may be anywhere."""
+"""The reason of a partition that is skipped because a command is moving its files."""
 
 REPAIR_AGAIN = ": repair again"
 """The end of the reason of a partition that changed between the comparison and the commit."""
 
 CAME_BACK = f"it was gone when it was listed, and is there again, or cannot be looked at{REPAIR_AGAIN}"
-"""Why a partition that was gone is left alone after all."""
+"""The reason of a missing partition that is not dropped, because its directory exists again or cannot be checked."""
 
 DELETED_MEANWHILE = f"another statement deleted files of it after they were listed{REPAIR_AGAIN}"
-"""Why a partition is left alone whose files have gone, or are others, since the listing."""
+"""The reason of a partition that is skipped because its files were deleted or replaced after the listing."""
 
 COMPARED_LATER = "another process has compared it with the store after this repair began"
-"""Why what a repair has listed is left alone: a query or an event has looked again."""
+"""The reason of a partition that is skipped because a query or an event has compared it with the store more
+recently."""
 
 
 def is_open(reason: str) -> bool:
@@ -79,10 +81,10 @@ class ReportEntry(NamedTuple):
     Attributes:
         action: ``add``, ``drop``, ``change`` or ``skip``; ``warn`` for a possible mistake that is applied anyway;
             ``refuse`` in a preview of a repair that would be refused.
-        partition: The partition's name; ``''`` if a skipped path belongs to none.
+        partition: The partition's name; ``''`` if a skipped path belongs to no partition.
         path: The partition's directory, or the file or directory that changed or was skipped, relative to the table.
         files: The number of files.
-        bytes: Their size.
+        bytes: The sum of their sizes.
         reason: The reason, as a text.
     """
 
@@ -100,7 +102,7 @@ class ReportEntries(Sequence[ReportEntry]):
     def __init__(self, scratch: Scratch, action: str, names: DeclaredNames, *, but: str = "") -> None:
         self._scratch = scratch
         self._names = names
-        # ``but`` leaves out the entries that give this reason.
+        # ``but`` is a reason; entries with this reason are left out.
         self._where = "action = ? AND reason <> ?"
         self._which = (action, but)
         self._length = scratch.count(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
@@ -143,7 +145,7 @@ class ReportEntries(Sequence[ReportEntry]):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The sums of one action."""
+    """The totals of one action."""
 
     partitions: int
     files: int
@@ -158,10 +160,10 @@ class RepairReport(Displayed):
         mode: ``add``, ``drop`` or ``sync``.
         where: The predicate that limited the repair, or None.
         dry_run: Whether this is a preview.
-        version: The table's version afterwards.
-        refused: Why a repair that is no preview would be refused: one entry, or none.
-        pending_deliveries: Messages that the metastore has not taken yet; they are delivered later, in order.
-        delivery_error: Why not, in the metastore's words, or None.
+        version: The table's version after the repair.
+        refused: The reason for which a repair would be refused, in a preview: one entry, or no entry.
+        pending_deliveries: Changes that are not delivered to the metastore yet; they are delivered later, in order.
+        delivery_error: The metastore's error that stopped the delivery, or None.
     """
 
     def __init__(
@@ -196,7 +198,7 @@ class RepairReport(Displayed):
 
     @property
     def in_sync(self) -> bool:
-        """Whether nothing must be done, everything that the location names exists, and everything could be compared."""
+        """Whether store and index agree: no change, no missing named path, nothing left to check again."""
         unseen = "action = 'skip' AND (reason IN (?, ?, ?) OR substr(reason, 1, ?) = ? OR substr(reason, -?) = ?)"
         query = f"SELECT EXISTS (SELECT 1 FROM entries WHERE action IN ('add', 'drop', 'change') OR {unseen})"
         known = (MISSING, MOVING, UNKNOWN_RELOCATION, len(INCOMPLETE), INCOMPLETE, len(REPAIR_AGAIN), REPAIR_AGAIN)
@@ -211,7 +213,7 @@ class RepairReport(Displayed):
         return Counts(*next(self._scratch.rows(query, (action,))))
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        # Additions can be thousands, which would hide the few paths that need a person.
+        # Show skipped paths first: additions can be thousands, and would hide the few paths that need a person.
         for entries in (self.refused, self.skipped, self.warnings, self.added, self.dropped, self.changed):
             yield from entries
 
@@ -263,7 +265,7 @@ class RepairReport(Displayed):
         return f"{verb} of {self.table} (mode {self.mode}{limit}): {state}"
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        """Yield each action that changed or skipped something, and its counts in words."""
+        """Yield each action that changed or skipped something, with a text of its counts."""
         for action, word in _WORDS.items():
             counts = self.counts(action)
             if action == "skip" and self.skipped:
@@ -286,7 +288,7 @@ class RepairReport(Displayed):
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """Yield the first entries of each kind that deserves a line: all but plain additions."""
+        """Yield the first entries of each action that deserves attention: all except ordinary additions."""
         not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
         for entries in (not_plain, self.dropped, self.changed, self.skipped, self.warnings):
             yield entries, entries[:_SHOWN]
@@ -314,7 +316,7 @@ class RepairReport(Displayed):
     def plot_partitions(self) -> Picture:
         """Draw how many partitions were (or would be) added, dropped and changed, and paths skipped, by the first key.
 
-        Dates are counted by day, month or year; of other values the thirty with the most changes are drawn.
+        Dates are counted by day, month or year. Of other values the thirty with the most changes are drawn.
 
         Returns:
             The picture, which a notebook's cell shows; ``svg`` is the document.
@@ -330,6 +332,6 @@ def _text_line(entry: ReportEntry) -> str:
 
 
 def _one_line(text: str, limit: int = 160) -> str:
-    """Return the text without characters that do not print, such as line breaks, cut at the limit."""
+    """Return the text without unprintable characters, such as line breaks, truncated to the limit."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

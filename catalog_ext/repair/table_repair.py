@@ -1,4 +1,4 @@
-"""Repairs the partitions of a table: the use case around one ``Repair``."""
+"""Repairs the partitions of a table: recovery, locks, the comparison (``Repair``), the report and its publication."""
 
 from __future__ import annotations
 
@@ -45,28 +45,29 @@ class TableRepair:
         verify: bool | str = False, allow_mass_drop: bool = False, progress: Progress | None = None,
         session: Mapping[str, str] | None = None,
     ) -> RepairReport:  # fmt: skip
-        """Bring the index, and then the metastore, to the partitions and files of the store.
+        """Update the index, and then the metastore, to the partitions and files on the store.
 
         Args:
-            table: Its name.
+            table: The table's name.
             mode: ``add`` registers new partitions, ``drop`` removes missing ones, ``sync`` does both and refreshes
                 files.
             where: Limits the repair, and the listing, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
-            verify: True or ``new`` opens new and changed files, and skips those that Spark cannot read as the table; of
-                changed ones the registered file stays. ``all`` opens registered files too, and reports unreadable ones.
+            verify: True or ``new`` opens new and changed files, and skips those that Spark cannot read as the table;
+                for a changed file the registered state stays. ``all`` opens registered files too, and reports
+                unreadable ones.
             allow_mass_drop: Drop any number of partitions, beyond the limits of the settings ``repair.mass-drop-*``.
-            progress: Called while it runs, from this thread; None shows a bar in a notebook's cell.
-            session: The caller's session settings for Hive locks, by key; they win over the table's properties.
+            progress: A callback for progress, from this thread; None shows a bar in a notebook's cell.
+            session: The caller's session settings for Hive locks, by key; they override the table's properties.
 
         Raises:
             TableNotFoundError: The table does not exist.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             LocationNotFoundError: The table's location does not exist.
-            StorageError: The table's location cannot be listed; paths below a part that cannot are skipped.
-            RepairRefusedError: ``strict``, and a path would be skipped.
-            MassDropError: It would drop more than it may; a preview reports that instead.
+            StorageError: The table's location cannot be listed. If only a part cannot be listed, its paths are skipped.
+            RepairRefusedError: ``strict`` is set, and a path would be skipped.
+            MassDropError: The repair would drop more than the limit allows; a preview reports that instead.
             HiveLockTimeoutError, HiveLockLostError: Hive locks were not granted, or lost: committed batches stay.
         """
         if not dry_run:
@@ -100,23 +101,24 @@ class TableRepair:
     ) -> RepairReport:
         """Compare single partitions with the store, commit the differences and publish them.
 
-        Leftovers of dead writers are not recovered first: none of them is registered.
+        Dead writers are not recovered first: a repair registers none of their leftovers.
 
         Args:
-            table: The table, at the version to compare with: later changes are left alone.
-            names: Names of partitions, known or not; each is listed at its location. None for those that satisfy the
-                predicate.
+            table: The table, at the version to compare with. Partitions that later versions have changed are not
+                touched.
+            names: Names of partitions, registered or not; each is listed at its location. None for those that satisfy
+                the predicate.
             predicate: A bound predicate that all of them satisfy; it limits the listing of a location with wildcards.
             why: The reason in the history.
-            metastore_state: The metastore's partitions. No limit applies to those dropped there, and the metastore is
-                not updated unless ``deliver`` is set.
+            metastore_state: The metastore's partitions. No limit applies to partitions dropped there, and the metastore
+                is not updated unless ``deliver`` is set.
             dry_run: Preview only.
             deliver: Whether the metastore gets the commits, with ``metastore_state`` too.
             operation: The operation in the history: ``repair`` or ``mend``.
 
         Raises:
             StorageError: The table's location cannot be listed.
-            MassDropError: It would drop more than it may.
+            MassDropError: The repair would drop more than the limit allows.
         """
         given = (table.definition.properties, self._context.settings.conf)
         options = RepairOptions(
@@ -140,7 +142,7 @@ class TableRepair:
 
         Raises:
             LocationNotFoundError: The table's location does not exist.
-            StorageError: It cannot be listed; paths below a part that cannot are skipped.
+            StorageError: The location cannot be listed. If only a part cannot be listed, its paths are skipped.
         """
         deliver = self._context.metastore.accepts(table.definition)
         options = RepairOptions(dry_run=True, allow_mass_drop=True, deliver=deliver)
@@ -175,7 +177,7 @@ class TableRepair:
                 raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
             raise
         report_progress(RepairProgress("delivering", 0, 0))
-        # A look at single partitions that finds nothing has nothing to send.
+        # A check of single partitions without changes has nothing to publish.
         quiet = options.dry_run or (options.names is not None and version == target.version)
         delivery = self._context.sync.publish(target.table_id) if not quiet else None
         report = RepairReport(
@@ -216,7 +218,7 @@ def _emit(report: RepairReport, seconds: float, *, is_logged: bool) -> None:
 
 
 def _words(where: Where) -> str | None:
-    """Return the condition as people write it."""
+    """Return the condition as the user wrote it."""
     if where is None or isinstance(where, str):
         return where
     return ", ".join(f"{key}={'NULL' if value is None else value}" for key, value in where.items())

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Look = Callable[[Storage, Location, str], str | None]
 
 _FILES_AT_A_TIME = 1024
-"""Files whose outcomes are held at once; each thread holds the footer of one."""
+"""The number of files that are checked before their outcomes are written; this bounds the memory."""
 
 _LEFT = {0: "it is not registered", 1: "what is registered of it stays"}
 _STAYS = {1: "it stays registered, and queries that read it fail. Delete it or put a whole file there, then repair"}
@@ -55,7 +55,7 @@ class _File(NamedTuple):
 
     Attributes:
         known: Whether a file of its path is registered already.
-        directory: Its partition's location, where that is not at the default place.
+        directory: Its partition's location, if that is not the default directory.
     """
 
     name: str
@@ -66,15 +66,15 @@ class _File(NamedTuple):
 
 
 class Verification:
-    """Reads the footers of new and changed files in parallel.
+    """Opens new and changed files in parallel, and checks that Spark can read them.
 
     Args:
         storage: The stores.
         table: The table.
         scratch: The repair's scratch database; unreadable files are removed from it, and reported as skipped.
-        progress: Called while it runs.
+        progress: A callback for progress.
         pattern: The table's location, if it has wildcards.
-        look: Returns why a file cannot be read; None compares it with the table's format and columns.
+        look: Returns why a file cannot be read; None compares the file with the table's format and columns.
         formats: The formats of partitions that differ from the table's, by name.
     """
 
@@ -98,14 +98,14 @@ class Verification:
         self._look = look or partial(unreadable_reason, columns=table.definition.columns)
 
     def run(self, mode: RepairMode) -> None:
-        """Leave out unreadable files: a new file is not registered, a known one stays as it is registered.
+        """Remove unreadable files from the repair. A new file is not registered; a changed file stays as registered.
 
-        A new partition with only unreadable files is not registered either: it would look like an empty one.
+        A new partition with only unreadable files is not registered either: it would look like an empty partition.
         """
         if mode is RepairMode.DROP:
             return
         queries = [_NEW] if mode is RepairMode.ADD else [_NEW, _CHANGED]
-        # A listing may hold a file twice.
+        # DISTINCT, because a listing may return a file twice.
         rows = (self._scratch.rows(f"SELECT DISTINCT * FROM ({query}) ORDER BY 1, 2") for query in queries)
         for found in self._unreadable(_File(*row) for row in chain.from_iterable(rows)):
             self._skip(found, _LEFT)
@@ -116,10 +116,10 @@ class Verification:
         """Report the registered files that cannot be read; they stay registered.
 
         Args:
-            batches: The registered files, as ``Partitions.files`` yields them. Those that the repair changes or drops
-                are left out: they have been looked at, or have gone.
+            batches: The registered files, as ``Partitions.files`` yields them. Files that the repair changes or drops
+                are ignored: ``run`` has checked the changed ones.
         """
-        # Each registered file is looked up among the differing files.
+        # Each registered file is looked up in this table: without the database index every look-up would scan it.
         self._scratch.execute("CREATE INDEX IF NOT EXISTS differing_by_path ON differing_files (name, path)")
         for found in self._unreadable(self._registered(batches)):
             self._skip(found, _STAYS)
@@ -152,7 +152,7 @@ class Verification:
             place = below(Location.parse(self._table.directory(file.name, file.directory)), file.path)
         definition = self._table.definition
         reason = self._look(self._storage, place, self._formats.get(file.name, definition.format))
-        # A partition that is not read as its table has options of its own.
+        # The check reads the file with the table's options, but a partition with its own format has its own options.
         if reason is None and definition.format == "csv" and file.size and file.name not in self._formats:
             reason = unfitting_header(self._storage, place, definition)
         return reason
@@ -179,7 +179,7 @@ class Verification:
 
 _MAGIC_BYTES = 16
 _COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
-"""What a compressed text file of this suffix begins with; other codecs have no sign of their own."""
+"""The first bytes of compressed text files, by suffix; other codecs have no magic number."""
 
 _MAX_REASON = 300
 
@@ -189,10 +189,9 @@ def unreadable_reason(
 ) -> str | None:
     """Return why the file cannot be read in the format; None if no reason was found.
 
-    Parquet and ORC are judged by their footers, which a truncated file has lost; their columns are compared with the
-    table's. A text file is judged by its first bytes only: they may be binary, or not compressed as its name
-    says. An empty file of any format has no rows and is read as such. The bytes between a file's first and last ones
-    are not read.
+    For Parquet and ORC the footer is read, which a truncated file has lost, and its columns are compared with the
+    table's. Of a text file only the first bytes are read: they may be binary, or not compressed as its name says. An
+    empty file of any format has no rows and is valid. The bytes between a file's first and last ones are not read.
     """
     try:
         with storage.open_input_file(location) as file:
@@ -230,8 +229,8 @@ def unfitting_header(storage: Storage, location: Location, definition: TableDefi
     """Return why a query cannot read a CSV file by its header; None if it can.
 
     The rule is the connector's (``CsvHeaderReaderFactory``): a header with names that are no columns, and without some
-    column, may be a line of values. Files that are read by position, and those whose header cannot be read
-    here (another codec, an encoding that Python lacks, a record longer than 16 KiB), are not judged.
+    column, may be a line of values. Not checked are files that are read by position, and files whose header cannot be
+    read here (another codec, an encoding that Python lacks, a record longer than 16 KiB).
     """
     options = ReaderOptions(definition.options)
     if not _are_headers_read(definition, options) or str(location).lower().endswith(FOREIGN_CODECS):
@@ -239,7 +238,7 @@ def unfitting_header(storage: Storage, location: Location, definition: TableDefi
     try:
         encoding = options.encoding()
     except InvalidConfigurationError:
-        # Java may have the encoding.
+        # Python does not know the encoding, but Java may: no error.
         return None
     try:
         head = read_head(storage, location, _HEAD_BYTES, encoding)

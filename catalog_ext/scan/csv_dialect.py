@@ -1,4 +1,4 @@
-"""Cuts the lines of a CSV file into fields, and names the columns of its header, as Spark does."""
+"""Splits the lines of a CSV file into fields, and names the columns of its header, as Spark does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ESCAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the lines of a CSV file are cut into fields."""
+    """The characters and rules by which a line of a CSV file is split into fields."""
 
     separator: str
     quote: str
@@ -75,7 +75,7 @@ class Dialect:
             yield fields
 
     def _split(self, line: str) -> tuple[list[str], bool]:
-        """Return the fields, and whether the line ends within quotes."""
+        """Return the fields of a line, and whether the line ends within quotes."""
         if not self.quote or self.quote not in line:
             return [self._trimmed(f) for f in line.split(self.separator)], False
         fields: list[str] = []
@@ -97,7 +97,7 @@ class Dialect:
             position += len(self.separator)
 
     def _quoted(self, line: str, start: int) -> tuple[str, int, bool]:
-        """Return the field from after its quote, where it ends, and whether the line ends first."""
+        """Return the field after a quote, the position of its end, and whether the line ends within the field."""
         kept: list[str] = []
         position = start
         while position < len(line):
@@ -111,7 +111,7 @@ class Dialect:
                 end = position + (len(line[position:]) - len(line[position:].lstrip(" ")))
                 if end == len(line) or line.startswith(self.separator, end):
                     return "".join(kept), end, False
-                # Where text follows a closing quote, Spark's parser takes the field as it stands, quotes and all.
+                # If text follows a closing quote, Spark's parser keeps the field unchanged, with its quotes.
                 end = line.find(self.separator, position)
                 end = len(line) if end < 0 else end
                 return self._trimmed(line[start - 1 : end]), end, False
@@ -124,7 +124,7 @@ class Dialect:
 
 
 def header_names(row: Sequence[str], options: ReaderOptions) -> list[str]:
-    """Return the names in a header line; empty and repeated ones get their position (``CSVUtils.makeSafeHeader``)."""
+    """Return the names in a header line. Empty and repeated names get their position (``CSVUtils.makeSafeHeader``)."""
     null = options.text("nullValue", default="")
     lower = [name.lower() for name in row]
     repeated = {name for name in lower if lower.count(name) > 1}

@@ -1,4 +1,4 @@
-"""Finds partitions that the metastore cannot hold beside another, because it knows them by their values."""
+"""Finds partitions with different names and equal values; the metastore identifies partitions by their values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
 
 
 def key_of(name: str) -> str:
-    """Return the key of a partition, equal on every side for all spellings of its keys and values.
+    """Return a partition's values in canonical form, equal for all spellings of its name.
 
     >>> key_of("DS=2025-01-01/region=%65u"), key_of("")
     ('2025-01-01/eu', '')
@@ -41,7 +41,7 @@ def key_of(name: str) -> str:
 
 
 class EquivalentNames:
-    """Finds partitions whose values another one has already, in another spelling (``a b`` and ``a%20b``).
+    """Finds new partitions that have the same values as an existing one, in another spelling (``a b`` and ``a%20b``).
 
     Args:
         keys: The table's partition columns.
@@ -59,11 +59,11 @@ class EquivalentNames:
         )
 
     def obstacle(self, name: str) -> str:
-        """Return why the metastore cannot hold a new partition of this name, or ``''`` if it can."""
+        """Return why the metastore cannot store a new partition of this name, or ``''`` if it can."""
         if not name:
             return ""
         is_canonical = self._canonical.fullmatch(name) is not None
-        # Canonical names have no empty value: only a long one can be an obstacle.
+        # Canonical names need no check except for their length.
         obstacle = "" if is_canonical and len(name) <= MAX_VALUE_LENGTH else metastore_obstacle(name)
         if obstacle:
             return obstacle
@@ -76,7 +76,7 @@ class EquivalentNames:
 
     @cached_property
     def _registered(self) -> dict[str, str]:
-        """Return the few registered names that differ from Hive's spelling, by Hive's spelling."""
+        """Return the registered names that are not spelled as Hive would, by Hive's spelling. There are few of them."""
         names = (name for name in self._staying() if not self._canonical.fullmatch(name))
         return {self._canonical_name(name): name for name in names if not metastore_obstacle(name)}
 

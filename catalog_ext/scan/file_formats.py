@@ -1,4 +1,4 @@
-"""The format of a file, by its name and by its first bytes; directories with the log of another table format."""
+"""Recognizes a file's format from its name or first bytes, and the log directories of other table formats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_SUFFIXES = frozenset(
         "xls", "xlsx", "xml", "yaml", "yml", "zip",
     ]
 )  # fmt: skip
-"""Suffixes of files that no table here is made of, but for those of text, which may have any name."""
+"""File name suffixes that show that a file is no data of a table. Tables of text files may have any suffix."""
 
 _CODECS = frozenset(["br", "bz2", "deflate", "gz", "lz4", "lzo", "snappy", "xz", "zst", "zstd"])
 _TEXTS = frozenset({"csv", "json", "text"})
@@ -56,15 +56,15 @@ _ICEBERG = (
 
 
 def format_of_name(name: str) -> str | None:
-    """Return the format that a file's name ends in, before a suffix of its compression; None if it names none."""
+    """Return the format that a file's suffix names, before a compression suffix; None if it names no format."""
     return _SUFFIXES.get(_suffix(name) or "")
 
 
 def foreign_suffix(name: str, file_format: str) -> str | None:
-    """Return the suffix that shows that a file is not of its table's format; None if its name shows nothing.
+    """Return the suffix that shows that a file is not of its table's format; None if the name shows nothing.
 
-    A name without a suffix, with a number or a hash behind the dot, or with only a codec's suffix shows no
-    format. Text, CSV and JSON files may have any suffix except those of binary formats.
+    A name without a suffix, with a number or a hash behind the dot, or with only a codec's suffix shows no format.
+    Text, CSV and JSON files may have any suffix except those of binary formats.
     """
     found = format_of_name(name)
     if found is not None:
@@ -75,21 +75,21 @@ def foreign_suffix(name: str, file_format: str) -> str | None:
 
 
 def names_other_format(name: str, file_format: str) -> bool:
-    """Return whether a file's name says that it is of another format than its table's, as README.txt of a CSV table.
+    """Return whether a file's suffix names another format than its table's, as README.txt in a CSV table.
 
-    Unlike ``foreign_suffix`` it distinguishes the text formats: it is for files that lie where no data belongs.
+    Unlike ``foreign_suffix`` it distinguishes the text formats: it is used for files outside of partition directories.
     """
     found = format_of_name(name)
     return found != file_format if found is not None else _suffix(name) in _OTHER_SUFFIXES
 
 
 def binary_format(head: str) -> str | None:
-    """Return which binary format a file is of that begins with these characters; None for any other."""
+    """Return the binary format of a file that begins with these characters; None for any other file."""
     return next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def _suffix(name: str) -> str | None:
-    """Return the last suffix of a name, the one before it if the last is a codec's; None without a suffix."""
+    """Return the last suffix of a name, or the one before it if the last is a codec's; None without a suffix."""
     suffixes = name.lower().split(".")[1:]
     if suffixes and suffixes[-1] in _CODECS:
         suffixes.pop()
@@ -102,7 +102,7 @@ def is_log(directory: str) -> bool:
 
 
 def log_warning(storage: Storage, root: str, directory: str) -> str | None:
-    """Return the warning about a directory for which ``is_log`` is true; None if it is no log after all.
+    """Return the warning about a directory for which ``is_log`` is true; None if it turns out to be no log.
 
     The directory is right below the location ``root``. A directory ``metadata`` is listed once: it is Iceberg's if it
     has a file ``*.metadata.json``.

@@ -1,4 +1,4 @@
-"""Decides which directories of a table's tree are partitions, and gives the reason for the others."""
+"""Decides which directories of a table's tree are partitions, and why other directories are not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Place(Enum):
-    """Where a directory stands in the table's tree."""
+    """The kinds of directories in a table's tree."""
 
     ABOVE = "above"
     PARTITION = "partition"
@@ -41,7 +41,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JudgedDirectory:
-    """What a directory is, and for a ``NONCONFORMING`` the reason that the report gives."""
+    """The kind of a directory; for ``NONCONFORMING`` also the reason, for the report."""
 
     place: Place
     reason: str = ""
@@ -63,7 +63,7 @@ _PLAIN_VALUES = {
     "bigint": r"\d{1,18}",
     "date": r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])",
 }
-"""Texts that are values of a type whatever else is true: most values of most tables."""
+"""Patterns of texts that certainly are valid values of a type. Most values match, and so need no slow check."""
 
 
 class _Component(NamedTuple):
@@ -74,11 +74,11 @@ class _Component(NamedTuple):
 
 
 class Layout:
-    """Judges directories below a table's location against its partition columns and a predicate.
+    """Classifies directories below a table's location by its partition columns and a predicate.
 
     Args:
         definition: The table.
-        predicate: A bound predicate that limits which partitions are looked at, or None.
+        predicate: A bound predicate; partitions that do not match are pruned. None for all partitions.
     """
 
     def __init__(self, definition: TableDefinition, predicate: Predicate | None = None) -> None:
@@ -92,20 +92,21 @@ class Layout:
         several = len(self.keys) > 1
         self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component) if several else self._read_component
         self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
-        # Names of the deepest level that are values of its key: most directories end in one of them.
+        # Names of directories on the deepest level that are valid values of the last key. Most directories end in a
+        # name that occurred before.
         self._last_names: set[str] = set()
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
-        # Matches names of partitions that need no closer look.
+        # A fast path: matches directories that are certainly partitions.
         self.is_plain = _plain_partitions(self.keys, self.ignored) if predicate is None else _never
 
     def judge(self, directory: str) -> JudgedDirectory:
-        """Return the verdict on a directory.
+        """Return the kind of a directory.
 
         Args:
-            directory: Its path relative to the table's location, ``''`` for the location itself.
+            directory: The path relative to the table's location, ``''`` for the location itself.
         """
         if self.is_plain(directory) is not None:
-            # A third of the time of a listing goes into this question otherwise.
+            # Without this fast path a listing would spend a third of its time on this question.
             return _PARTITION
         depth = directory.count("/") + 1
         if self._leaves_are_partitions and depth == len(self.keys):
@@ -113,19 +114,21 @@ class Layout:
             if name in self._last_names and self._looked_at(parent)[0] is _ABOVE:
                 return _PARTITION
         if depth > len(self.keys) + 1:
-            # Everything in a directory that is too deep is too deep for the same reason.
+            # Cut a path that is too deep: all directories below that level have the same kind and reason, and share a
+            # cache entry.
             directory = "/".join(directory.split("/", len(self.keys) + 1)[:-1])
         return self._looked_at(directory)[0]
 
     def _look_at(self, directory: str) -> tuple[JudgedDirectory, tuple[Value, ...]]:
-        """Return the verdict, and the values of the path's components if the verdict accepts them."""
+        """Return the kind of a directory, and the key values in its path if it is a partition or above a partition."""
         if not directory:
             return self._place(()), ()
         parent, slash, name = directory.rpartition("/")
         verdict, values = self._looked_at(parent)
         if verdict.place not in (Place.ABOVE, Place.PARTITION):
             return verdict, ()
-        # Only S3 keys have such components, as in ``t//day=1``, which lies in a directory of t without a name.
+        # Only S3 keys have such components: ``t//day=1`` is in a directory without a name below ``t``, which no file
+        # API can reach.
         if name in _NO_NAMES or (slash and not parent):
             return _UNREACHABLE, ()
         if self.ignored.directory(name):
@@ -195,10 +198,10 @@ def _shown(text: str) -> str:
 
 
 def typed_value(escaped: str, data_type: DataType) -> Value:
-    """Return the typed value of a directory's still escaped value; the default partition is NULL.
+    """Return the typed value of a directory's escaped value. The default partition is NULL.
 
     Raises:
-        InvalidValueError: It does not cast to the type, or is a string that only NULL may be written as.
+        InvalidValueError: The value does not cast to the type, or is a string that is written only for NULL.
     """
     if escaped == DEFAULT_PARTITION:
         return None

@@ -1,7 +1,7 @@
-"""Lists single directories of partitions, each at its own location.
+"""Lists single partition directories, each at its own location.
 
-S3 lists ``t/k=1`` and ``t/k=1/file`` side by side. MinIO and some other stores keep such objects as files in
-directories, and list nothing below the first one: ``aws s3 cp file s3://bucket/t/k=1``, without the slash at the end,
+S3 lists ``t/k=1`` and ``t/k=1/file`` side by side. MinIO and some other stores keep objects as files in directories,
+and cannot list below a key that is also an object: ``aws s3 cp file s3://bucket/t/k=1``, without the slash at the end,
 makes a partition disappear. Its files still exist, so such a listing counts as failed.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ELSEWHERE_THREADS = 16
 
 _Outcome: TypeAlias = "list[tuple[str, int, int, int | None]] | CatalogExtError | None"
-"""The files of one directory (name, size, time, ETag); why it could not be listed; None where it is gone."""
+"""The result of listing a directory: its files (name, size, time, ETag), or an error; None if it does not exist."""
 _HIDES = (
     "an object has the name of this directory: MinIO and some other stores list nothing that lies below such an "
     "object. Rename or delete the object, then repair"
@@ -35,7 +35,7 @@ _HIDES = (
 
 
 def report_elsewhere(scratch: Scratch) -> None:
-    """Remove directories whose partition is registered at another location from the comparison, and report them."""
+    """Report directories whose partition is registered at another location, and remove them from the comparison."""
     scratch.execute(
         "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
@@ -44,7 +44,7 @@ def report_elsewhere(scratch: Scratch) -> None:
 
 
 def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames) -> None:
-    """List the partitions that are registered at a location of their own into the scratch database."""
+    """List the registered partitions with an explicit location, and add their files to the scratch database."""
     elsewhere = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
     list_locations(storage, elsewhere, scratch, ignored)
 
@@ -52,7 +52,7 @@ def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames)
 def list_locations(
     storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch, ignored: IgnoredNames
 ) -> None:
-    """List single partition directories into the scratch database; a missing one is left out, an error recorded."""
+    """List partition directories into the scratch database. A missing directory is omitted, an error is recorded."""
     for name, outcome in _listed(storage, partitions, ignored):
         if isinstance(outcome, CatalogExtError):
             scratch.insert("failures", [(name, outcome.message)])
@@ -79,7 +79,8 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
     try:
         entries = storage.list_directory(location)
     except LocationNotFoundError as error:
-        # A bucket that is not there is more likely a wrong endpoint than that many partitions dropped at once.
+        # Treat a missing bucket as an error, not as an empty listing: a wrong endpoint is more likely than so many
+        # dropped partitions.
         return error if is_missing_bucket(error) else hidden(storage, location)
     except StorageError as error:
         return error
@@ -92,9 +93,9 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
 
 
 def hidden(storage: Storage, location: str) -> CatalogExtError | None:
-    """Return the error of a directory on S3 that an object of its name may hide; None without one.
+    """Return an error if an object hides the directory on S3, because it has the directory's name; None otherwise.
 
-    ``location`` is a directory whose listing is empty. It costs one HEAD request on S3.
+    ``location`` is a directory whose listing is empty. The check costs one HEAD request on S3.
     """
     place = Location.parse(location)
     if place.scheme != "s3a" or not place.key:
@@ -108,7 +109,7 @@ def hidden(storage: Storage, location: str) -> CatalogExtError | None:
 
 
 def why_hidden(storage: Storage, location: str) -> str | None:
-    """Return why the listing of a directory on S3 cannot be trusted, because an object has its name; None if it can."""
+    """Return why a directory's listing on S3 is not reliable: an object has the directory's name. None if it is."""
     try:
         storage.list_directory(location)
     except LocationNotFoundError:

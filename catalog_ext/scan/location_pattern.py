@@ -1,4 +1,4 @@
-"""A table's location with wildcards: the matching directories, and the partitions that they are."""
+"""Table locations with wildcards: parsing them, and the partitions that matching directories belong to."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class LocationPattern:
     """A location with wildcards.
 
     Attributes:
-        text: As the user wrote it, in canonical form.
-        alternatives: What it stands for, with lists and ranges written out.
-        root: The directory above everything that it can match: the location of each of the table's partitions, below
-            which their files have their paths.
+        text: The user's text in canonical form.
+        alternatives: The patterns without lists and ranges that it expands to.
+        root: The directory above all possible matches. All partitions have it as their location, and file paths are
+            relative to it.
     """
 
     text: str
@@ -43,33 +43,33 @@ class LocationPattern:
 
     @classmethod
     def parse(cls, text: str) -> LocationPattern:
-        """Return the pattern that a text is.
+        """Parse a location with wildcards.
 
         Raises:
-            InvalidPatternError: It cannot be read.
+            InvalidPatternError: The text is not a valid pattern.
         """
         alternatives = parse_pattern(text)
         return cls(str(Location.parse(text)), tuple(alternatives), common_root(alternatives))
 
     @classmethod
     def of(cls, definition: TableDefinition) -> LocationPattern | None:
-        """Return the pattern of a table's location; None where the location has no wildcards."""
+        """Return the pattern of a table's location; None if the location has no wildcards."""
         return cls.parse(definition.location) if definition.has_wildcards else None
 
     @property
     def literal(self) -> Location | None:
-        """The single location that it means, if its only special characters are escaped ones; otherwise None."""
+        """The single location that the pattern means, if it has no wildcards besides escaped characters; else None."""
         if len(self.alternatives) > 1 or self.alternatives[0].wild:
             return None
         return Location.parse(str(self.alternatives[0]))
 
     def relative(self, place: Location) -> str:
-        """Return a matching path relative to its root."""
+        """Return the path of a matching directory relative to the root."""
         return place.relative_to(self.root)
 
 
 def common_root(alternatives: Sequence[Alternative]) -> Location:
-    """Return the directory that all alternatives lie below, by their literal components."""
+    """Return the deepest directory that contains all alternatives, by their components without wildcards."""
     paths = []
     for alternative in alternatives:
         literals = takewhile(lambda text: text is not None, (c.literal for c in alternative.components[:-1]))
@@ -80,14 +80,17 @@ def common_root(alternatives: Sequence[Alternative]) -> Location:
 
 
 class Judged(NamedTuple):
-    """What a directory is: a partition's, by its name, or none for a reason; neither where the predicate is false."""
+    """The partition name of a directory, or the reason why it has none.
+
+    If the predicate excludes it, both are empty.
+    """
 
     name: str | None = None
     reason: str = ""
 
 
 class PatternLayout:
-    """Judges directories of files that a location matches by the keys in their paths, in any order, and a predicate."""
+    """Classifies directories that match a location pattern, by a predicate and the keys in their paths."""
 
     def __init__(
         self, definition: TableDefinition, pattern: LocationPattern, predicate: Predicate | None = None
@@ -106,7 +109,7 @@ class PatternLayout:
         missing = next((name for name in self._names if name.lower() not in found), None)
         if missing is not None:
             return Judged(reason=f"its path has no key {missing!r}")
-        # The part before the first wildcard is equal for all files, and need not be a column.
+        # Ignore keys before the first wildcard: they are equal for all files, and need not be partition columns.
         for component in self._pattern.relative(directory).split("/"):
             split = split_component(component)
             if split is not None and split[0].lower() not in self._lower_names:
@@ -131,6 +134,6 @@ class PatternLayout:
         return Judged(name)
 
     def ignores(self, path: str) -> bool:
-        """Return whether a file is no part of the table, by the names in its path below the pattern's root."""
+        """Return whether a file is ignored, because of a name in its path below the pattern's root."""
         *directories, name = path.split("/")
         return self.ignored.file(name) or any(map(self.ignored.is_matched, directories))

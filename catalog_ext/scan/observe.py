@@ -1,4 +1,4 @@
-"""Fills the scratch database with both sides of a repair: the store's and the index's."""
+"""Reads the store and the index into the scratch database, in which a repair compares them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _BUFFER_ROWS = 5000
 OF_PARTITIONS = ("partition", "location", "files", "bytes")
 OF_FILES = ("partition", "path", "size", "modified_ms", "etag_hash")
 INCOMPLETE = "the listing is incomplete: "
-"""How the reason begins of a path that could not be looked at."""
+"""The start of the reason for each path whose listing failed."""
 
 MISSING = "the location names it, and nothing lies there"
-"""The reason of what a location with wildcards names by itself."""
+"""The reason for a path that a location with wildcards names explicitly, and that does not exist."""
 
 _ABOVE = "the file lies above the partition directories"
 
@@ -90,14 +90,14 @@ class StoreObserver:
         self._logs: set[str] = set()
         self._named_as_directories: list[ListedFile] = []
         self.has_relocated_data = False
-        """Whether relocating overwrites have put something below the location; known when it was observed."""
+        """Whether relocating overwrites have written directories below the location; set by ``observe``."""
 
     def observe(self, *, selective: bool) -> None:
-        """List the tree; failures of parts of it are recorded, a failure of the root raises.
+        """List the tree. Failures of single directories are recorded, a failure of the root raises.
 
         Raises:
-            LocationNotFoundError: The table's location is not there.
-            StorageError: The table's location cannot be listed, or an object of its name hides it.
+            LocationNotFoundError: The table's location does not exist.
+            StorageError: The table's location cannot be listed, or an object with its name hides it.
         """
         root = self._table.definition.location
         depth = max(1, len(self._layout.keys))
@@ -129,7 +129,7 @@ class StoreObserver:
         self._look_for_hidden()
 
     def _look_for_hidden(self) -> None:
-        """Record as failures directories on S3 that an object of their name hides: one request for each such object.
+        """Record as failures the directories on S3 that an object of the same name hides; a request per object.
 
         Raises:
             StorageError: The object has the name of the table's location.
@@ -148,19 +148,19 @@ class StoreObserver:
                 raise error
 
     def _count_parts(self, root: str) -> int | None:
-        """Count the directories that are listed one after the other, where that takes one short look."""
+        """Return the number of first-level directories, for the estimated time; None if counting them is not cheap."""
         if Location.parse(root).scheme != "file":
             return None
         try:
             names = os.listdir(Location.parse(root).path)
         except OSError:
-            # The listing reports the error.
+            # Ignore the error: the listing that follows reports it.
             return None
         return sum(1 for name in names if is_storable(name) and self._judge(name).place is Place.ABOVE)
 
     def _left_s(self) -> float | None:
         if self._parts is not None:
-            # The last one seen is not finished.
+            # The last directory counts as unfinished, because its listing still runs.
             return self._time_left.after(self._seen_parts - 1, self._parts)
         return self._time_left.after(self._seen_partitions, self._expected)
 
@@ -195,7 +195,7 @@ class StoreObserver:
         elif place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms, event.etag))
             if directory != self._last_directory:
-                # Where no directories are listed, their files show them.
+                # A listing without directories, as of S3, shows a partition only by its files.
                 (self._shown_by_files if self._has_directories else self._partitions).append((directory,))
                 self._last_directory = directory
         elif place is Place.ABOVE:
@@ -206,7 +206,8 @@ class StoreObserver:
             self._named_as_directories.append(event)
             return
         if names_other_format(event.name, self._table.definition.format):
-            # A README or a script beside the data: strict repairs go on.
+            # A file such as README.md beside the data is a warning and not a skipped path, which would stop a strict
+            # repair.
             row = (_path(event), "", 1, event.size, f"{_ABOVE}, and its name is that of another format")
             self._scratch.insert("warned", [row])
         else:
@@ -225,7 +226,7 @@ class StoreObserver:
             self._seen_parts += 1
 
     def _place_of(self, directory: str) -> Place:
-        # Mostly the directory that the listing has just asked about, or yielded before its files.
+        # Fast path: the directory is usually the one that was judged last, for its own entry or its previous file.
         last = self._last_judged
         if last[0] != directory:
             last = self._last_judged = (directory, self._judge(directory).place)
@@ -255,7 +256,7 @@ def _path(event: ListedFile | ListedOther) -> str:
 
 
 def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Everything, *, files: bool) -> None:
-    """Pass the registered partitions at the pinned version (with files if wanted) to the comparison."""
+    """Pass the registered partitions (and, on request, files) at the table's version to the comparison."""
     for batch in index.partitions.unordered(table, predicate, OF_PARTITIONS):
         indexed.partitions(rows_of(batch, OF_PARTITIONS))
     for batch in index.files.known(table, predicate) if files else ():
@@ -268,9 +269,9 @@ def rows_of(batch: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[Any, ..
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
-    """Take directories that belong to a partition of another name out of the comparison, and say so."""
+    """Report directories that are another partition's location, and remove them from the comparison."""
     root = f"{table.definition.location}/"
-    # Of a partition that goes, or moves, its directory may be another one's from now on: its first name's, given back.
+    # Ignore partitions that are dropped or get a new location: their old directory may belong to another partition now.
     ended = {name for (name,) in scratch.rows("SELECT name FROM ended")}
     moved = dict(scratch.rows("SELECT name, location FROM places"))
     located = {name: moved.get(name, at) for name, at in index.partitions.located(table).items() if name not in ended}

@@ -1,4 +1,4 @@
-"""Fills the scratch database with both sides of single partitions, each at its own place."""
+"""Reads single partitions from the store and the index into the scratch database, each at its own location."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMED_AT_ONCE = 500
 
 LOST = "neither the metastore has it nor is anything at its place: it stays as it is registered, until a repair"
-"""Why a partition is left alone: no drop of it is known, and its store may be away."""
+"""The reason for a partition that is not changed: no drop of it is known, and its store may not be available."""
 
 
 def observe_named(
@@ -35,19 +35,19 @@ def observe_named(
     lost: Collection[str] = (),
     must_lie: bool = False,
 ) -> None:
-    """Copy both sides of single partitions into the scratch database; each is listed at its location.
+    """Read single partitions from the store and the index into the scratch database; each is listed at its location.
 
     Args:
-        index: The registered side.
+        index: The index.
         storage: The stores.
         table: The table, at its version.
         names: The partitions.
-        scratch: Gets both sides.
-        places: The locations (None: below the table's location) of partitions that exist, even if nothing is found
-            there.
+        scratch: Gets the rows of both sides.
+        places: The locations (None: below the table's location) of partitions that exist, even if their locations are
+            empty.
         gone: Partitions that are not listed.
-        lost: Partitions of ``places`` that are left alone if nothing is found at their locations.
-        must_lie: Whether this holds for all of ``places``.
+        lost: Partitions of ``places`` that are not changed if nothing is found at their locations.
+        must_lie: Whether all of ``places`` are treated like ``lost``.
     """
     located = _copy_registered(index, table, names, scratch)
     if places:
@@ -67,7 +67,7 @@ def observe_named(
 
 
 def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: Scratch) -> dict[str, str | None]:
-    """Copy the registered side of partitions into the scratch database; return each one's location, or None."""
+    """Copy registered partitions into the scratch database; return their explicit locations, None for the default."""
     located: dict[str, str | None] = dict.fromkeys(names)
     for some in batched(names, _NAMED_AT_ONCE):
         ids: list[int] = []
@@ -82,7 +82,7 @@ def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: 
 
 
 def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
-    """Remove partitions that neither the metastore nor the store has from the comparison, and report them."""
+    """Report partitions that neither the metastore nor the store has, and remove them from the comparison."""
     scratch.insert("lost", ((name,) for name in lost))
     nowhere = (
         "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
@@ -97,7 +97,7 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
 
 
 def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
-    """Remove partitions whose locations do not exist from the comparison, and report them."""
+    """Report partitions whose locations do not exist, and remove them from the comparison."""
     known = "SELECT name FROM listed_partitions UNION SELECT directory FROM failures"
     there = {name for (name,) in scratch.rows(known)}
     missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}
@@ -108,7 +108,7 @@ def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[
 
 
 def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
-    """Record as failures partitions with files that went with the table's own location: its store is away.
+    """Record missing partitions as failures if the table's own location is missing too: the store is not available.
 
     Raises:
         StorageError: The store refuses or does not answer.

@@ -1,4 +1,4 @@
-"""Fills the scratch database with the files that match a table's location with wildcards."""
+"""Reads the files that match a table's location with wildcards into the scratch database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BUFFER_ROWS = 5000
 
 
 class PatternObserver:
-    """Expands a table's location into the scratch database; a bound predicate limits which partitions are looked at."""
+    """Finds the files that match a table's location pattern; a bound predicate limits which partitions are listed."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class PatternObserver:
         self._scratch.insert("skipped", skipped)
 
     def keep_unseen(self, *, missing_too: bool) -> None:
-        """Keep registered files unchanged in directories that could not be listed: treat them as listed.
+        """Keep registered files in directories that could not be listed, by adding them to the listed side.
 
-        With ``missing_too``, do so also for named paths that do not exist.
+        With ``missing_too``, the same is done for explicitly named paths that do not exist.
         """
         unlisted = [self._pattern.relative(place) for place, _ in self._failures]
         missing = self._missing if missing_too else []

@@ -1,7 +1,7 @@
-"""Reads the footer of a Parquet file as leniently as Spark reads it.
+"""Reads the footer of a Parquet file as leniently as Spark.
 
-Arrow refuses a file whose maps have optional keys, which Presto, Athena and Hive write and Spark reads. Only the bytes
-that mark them as optional are changed, in a copy of the footer that Arrow then reads.
+Arrow refuses a file whose maps have optional keys, which Presto, Athena and Hive write and Spark reads. This module
+changes the bytes that mark the keys as optional, in a copy of the footer, and gives that copy to Arrow.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ _SCHEMA_FIELD, _REPETITION_FIELD, _CHILDREN_FIELD, _CONVERTED_FIELD, _LOGICAL_FI
 _LOGICAL_MAP = 2
 _CONVERTED_MAPS = (1, 2)
 _REQUIRED, _OPTIONAL = 0, 2
-"""Repetition types as a zigzag varint has them."""
+"""Parquet's repetition types ``REQUIRED`` and ``OPTIONAL``, encoded as zigzag varints."""
 
 _BOOLEANS, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 11, 12
 _MOST_DEPTH = 64
 _MOST_BITS = 63
-"""A longer number cannot be one; reading a damaged footer of megabytes as one number would take hours."""
+"""The most bits of a varint. Without this limit a damaged footer of megabytes could be read as one number, for
+hours."""
 
 
 def read_footer(file: pa.NativeFile) -> pq.FileMetaData | None:
-    """Return the metadata of a Parquet file; None where its footer is encrypted.
+    """Return the metadata of a Parquet file; None if its footer is encrypted.
 
     Raises:
-        pa.ArrowException, OSError, ValueError: It is not a Parquet file, or damaged.
+        pa.ArrowException, OSError, ValueError: The file is not a Parquet file, or damaged.
     """
     size = file.size()
     file.seek(max(0, size - _TAIL_BYTES))
@@ -67,13 +68,13 @@ def _footer(file: pa.NativeFile, size: int, tail: bytes) -> bytes:
 
 
 def map_keys(footer: bytes) -> list[tuple[int, int]]:
-    """Return the repetition of the key of each map, and where in the footer it stands.
+    """Return, for each map, the repetition type of its key and the position of that type in the footer.
 
     Raises:
-        ValueError: The bytes are no footer.
+        ValueError: The bytes are not a Parquet footer.
     """
     elements = list(_Compact(footer).schema_elements())
-    # A map is a group of one repeated group, whose first field is the key.
+    # A map is a group that contains one repeated group, whose first field is the key.
     return [
         (key.repetition, key.repetition_at)
         for outer, entry, key in zip(elements, elements[1:], elements[2:], strict=False)
@@ -92,10 +93,10 @@ class _Element:
 
 
 class _Compact:
-    """Walks through a structure of Thrift's compact protocol.
+    """A parser for structures of Thrift's compact protocol, with only what a Parquet schema needs.
 
     Raises:
-        ValueError: The bytes are none.
+        ValueError: The bytes do not follow the protocol.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -103,7 +104,7 @@ class _Compact:
         self._at = 0
 
     def schema_elements(self) -> Iterator[_Element]:
-        """Yield the nodes of the schema of a FileMetaData, which the bytes begin with, in the order of the file."""
+        """Yield the schema nodes at the beginning of a FileMetaData structure, in the order of the file."""
         for field, kind in self._fields():
             if field == _SCHEMA_FIELD and kind in _LISTS:
                 count, _ = self._list_header()

@@ -1,4 +1,4 @@
-"""The keys in the directories of a path, and the evaluation of a predicate on them for a directory."""
+"""The ``key=value`` components of a path, and the evaluation of a predicate on them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class PathKey(NamedTuple):
 
 
 def keys_of(directory: Location) -> tuple[PathKey, ...]:
-    """Return the ``key=value`` components of a directory's path, from the store's root on, in their order."""
+    """Return the ``key=value`` components of a directory's path in their order, from the store's root on."""
     splits = (split_component(component) for component in directory.key.split("/"))
     return tuple(PathKey(*split) for split in splits if split is not None)
 
 
 def partition_name(directory: Location, keys: Sequence[str]) -> str:
-    """Return the partition name of a directory's keys in the order given; a key that it has not is NULL.
+    """Return a directory's partition name with the keys in the given order; a missing key is NULL.
 
     Raises:
-        PathLayoutError: The directory has one key twice.
+        PathLayoutError: The path contains a key twice.
     """
     found: dict[str, str] = {}
     for name, value in keys_of(directory):
@@ -62,7 +62,7 @@ def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[L
     """Return the partition name of each directory; all must have the same keys in any order and case.
 
     Raises:
-        PathLayoutError: They have not, or one has a key twice.
+        PathLayoutError: The directories have different keys, or a path contains a key twice.
     """
     names = {directory: partition_name(directory, keys) for directory in directories}
     listed = kinds_of_keys(directories)
@@ -88,10 +88,10 @@ def kinds_of_keys(directories: Sequence[Location]) -> list[str]:
 
 
 class Pruning(Enum):
-    """What a predicate says of a directory by the keys in its path.
+    """The result of a predicate for all files below a directory, by the keys in the directory's path.
 
-    ``PRUNED``: no file below can fulfil it; ``SETTLED``: every file below does, or there is no predicate; ``OPEN``:
-    keys further down decide.
+    ``PRUNED``: no file below can match; ``SETTLED``: every file below matches, or there is no predicate; ``OPEN``: keys
+    further down decide.
     """
 
     PRUNED = "pruned"
@@ -101,7 +101,7 @@ class Pruning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CastKey:
-    """A key's value as another type, which a predicate may name like a column: ``year = 2024`` of a STRING key."""
+    """A derived column: a key's value cast to a type, so that a predicate can be ``year = 2024`` with a STRING key."""
 
     name: str
     key: str
@@ -109,7 +109,7 @@ class CastKey:
 
 
 class Pruner:
-    """Judges directories by a predicate on the keys; a path may contain only the first keys.
+    """Prunes directories by a predicate on the keys, also if a path contains only the first keys.
 
     The predicate is bound to ``pruning_keys(keys, casts)``; None keeps everything.
     """
@@ -121,14 +121,14 @@ class Pruner:
         self._judged = lru_cache(maxsize=_REMEMBERED)(self._judge)
 
     def judge(self, directory: Location) -> Pruning:
-        """Return the predicate's verdict on everything below a directory."""
+        """Return the result of the predicate for all files below a directory."""
         if self._evaluator is None:
             return Pruning.SETTLED
         return self._judged(keys_of(directory))
 
     def _judge(self, found: tuple[PathKey, ...]) -> Pruning:
         assert self._evaluator is not None
-        # For a repeated key use the first value; the files of such a path are refused.
+        # A path with a repeated key is refused later. Until then its first value counts.
         texts = {name.lower(): value for name, value in reversed(found)}
         values: list[Value | Unknown] = [
             typed_value(texts[key], STRING) if key in texts else UNKNOWN for key in self._keys
@@ -140,7 +140,7 @@ class Pruner:
 
 
 def pruning_keys(keys: Sequence[str], casts: Sequence[CastKey]) -> tuple[Key, ...]:
-    """Return the columns that a predicate may name: the keys as strings, and behind them their casts."""
+    """Return the columns that a predicate may name: the keys as strings, followed by the casts."""
     columns = [(name, STRING) for name in keys] + [(cast.name, cast.type) for cast in casts]
     return tuple(Key(position, name, data_type) for position, (name, data_type) in enumerate(columns))
 
@@ -150,8 +150,9 @@ def _cast(escaped: str, data_type: DataType) -> Value | Unknown:
     if text is None:
         return None
     try:
-        # An empty text is no number and no date.
+        # An empty text is neither a number nor a date.
         return cast_text(str(text), data_type) if text else UNKNOWN
     except InvalidValueError:
-        # What Spark makes of it, an error or NULL, is Spark's to say: it evaluates the filter again.
+        # Do not prune: whether a value that does not cast is NULL or an error depends on Spark, which evaluates the
+        # filter again.
         return UNKNOWN

@@ -1,7 +1,7 @@
-"""The scratch database of one repair: the listed side, the indexed side, and the entries of the report.
+"""The scratch database of one repair: partitions and files of the store and the index, and the report's entries.
 
-A listing has no order and may be larger than memory, so the two sides are compared as sets by SQLite, on disk, with a
-bounded cache.
+A listing has no order and may be larger than memory. SQLite compares the two sides as sets, on disk, with a bounded
+cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _CACHE_KIB = 32 * 1024
 _IN_QUERY = 500
-"""Parameters of one query: older releases of SQLite allow 999."""
+"""The number of parameters in one query; older releases of SQLite allow 999."""
 _SCHEMA = """
 CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
@@ -77,23 +77,24 @@ _COPYING = threading.Lock()
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Return a database with the tables, made once: a copy takes a tenth of the time of making them."""
+    """Return an in-memory database with the schema. Copying it takes a tenth of the time of creating the tables."""
     made = sqlite3.connect(":memory:", check_same_thread=False)
     made.executescript(_SCHEMA)
     return made
 
 
 class Scratch:
-    """A scratch database that is deleted with its owner, or when the process ends in any way; threads may share it.
+    """A scratch database that threads may share. It is deleted with its owner, and also if the process is killed.
 
     Attributes:
-        in_sync: The number of registered partitions that are not in it, because they are listed exactly as registered.
-            Their names are in ``partitions_in_sync`` if an unregistered partition was found.
+        in_sync: The number of registered partitions that were not inserted, because the listing has them exactly as
+            registered. Their names are in ``partitions_in_sync`` if an unregistered partition was found.
     """
 
     def __init__(self) -> None:
         self.in_sync = 0
-        # SQLite's own temporary database: on disk beyond its cache, and unlinked as soon as it is open.
+        # The empty name makes SQLite's temporary database: it spills to disk beyond its cache, in a file that is
+        # unlinked at once.
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._lock = threading.Lock()
         self._inserts: dict[str, str] = {}
@@ -104,16 +105,19 @@ class Scratch:
         self._db.execute("BEGIN")
 
     def close(self) -> None:
-        """Delete the scratch database; the report's entries go with it."""
+        """Delete the scratch database, and with it the report's entries."""
         self._db.close()
 
     def __del__(self) -> None:
-        # Python 3.13 warns of a connection that is closed by the garbage collector.
+        # Close explicitly: Python 3.13 warns if the garbage collector closes a connection.
         self._db.close()
 
     @_translated
     def insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add rows to a table, without those whose key it has already; ``seq`` numbers the entries of the report."""
+        """Add rows to a table, except rows whose key it already has.
+
+        ``seq`` numbers the report's entries automatically.
+        """
         with self._lock:
             statement = self._inserts.get(table)
             if statement is None:
@@ -123,10 +127,10 @@ class Scratch:
             self._db.executemany(statement, rows)
 
     def leave_out(self, names: str, *sides: str) -> None:
-        """Take partitions out of the comparison.
+        """Remove partitions and their files from the comparison.
 
         Args:
-            names: A query of their names.
+            names: An SQL query for the partition names.
             sides: ``listed``, ``indexed``; by default both.
         """
         for side in sides or ("listed", "indexed"):
@@ -135,16 +139,16 @@ class Scratch:
 
     @_translated
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
-        """Run one statement for its effect."""
+        """Execute a statement that returns no rows."""
         self._db.execute(statement, parameters)
 
     def create_function(self, name: str, function: Callable[[str], str | None]) -> None:
-        """Let statements use a deterministic function of one text."""
+        """Register a Python function with one text argument for use in SQL; it must be deterministic."""
         self._db.create_function(name, 1, function, deterministic=True)
 
     @_translated
     def count(self, query: str, parameters: tuple[Any, ...] = ()) -> int:
-        """Return the single number that a query gives."""
+        """Return the single number that a query returns."""
         return int(self._db.execute(query, parameters).fetchone()[0])
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -154,18 +158,18 @@ class Scratch:
             while rows := _translated(cursor.fetchmany)(1000):
                 yield from rows
         finally:
-            # Of a repair that failed in the middle the database may be closed before.
+            # After a failed repair the database may have been closed before its cursors.
             with suppress(sqlite3.ProgrammingError):
                 cursor.close()
 
     def rows_of(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query about some keys; ``{}`` in it stands for the list of the keys."""
+        """Yield the rows of a query for some keys, in several queries; ``{}`` stands for the list of keys."""
         for some in batched(keys, _IN_QUERY):
             yield from self.rows(query.format(",".join("?" * len(some))), tuple(some))
 
     @_translated
     def delete(self, table: str, keys: Iterable[str]) -> None:
-        """Delete the rows of some keys."""
+        """Delete the rows with these keys."""
         self._db.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key in keys))
 
     def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:

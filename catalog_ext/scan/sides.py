@@ -1,8 +1,8 @@
-"""The two sides of a repair, of which only what may differ is compared row by row: most repairs find little to do.
+"""Filters out equal rows of store and index before the detailed comparison, since most repairs find few differences.
 
-Rows are digested into buckets by their partitions as they arrive, and wait in a temporary file. Buckets with equal
-digests have equal rows, and nothing looks at these rows again. The rows of all other buckets go to the scratch
-database, so that the comparison there finds whole partitions.
+As rows arrive, they are distributed to buckets by partition, each bucket is digested, and the rows are stored in a
+temporary file. Buckets with equal digests on both sides have equal rows, and these rows are not read again. The rows of
+all other buckets go to the scratch database, so that the comparison there finds whole partitions.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 FileRow: TypeAlias = tuple[str, str, int, int, "int | None"]
-"""A partition's name, a file's path in it, its bytes, its modification time in milliseconds since 1970, its ETag."""
+"""A file: the partition's name, the path in it, bytes, modification time in milliseconds since 1970, ETag."""
 
 PartitionRow: TypeAlias = "tuple[str] | tuple[str, str | None, int, int]"
-"""A partition's name; of a registered one also its location if it has one of its own, its files and their bytes."""
+"""A partition: its name; if registered also its explicit location or None, the number of files, and their bytes."""
 
 _BUCKETS = 1 << 14
 _IN_MEMORY = 1 << 20
-"""Bytes of a side's rows that wait in memory; those of a larger table wait in a file."""
+"""The bytes of a side's rows that are kept in memory; the rows of a larger table spill to a file."""
 
 _MASK = _BUCKETS - 1
-# The digest of a row cannot be computed outside this process, so that no file can be made to cancel out another one.
+# A secret salt, so that an attacker cannot construct files whose hashes cancel out a difference.
 _SALT = secrets.token_hex(8)
 
 
 class Everything:
-    """Sends all rows of one side to the scratch database.
+    """A side of the comparison that sends all its rows to the scratch database.
 
     Args:
-        scratch: The repair's.
-        side: ``listed``, or ``indexed``, which gets partitions before their files.
+        scratch: The repair's scratch database.
+        side: ``listed`` for the store, or ``indexed`` for the index. The index's partitions have to come before their
+            files.
     """
 
     def __init__(self, scratch: Scratch, side: str) -> None:
@@ -51,20 +52,20 @@ class Everything:
         self._side = side
 
     def partitions(self, rows: Sequence[PartitionRow]) -> None:
-        """Take partitions."""
+        """Add partitions."""
         self._scratch.insert(f"{self._side}_partitions", rows)
 
     def shown_by_files(self, rows: Sequence[PartitionRow]) -> None:
-        """Take directories that are known by their files, on a store that lists directories, too."""
+        """Add partitions that are known only from their files, on a store that also lists directories."""
         self._scratch.insert(f"{self._side}_partitions", rows)
 
     def files(self, rows: Sequence[FileRow]) -> None:
-        """Take files."""
+        """Add files."""
         self._scratch.insert(f"{self._side}_files", rows)
 
 
 class _Digested(Everything):
-    """Adds up the digests of rows by bucket, and keeps the rows themselves in a file without a name."""
+    """A side that adds up the digests of rows by bucket, and stores the rows in an unnamed temporary file."""
 
     def __init__(self, scratch: Scratch, side: str, *, with_files: bool, timeless: bool) -> None:
         super().__init__(scratch, side)
@@ -88,9 +89,9 @@ class _Digested(Everything):
 
     def files(self, rows: Sequence[FileRow]) -> None:
         digests = self.digests
-        # The squares of the hashes are added up, because Python's hash of a tuple is nearly linear in its numbers:
-        # without the squares two files that swap their sizes or times would leave the sum as it was.
-        # An ETag that only one side knows makes a difference here, and none where the rows are compared.
+        # Add up the squares of the hashes, because Python's hash of a tuple is nearly linear in its numbers: without
+        # squares two files that swap their sizes or times would give the same sum. An ETag that only one side has makes
+        # the digests differ here, but the detailed comparison ignores it.
         for name, path, size, modified_ms, etag in rows if self._with_files else ():
             if self._timeless and transaction_id_in(path) is not None:
                 modified_ms = 0
@@ -100,13 +101,13 @@ class _Digested(Everything):
 
     def _keep(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
         with _translated():
-            # Nothing but texts and numbers: ``marshal`` takes a seventh of the time of ``pickle``.
+            # Rows are only texts and numbers, for which ``marshal`` takes a seventh of the time of ``pickle``.
             data = marshal.dumps((f"{self._side}_{kind}", list(rows)))
             self._rows.write(len(data).to_bytes(8, "big"))
             self._rows.write(data)
 
     def kept(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
-        """Yield the rows in their order, with the table of the scratch database that they belong to."""
+        """Yield the stored rows in their order, each group with the scratch table that it belongs to."""
         with _translated():
             self._rows.seek(0)
             while length := self._rows.read(8):
@@ -114,7 +115,10 @@ class _Digested(Everything):
 
 
 class _Indexed(_Digested):
-    """Sends partitions with a location of their own to the scratch database: the table's listing does not show them."""
+    """The index's side.
+
+    Partitions with an explicit location go to the scratch database: the table's listing lacks them.
+    """
 
     def __init__(self, scratch: Scratch, *, with_files: bool, timeless: bool) -> None:
         super().__init__(scratch, "indexed", with_files=with_files, timeless=timeless)
@@ -139,16 +143,16 @@ class _Indexed(_Digested):
 
 
 class Sides:
-    """Two sides of which only what may differ goes to the scratch database; close it.
+    """Store and index as two sides whose equal rows are filtered out. Call ``close`` at the end.
 
     Args:
-        scratch: The repair's.
-        with_files: Whether partitions are equal only if their files are.
-        timeless: Whether the times of files that a write of this catalog has made are ignored.
+        scratch: The repair's scratch database.
+        with_files: Whether partitions are equal only if their files are equal.
+        timeless: Whether to ignore the modification times of files that this catalog has written.
 
     Attributes:
-        listed: Takes what was listed, from one thread.
-        indexed: Takes what is registered, from one thread, which may be another.
+        listed: The store's side; used by a single thread.
+        indexed: The index's side; used by a single thread, which may differ from the other side's.
     """
 
     def __init__(self, scratch: Scratch, *, with_files: bool, timeless: bool) -> None:
@@ -157,15 +161,15 @@ class Sides:
         self.indexed = _Indexed(scratch, with_files=with_files, timeless=timeless)
 
     def close(self) -> None:
-        """Delete the rows that wait."""
+        """Delete the temporary files."""
         self.listed.close()
         self.indexed.close()
 
     def compare(self) -> None:
-        """Put the rows of all differing buckets into the scratch database, and count the rows of the others.
+        """Insert the rows of differing buckets into the scratch database, and count the registered rows of the rest.
 
-        If a partition is new to the index, the names of all other partitions are inserted too: it may be one of them in
-        another spelling.
+        If a partition is new to the index, the names of all equal partitions are inserted too: the new one may have the
+        values of one of them in another spelling.
         """
         scratch = self._scratch
         differs = bytes(map(ne, self.listed.digests, self.indexed.digests))

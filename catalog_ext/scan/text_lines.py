@@ -1,4 +1,4 @@
-"""Reads the first part of text files, plain or compressed, as lines, and the options that readers of text share."""
+"""Reads the first lines of text files, plain or compressed, and the reader options that CSV, JSON and text share."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class ReaderOptions:
-    """Spark's reader options, as the table keeps them; their names have no case."""
+    """Spark's reader options of a table; names are case-insensitive."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {key.lower(): value for key, value in options.items()}
 
     def text(self, *names: str, default: str) -> str:
-        """Return the value of the first name that is set."""
+        """Return the value of the first name that is set, else the default."""
         return next((self._options[n.lower()] for n in names if n.lower() in self._options), default)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a boolean option.
 
         Raises:
-            InvalidConfigurationError: It is neither ``true`` nor ``false``.
+            InvalidConfigurationError: The value is neither ``true`` nor ``false``.
         """
         value = self._options.get(name.lower(), str(default)).strip().lower()
         if value not in ("true", "false"):
@@ -62,7 +62,7 @@ class Head:
 
     Attributes:
         location: The file.
-        text: The decoded text; bytes that are no text in the encoding show as U+FFFD.
+        text: The decoded text; bytes that are invalid in the encoding become U+FFFD.
         complete: Whether it is the whole file.
     """
 
@@ -71,16 +71,16 @@ class Head:
     complete: bool
 
     def lines(self, separator: str | None = None) -> list[str]:
-        """Return the lines; a line cut off by the limit is left out, unless it is the only one."""
+        """Return the lines without a last line that the limit has cut off, unless it is the only line."""
         found = self.text.split(separator) if separator else _LINE_END.split(self.text)
         return found if self.complete or len(found) == 1 else found[:-1]
 
 
 def read_head(storage: Storage, location: Location, limit: int, encoding: str) -> Head:
-    """Return the first ``limit`` bytes of a file, after decompression by the file's extension (as Spark does it).
+    """Return the first ``limit`` bytes of a file, decompressed by the file's extension (as Spark does it).
 
     Raises:
-        InvalidInputError: The compression is unknown here, or the data is damaged.
+        InvalidInputError: The codec is not supported, or the data is damaged.
         StorageError: The file cannot be read.
     """
     name = str(location).lower()
@@ -101,7 +101,7 @@ def read_head(storage: Storage, location: Location, limit: int, encoding: str) -
                 "schema.",
                 {"file": str(location)},
             ) from error
-    # Hadoop's line reader passes over a byte order mark, and so does Spark.
+    # Hadoop's line reader, and so Spark, skips a byte order mark.
     text = data[:limit].decode(encoding, "replace").removeprefix("\ufeff")
     return Head(location, text, len(data) <= limit)
 

@@ -34,21 +34,22 @@ if TYPE_CHECKING:
     from catalog_ext.scan.path_keys import Pruner
 
 _FEW_TREES = 4
-"""So many trees are listed by several requests at a time each; more are listed side by side."""
+"""Up to this number of trees, each is listed by several parallel requests; more trees are listed in parallel
+instead."""
 
 _SHOWN_MISSING = 1000
 _ABOUT = "(Failed to check existence of a key.)"
-"""What the requirements have every error of a path say."""
+"""A text that the error for a missing path has to contain, by the requirements."""
 
 
 @dataclass
 class Matches:
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
-        files: The files, each once.
-        found: For each alternative whether anything is there.
-        pruned: For each alternative whether a part of it was not looked at.
+        files: The files, without duplicates.
+        found: For each alternative of the pattern, whether something matches it.
+        pruned: For each alternative, whether the predicate excluded a part of its search.
     """
 
     found: list[bool]
@@ -56,19 +57,22 @@ class Matches:
     files: dict[Location, FoundFile] = field(default_factory=dict)
 
     def missing(self) -> list[int]:
-        """Return the numbers of the alternatives without a match, as far as they were searched."""
+        """Return the numbers of the alternatives without a match.
+
+        Pruned alternatives do not count: they may have one.
+        """
         return [number for number in range(len(self.found)) if not (self.found[number] or self.pruned[number])]
 
     @property
     def complete(self) -> bool:
-        """Whether everything that the pattern names was searched."""
+        """Whether the predicate excluded nothing, so that the whole pattern was searched."""
         return not any(self.pruned)
 
     def check(self, pattern: str, alternatives: list[Alternative]) -> None:
-        """Return if every path that the pattern names is there, as far as it was looked at.
+        """Check that every path that the pattern names exists, as far as it was searched.
 
         Raises:
-            PathNotFoundError: Some are not; the message lists them. Or there is no file at all.
+            PathNotFoundError: Named paths do not exist (the message lists them), or no file matches at all.
         """
         missing = [str(alternatives[number]) for number in self.missing()]
         if missing:
@@ -82,7 +86,7 @@ class Matches:
 
 
 def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
-    """Return the error for paths that are not there."""
+    """Return the error for paths that do not exist."""
     listed = ", ".join(missing[:_SHOWN_MISSING]) + (", …" if len(missing) > _SHOWN_MISSING else "")
     if of == 1:
         what = f"There is no such path: nothing lies at {missing[0]}. Correct the path."
@@ -95,15 +99,15 @@ def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
 
 
 class Walk:
-    """Walks down the tree, a level at a time, so that each directory is listed once.
+    """Searches the tree level by level, so that each directory is listed once.
 
-    Below a point where nothing more can be pruned, and where the pattern excludes little, the whole tree is listed
-    instead: on S3 that costs a request for a thousand keys, and not one for each directory.
+    At a directory below which nothing can be pruned, and the pattern excludes little, the whole tree is listed instead:
+    on S3 that costs a request for a thousand keys, and not one for each directory.
 
     Args:
         alternatives: The pattern, with lists and ranges expanded.
         keys: The expected number of keys in a path, for a good guess at the depth of a tree.
-        take: Called from one thread with the files, some perhaps twice, which are then not among the matches.
+        take: Called from one thread with the files, perhaps with duplicates. The result then contains no files.
         failed: Called, from any thread, for directories that cannot be listed; without it they are errors.
         left_out: Called, from any thread, for entries that no reader can open, with the path relative to ``at`` and the
             reason. Without it, as in Spark's listing, they are ignored, except that names that are not text are errors.
@@ -144,7 +148,7 @@ class Walk:
         return self._matches
 
     def _round(self, states: list[WalkState], pool: ThreadPoolExecutor) -> list[WalkState]:
-        """Return where the states lead; files on the way are kept."""
+        """Advance all states by one level and return the new states; matching files are added to the result."""
         arrived = [state for each in states if (state := self._arrive(each.passing_literals())) is not None]
         further = self._look_at([state for state in arrived if not state.rest])
         listed = [state for state in arrived if state.rest]
@@ -163,11 +167,11 @@ class Walk:
         return further
 
     def _arrive(self, state: WalkState) -> WalkState | None:
-        """Return the state, unless the keys of its directory rule it out."""
+        """Return the state with the predicate's result for its directory, or None if the predicate excludes it."""
         if state.settled:
             return state
-        # With no component left it may be a file. Its name then counts only if its directory lacks a key, which is an
-        # error.
+        # If no component is left, the path may be a file, but its name is not a key: only the directories above it
+        # count.
         verdict = self._pruner.judge(state.at)
         if verdict is Pruning.PRUNED:
             self._matches.pruned[state.number] = True
@@ -175,7 +179,7 @@ class Walk:
         return replace(state, settled=verdict is Pruning.SETTLED)
 
     def _look_at(self, states: list[WalkState]) -> list[WalkState]:
-        """Keep the states that have reached a file, and return those that have reached a directory."""
+        """Look up states without a rest: add files to the result, and return the states of directories."""
         further = []
         entries = self._storage.stat_many([state.at for state in states])
         for state, entry in zip(states, entries, strict=True):
@@ -190,7 +194,7 @@ class Walk:
         return further
 
     def _tree(self, place: Location, states: list[WalkState], *, few: bool) -> list[tuple[list[int], FoundFile]]:
-        """Return the matches of the states below their common directory, with the numbers of their alternatives."""
+        """List the tree below the states' common directory; return matches with the numbers of their alternatives."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
             self._storage,

@@ -1,4 +1,4 @@
-"""The steps from a pattern to its matches, one directory at a time."""
+"""The states of a pattern search: which directory was reached, and which part of the pattern remains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.patterns import Alternative, Component, Wild, compile_components
 
 EVERYTHING = (Component((Wild.ACROSS,)),)
-"""What is left of a pattern that has come to a directory: all files below it."""
+"""The remaining pattern at a directory that the whole pattern has matched: all files below it."""
 
 
 class FoundFile(NamedTuple):
@@ -28,7 +28,7 @@ class FoundFile(NamedTuple):
 
     @property
     def location(self) -> Location:
-        """Where it is."""
+        """The file's location."""
         return below(self.directory, self.name)
 
 
@@ -39,9 +39,9 @@ class WalkState:
     Attributes:
         number: The number of the alternative.
         at: The directory; without a rest it may be a file, or not exist.
-        rest: The remaining components. Before a ``**`` has been passed, they are relative to ``at``.
-        passed: The path to ``at`` from the place where a rest that begins with ``**`` was first met.
-        settled: Whether nothing below can be pruned.
+        rest: The remaining components, relative to ``at``, or to the directory where a leading ``**`` began.
+        passed: For a rest that begins with ``**``: the path from the directory where it began to ``at``.
+        settled: Whether the predicate excludes nothing below, so that nothing can be pruned.
     """
 
     number: int
@@ -57,21 +57,21 @@ class WalkState:
 
     @property
     def reaches_hidden(self) -> bool:
-        """Whether the rest names something hidden, which a listing of the whole tree leaves out."""
+        """Whether the rest names a hidden file or directory, which a listing of the whole tree would omit."""
         return any(component.matches_hidden for component in self.rest)
 
     @property
     def is_keys_only(self) -> bool:
-        """Whether the rest above the files consists of arbitrary values of keys: the tree below has little else."""
+        """Whether the rest is ``key=*`` components and files, so that listing the whole tree finds little else."""
         *above, last = self.rest
         return all(map(_any_value, above)) and (bool(above) or _any_value(last))
 
     def matches(self, path: str) -> bool:
-        """Return whether the file at a path relative to ``at`` is matched, or lies in a directory that is."""
+        """Return whether the rest matches a file, by its path relative to ``at``, or a directory above the file."""
         return expression(self.rest).fullmatch(f"{self.passed}/{path}" if self.passed else path) is not None
 
     def passing_literals(self) -> WalkState:
-        """Return the state behind the literal components, which need no listing."""
+        """Return the state after the next components without wildcards, which need no listing."""
         at, rest = self.at, self.rest
         while rest and (literal := rest[0].literal) is not None:
             at, rest = below(at, literal), rest[1:]
@@ -82,12 +82,12 @@ Step: TypeAlias = WalkState | FoundFile | None
 
 
 def begin(alternatives: list[Alternative]) -> list[WalkState]:
-    """Return where each alternative starts."""
+    """Return the first state of each alternative."""
     return [WalkState(number, each.root, each.components) for number, each in enumerate(alternatives)]
 
 
 def step(state: WalkState, entry: Entry) -> Step:
-    """Return where an entry of the state's directory leads: further down, to a file, or nowhere."""
+    """Return the result of matching a directory's entry: a new state, a file, or nothing."""
     name, file = entry.location.name, entry.kind is EntryKind.FILE
     if state.crosses:
         if is_hidden(name):
@@ -113,7 +113,7 @@ def below(directory: Location, path: str) -> Location:
 
 @lru_cache(maxsize=1024)
 def expression(rest: tuple[Component, ...], *, whole: bool = True) -> re.Pattern[str]:
-    """Return an expression for whole relative paths; with ``whole`` also for paths below a matching directory."""
+    """Return a regular expression for relative file paths; with ``whole`` also for files below a match."""
     plain = compile_components(rest)
     return re.compile(f"{plain.pattern}(?:/.+)?", re.DOTALL) if whole else plain
 

@@ -22,18 +22,18 @@ def listening_socket(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
     both = bare == _ANY and socket.has_dualstack_ipv6()
-    # An IPv6 address tuple has two more numbers; the last one is the network interface.
+    # An IPv6 address tuple has two more numbers than an IPv4 one; the last number is the network interface.
     return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
 
 
 def authority(host: str, port: int) -> str:
-    """Return host and port as they stand in a URI: an address of version 6 in brackets."""
+    """Return host and port in the form of a URI: an IPv6 address is put into brackets."""
     bare = without_brackets(host)
     return f"[{bare}]:{port}" if is_version_6(bare) else f"{bare}:{port}"
 
 
 def without_brackets(host: str) -> str:
-    """Return a host as the operating system takes it, which may be written as in a URI."""
+    """Return a host in the operating system's form, without the brackets that an IPv6 address has in a URI."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
@@ -56,7 +56,7 @@ def is_wildcard(host: str) -> bool:
 
 
 def is_version_6(host: str) -> bool:
-    """Return whether a host, without brackets, is an address of version 6; ``%`` and a network interface may follow."""
+    """Return whether a host, without brackets, is an IPv6 address; ``%`` and a network interface may follow."""
     try:
         return ipaddress.ip_address(host).version == 6
     except ValueError:

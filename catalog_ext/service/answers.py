@@ -1,4 +1,4 @@
-"""Answers of the service: JSON, Arrow streams, and errors by the contract."""
+"""Responses of the service: JSON, Arrow streams, and errors in the form of the contract (``docs/spec/service.md``)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 _SHORT, _FEW_PARTS = 2**16, 4
-"""Bytes and parts of an Arrow stream that is sent as a whole."""
+"""The largest Arrow stream, in bytes and in parts, that is sent in one piece instead of chunk by chunk."""
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
     (401, (UnauthorizedError,)),
@@ -54,14 +54,14 @@ _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
 
 
 class _Json(JSONResponse):
-    """JSON in ASCII: a name may hold half a surrogate pair, which UTF-8 has no bytes for, and JSON an escape."""
+    """JSON in ASCII. A name may hold half a surrogate pair, which UTF-8 cannot encode; JSON writes it as an escape."""
 
     def render(self, content: Any) -> bytes:  # noqa: ANN401 -- as its base class has it
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def error_response(error: CatalogExtError, status: int | None = None) -> JSONResponse:
-    """Return the answer that carries an error, by the contract."""
+    """Return the HTTP response for an error, in the form of the contract."""
     status = status or next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
     body = {
         "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
@@ -71,7 +71,7 @@ def error_response(error: CatalogExtError, status: int | None = None) -> JSONRes
 
 
 class _Sink:
-    """A file for Arrow's stream writer, from which the written bytes are taken as they come."""
+    """A file object for Arrow's stream writer that hands over the written bytes after each batch."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -94,7 +94,10 @@ class _Sink:
 
 
 def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
-    """Yield the Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
+    """Yield the Arrow IPC stream, batch by batch.
+
+    After a failure it has no end marker, so the client sees it as broken.
+    """
     sink = _Sink()
     writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), stream.schema)
     try:
@@ -102,7 +105,7 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
             writer.write_batch(batch)
             yield sink.take()
     finally:
-        # A stream that is not read to its end holds a connection to the database.
+        # An unfinished stream still holds a connection to the database; closing releases it.
         stream.close()
     writer.close()
     yield sink.take()
@@ -111,11 +114,12 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
 def answer_response(
     answer: dict[str, Any] | ArrowStream, operation: str, seconds: float | None, threads: Threads
 ) -> Response:
-    """Return the response that carries an operation's answer; the rest of a long stream is made while it is sent."""
+    """Return the response for an operation's result. The rest of a long stream is encoded while it is sent."""
     if not isinstance(answer, ArrowStream):
         return _Json(answer)
-    # The first batches are made before the status is sent, so that a query that fails at once is an error answer. What
-    # is short is sent as a whole: each part of a stream takes turns of two threads, together more than most plans take.
+    # Encode the first batches before the status is sent, so that a query that fails at once gets an error response.
+    # Send a short stream in one piece: each chunk switches between two threads, which would take longer than most
+    # plans.
     chunks = encode_stream(answer)
     begun = [next(chunks)]
     while len(begun) <= _FEW_PARTS and sum(map(len, begun)) <= _SHORT:

@@ -1,4 +1,4 @@
-"""The HTTP application: authentication, JSON in, JSON or Arrow out, errors by the contract."""
+"""The HTTP application: authentication, JSON requests, and JSON, Arrow or error responses by the contract."""
 
 from __future__ import annotations
 
@@ -47,34 +47,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONTRACT_HEADER = "X-Catalog-Ext-Contract"
-"""Names the contract that a client was made for."""
+"""The request header with the version of the contract that the client was built for."""
 
 INDEX_HEADER = "X-Catalog-Ext-Index"
-"""In a request of a client of several services: the id of the index that it goes on with, `?` as long as it knows none.
-In the answer: the id of the service's index."""
+"""In a request: the id of the index that a client of several services has used so far, `?` if it has used no index yet.
+In the response: the id of the service's index."""
 
 USER_HEADER = "X-Catalog-Ext-User"
-"""Names the user on whose behalf a request is made: for the history, nothing is decided by it."""
+"""The request header with the user for whom the client acts. It is recorded in the history, and grants no rights."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _UNKNOWN = "?"
 _MISDIRECTED = 421
-"""Says that nothing was done, and that another service may (RFC 9110)."""
+"""The HTTP status for a request to a service of the wrong index. Nothing was done; another service may do it (RFC
+9110)."""
 
 
 class _Identity:
-    """Which index the service is of, so that a client of several services does not go on with another's."""
+    """The id of the service's index. It stops a client of several services from continuing on a different index."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
 
     @cached_property
     def id(self) -> str:
-        """The index's id, which it has from now on."""
+        """The index's id, which is created if the index has none."""
         return id_of(self._index)
 
     def refusal(self, theirs: str) -> Response | None:
-        """Return the error for a client that continues with a service of another index; None for other clients."""
+        """Return the error for a client that has used another index before; None if the index is the same."""
         if theirs in (_UNKNOWN, self.id):
             return None
         error = InvalidConfigurationError(
@@ -87,10 +88,10 @@ class _Identity:
 
 
 def _check_contract(theirs: str | None) -> None:
-    """Return if the client says nothing, or that it was made for this contract.
+    """Check that the client names no version of the contract, or this one.
 
     Raises:
-        InvalidInputError: It was made for another.
+        InvalidInputError: The client was built for another version.
     """
     if theirs is not None and theirs != str(CONTRACT):
         raise InvalidInputError(
@@ -101,7 +102,7 @@ def _check_contract(theirs: str | None) -> None:
 
 
 class _Endpoint:
-    """Answers ``POST`` of every operation, in the threads of the monitoring."""
+    """Handles ``POST`` of every operation, in the service's limited threads."""
 
     def __init__(
         self, operations: Operations, identity: _Identity, monitoring: Monitoring, under_way: UnderWay
@@ -112,7 +113,7 @@ class _Endpoint:
         self._under_way = under_way
 
     async def handle(self, http: HttpRequest) -> Response:
-        """Return the answer; where the client asks for signs of life, its head is sent in time."""
+        """Return the response. If the client asks for keepalives, its status and headers are sent in time."""
         try:
             seconds = sign_of_life.asked_for(http.headers)
         except InvalidInputError as error:
@@ -144,7 +145,7 @@ class _Endpoint:
         return error_response(error)
 
     def _answer(self, http: HttpRequest, body: bytes, seconds: float | None) -> Response:
-        """Run the handler; a client of several services is refused where this one is of another index."""
+        """Run the handler. A client of several services is refused if this service has a different index."""
         theirs = http.headers.get(INDEX_HEADER)
         refusal = None if theirs is None else self._identity.refusal(theirs)
         if refusal is not None:
@@ -188,14 +189,14 @@ def build_application(
         routes=[Route(f"{PREFIX}{{operation:path}}", endpoint.handle, methods=["POST"]), *monitoring.routes],
         exception_handlers={HTTPException: _no_route},
     )
-    # It would send to whatever host a request has named.
+    # A redirect would lead to the host in the request's headers, which the client chooses freely.
     app.router.redirect_slashes = False
     opens = {METRICS_PATH: (token, metrics_token)} if metrics_token else {}
     return Observation(Authentication(app, token, opens, OPEN_PATHS, read_token), operations, monitoring.metrics)
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:
-    """Return the error for a request that is no POST to a known path, in the usual form of errors."""
+    """Return the error for a request that is not a POST to a known path, in the usual form of errors."""
     asked = f"{http.method} {http.url.path}"
     return error_response(
         NotFoundError(f"There is no operation {asked[:80]!r}. Every operation is POST /v1/<operation>, see service.md.")
@@ -203,7 +204,7 @@ async def _no_route(http: HttpRequest, _: Exception) -> Response:
 
 
 async def _body(http: HttpRequest) -> bytes:
-    """Return the request's body; a body over the limit is not kept."""
+    """Return the request's body. A body over the limit is discarded while it is read."""
     parts: list[bytes] = []
     size = 0
     async for part in http.stream():

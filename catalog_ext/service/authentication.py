@@ -1,4 +1,4 @@
-"""Requests without a token are refused; a token for reading opens the operations that only read."""
+"""Authentication: refuses requests without a token, and limits a read-only token to operations that only read."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 READS_ONLY = "catalog_ext.reads_only"
-"""The key of a request's scope that is True where its token may only read."""
+"""The key in a request's ASGI scope that is True if the request's token may only read."""
 READABLE = frozenset({
     "ping", "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/hive_clauses", "tables/plan",
     "tables/changes", "tables/metadata", "settings/load", "settings/resolve", "partitions/list", "partitions/groups",
     "paths/load", "paths/plan", "views/list", "views/refresh", "procedures/list", "procedures/call",
 })  # fmt: skip
-"""Operations by name; a new one is refused until it is listed. ``views/refresh`` derives the partitions of a view from
-those of its tables, as the service would do by itself."""
+"""The operations that a read-only token may call; a new operation is refused until it is listed. ``views/refresh``
+updates the partitions of a view from those of its tables, as the service also does on its own."""
 READABLE_PROCEDURES = frozenset({"drift", "status", "view_dependencies"})
 
 
 class Authentication:
-    """Passes on only requests that carry a token; the comparison takes the same time for every wrong one.
+    """ASGI middleware that passes on only requests with a valid token. The comparison takes constant time.
 
     Args:
-        app: The application behind it.
+        app: The application that gets the accepted requests.
         token: The token that requests must carry.
         others: The tokens for single paths, instead of ``token``.
         open_paths: The paths that need no token.
-        read_token: The token for read-only operations; None for none.
+        read_token: The token for read-only operations; None if there is no such token.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Authentication:
             expected = self._others.get(scope["path"], self._expected)
             whole, reads = (sum(hmac.compare_digest(given, each) for each in of) for of in (expected, self._reading))
             if whole or reads:
-                # In the scope of the connection, which keeps it while the answer is sent.
+                # Set the key in the connection's own scope: the connection reads it while the answer is sent.
                 scope[HAS_TOKEN] = True
             scope = {**scope, READS_ONLY: not whole}
             if not whole and not (reads and scope["path"].startswith(PREFIX)):
@@ -72,10 +72,10 @@ def _headers(tokens: Sequence[str]) -> list[bytes]:
 
 
 def require_readable(operation: str, request: object) -> None:
-    """Return if a token for reading opens an operation.
+    """Check that a read-only token may call the operation.
 
     Raises:
-        ReadOnlyTokenError: It changes something, or may.
+        ReadOnlyTokenError: The operation changes something, or may change something.
     """
     refused = operation
     if operation in READABLE:

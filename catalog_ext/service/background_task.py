@@ -1,4 +1,4 @@
-"""Does work from time to time, for as long as a service runs."""
+"""Periodic work in the background while a service runs."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class BackgroundTask:
 
     @property
     def runs(self) -> bool:
-        """Whether it runs at all, once it is started."""
+        """Whether the task has an interval; a task without one never runs."""
         return self._interval_s > 0
 
     def start(self) -> None:
-        """Begin, after the first interval."""
+        """Start the thread. The first run comes after one interval."""
         if self.runs:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more, and wait a little for the run that is in progress."""
+        """Start no further run, and wait a limited time for the current run."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join(_STOP_S)

@@ -1,8 +1,8 @@
-"""Connections of a service: capped, counted, and closed where a request or the reading of its answer takes too long.
+"""Connections of a service: counted, limited in number, and closed when a request or the reading of its answer is slow.
 
-uvicorn has no limit of time before the first request, and every byte ends its limit for idle connections. It waits
-without a limit for a client that does not read. A client without a token could hold any number of connections, and with
-them all files that the process may open.
+uvicorn has no timeout for the first request of a connection, and each received byte restarts its timeout for idle
+connections. It also waits forever for a client that does not read its answer. Without these limits a client that has no
+token could hold any number of connections, and use up all file descriptors of the process.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HEAD_S, BODY_S = 10.0, 120.0
-"""Seconds in which the head of a request has to be complete, and then its body. A commit's body may have 64 MB."""
+"""The seconds within which the head of a request, and then its body, have to arrive. A commit's body may have 64 MB."""
 
 HAS_TOKEN = "catalog_ext.has_token"
-"""The key of a request's scope that is set where the request carries a token."""
+"""The key in a request's ASGI scope that is set if the request carries a valid token."""
 
 BACKLOG = 128
-"""Connections that the event loop accepts at once, before it has counted one of them."""
+"""The length of the socket's accept queue: the event loop accepts this many connections before it counts the first."""
 
 _MOST, _LEAST = 4096, 64
 _OPEN_FILES = 2 * _MOST
@@ -43,7 +43,7 @@ _WARN_EVERY_S = 60.0
 
 
 class _Waits(Enum):
-    """What a connection waits for."""
+    """The kinds of client action that a connection waits for."""
 
     HEAD = HEAD_S
     BODY = BODY_S
@@ -62,10 +62,10 @@ def raise_open_files() -> int:
 
 
 class Connections:
-    """The connections of one service. Everything is called on its event loop.
+    """The connections of one service. All methods run on the service's event loop.
 
     Attributes:
-        limit: How many there may be: half of the files that the process may open, 4,096 at most. SQLite, stores and,
+        limit: The greatest number of connections: half of the process's file limit, at most 4,096. SQLite, stores and,
             in a driver, PySpark need the other half.
     """
 
@@ -76,20 +76,20 @@ class Connections:
         self.limit = _MOST
 
     def protocol(self) -> type[asyncio.Protocol]:
-        """Return the class of protocols that report to this object."""
+        """Return a protocol class for uvicorn whose instances report to this object."""
         return type("Watched", (WatchedProtocol,), {"watch": self})
 
     def start(self) -> None:
-        """Make room for connections: raise the limit of open files, and set the limit of connections by it."""
+        """Raise the limit of open files, and derive the limit of connections from it."""
         self.limit = max(_LEAST, min(_MOST, raise_open_files() // 2))
         self._metrics.connections_limit.set(self.limit)
 
     def opened(self, connection: WatchedProtocol) -> None:
-        """Register a new connection; over the limit, close one that waits for its client.
+        """Register a new connection. Over the limit, close a connection that waits for its client.
 
-        A client that sends a whole request at once is served even while others occupy all places. Connections whose
-        request is being answered are kept, unless they have no token and do not read; if all are kept, the new one
-        is closed.
+        A client that sends its whole request at once is served even if slow clients use all connections. A connection
+        whose request is being answered stays open, unless it has no token and does not read the answer. If all
+        connections have to stay open, the new one is closed.
         """
         self._open[connection] = None
         self._metrics.connections.set(len(self._open))
@@ -97,9 +97,10 @@ class Connections:
             self.close(self._least_needed(connection), ClosedFor.CROWDED)
 
     def _least_needed(self, new: WatchedProtocol) -> WatchedProtocol:
-        """Return the connection to close for a new one: a slow one, an idle one, one that waits, or the new one.
+        """Return the connection to close for a new one: a slow one, else an idle one, a waiting one, or the new one.
 
-        Within each kind the oldest is chosen. A request that has waited for less than a second may just be arriving.
+        Of several candidates the oldest is chosen. A connection that has waited for less than a second is no candidate,
+        because its request may just be arriving.
         """
         others = [each for each in self._open if each is not new]
         late = time.monotonic() - _ARRIVES_S
@@ -109,7 +110,7 @@ class Connections:
         return next(slow, None) or next(idle, None) or next(waiting, None) or new
 
     def gone(self, connection: WatchedProtocol) -> None:
-        """Forget a connection."""
+        """Remove a connection that was closed."""
         self._open.pop(connection, None)
         self._metrics.connections.set(len(self._open))
 
@@ -130,14 +131,14 @@ class Connections:
 
 
 class WatchedProtocol(H11Protocol):
-    """uvicorn's protocol, with limits of time for the head and the body of each request, and for unread answers.
+    """uvicorn's protocol with timeouts for the head and the body of each request, and for unread answers.
 
-    Answers to requests with a token have a limit of their own (``RowsResponse``).
+    Answers to requests with a token have a separate timeout (``RowsResponse``).
 
     Attributes:
         watch: The connections of the service.
-        waits: What the connection waits for; None while a request is answered, and between two requests.
-        waits_since: When it began to wait for that, by the monotonic clock.
+        waits: What the client has to do next; None while a request is answered, and between two requests.
+        waits_since: When this wait began, by the monotonic clock.
     """
 
     watch: Connections
@@ -147,28 +148,28 @@ class WatchedProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the last request was answered, and no other has begun."""
+        """Whether the last request was answered, and no new one has begun."""
         cycle = self._cycle
         return cycle is not None and cycle.response_complete
 
     @property
     def _cycle(self) -> RequestResponseCycle | None:
-        # uvicorn's annotation says that there always is one, and sets None before the first request.
+        # uvicorn annotates the attribute as always set, but sets None before the first request.
         return self.cycle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Begin to wait for the first request."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
         self._wait_for(_Waits.HEAD)
         self.watch.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass the bytes on, and update the connection's state."""
+        """Pass the bytes to uvicorn, and update the connection's state."""
         before = self._cycle
         super().data_received(data)
         now = self._cycle
         if now is None or now.response_complete:
-            # After an answer that did not wait for the request's body, more of that body may arrive, byte by byte.
+            # If the answer did not wait for the request's body, more of the body may still arrive, byte by byte.
             self._wait_for(self.waits or _Waits.HEAD)
         elif not now.more_body:
             self._wait_for(None)
@@ -176,19 +177,19 @@ class WatchedProtocol(H11Protocol):
             self._wait_for(_Waits.BODY)
 
     def pause_writing(self) -> None:
-        """Begin to wait for the client to read, unless it has a token: requests in a row fill any buffer."""
+        """Start the timeout for unread answers. Clients with a token are exempt: pipelined requests fill any buffer."""
         super().pause_writing()
         if self.waits is None and (self._cycle is None or not self._cycle.scope.get(HAS_TOKEN)):
             self._wait_for(_Waits.READER)
 
     def resume_writing(self) -> None:
-        """End that wait: the client has read."""
+        """Stop the timeout for unread answers: the client has read."""
         super().resume_writing()
         if self.waits is _Waits.READER:
             self._wait_for(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection from the service's connections."""
         self._wait_for(None)
         self.watch.gone(self)
         super().connection_lost(exc)

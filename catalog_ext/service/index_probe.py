@@ -1,4 +1,4 @@
-"""Probes the index for monitoring; any number of callers share one probe at a time."""
+"""Probes the index for monitoring. Concurrent callers share one probe."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_S = 2.0
-"""How long a look is good for. Clients that ask more often cost the database nothing."""
+"""The seconds for which a result is reused, so that frequent requests put no load on the database."""
 
 WAIT_S = 4.0
-"""How long an answer is waited for. Probes of Kubernetes and scrapes of Prometheus give up after 10 s at the most."""
+"""The seconds to wait for a probe. Kubernetes probes and Prometheus scrapes give up after 10 s at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Look:
 
 
 class IndexProbe:
-    """Looks at an index; one look at a time, shared by all clients that ask meanwhile."""
+    """Probes an index, one probe at a time. Callers that ask during a probe get its result."""
 
     def __init__(self, state: Callable[[], IndexState], *, kept_s: float = KEPT_S, wait_s: float = WAIT_S) -> None:
         self._state = state
@@ -51,9 +51,10 @@ class IndexProbe:
         self._ended_at = float("-inf")
 
     async def look(self) -> Look:
-        """Return the last result if it is recent enough, otherwise probe now; no thread waits for it.
+        """Return the last result if it is recent enough, otherwise probe now. No request thread is blocked.
 
-        A probe that does not end in time gives an error; it goes on, and the next caller gets its result.
+        A probe that does not end in time gives an error to its caller. It continues, and the next caller gets its
+        result.
         """
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._begun())), self._wait_s)
@@ -66,7 +67,8 @@ class IndexProbe:
             running = self._running
             if running is None or (running.done() and time.monotonic() - self._ended_at > self._kept_s):
                 self._running = running = Future()
-                # A thread of its own: a database that hangs takes none of the requests', and keeps no process alive.
+                # Use a new daemon thread: if the database hangs, the probe blocks no request thread, and does not keep
+                # the process alive at its end.
                 threading.Thread(target=self._look, args=(running,), name="catalog-ext-probe", daemon=True).start()
             return running
 

@@ -1,7 +1,7 @@
 """The metrics of a service, in Prometheus' text format; ``docs/monitoring.md`` lists them.
 
-No metric has a label for tables, users or anything else that grows with the data: labels are operations, kinds of
-writes, error codes and states, of which the code has a fixed number.
+No metric has a label for tables, users or other values whose number grows with the data. Labels are operations, kinds
+of writes, error codes and states, whose number the code fixes.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300
 
 
 class ClosedFor(StrEnum):
-    """Why the service closed a connection."""
+    """The reasons for which the service closes a connection."""
 
     SLOW = "slow"
-    """A request did not arrive in time, or an answer was not read."""
+    """A request did not arrive in time, or the client did not read its answer."""
 
     CROWDED = "crowded"
-    """The service had as many connections as it may have."""
+    """The service had reached its limit of connections."""
 
 
 class ServiceMetrics:
-    """Counts events in this process while the service listens.
+    """Counts events of this process while the service listens.
 
     Attributes:
         in_progress: Requests that are being answered.
@@ -144,18 +144,18 @@ class ServiceMetrics:
                 self._errors[subject].labels(code)
 
     def expect(self, operations: Iterable[str], tasks: Iterable[str]) -> None:
-        """Begin the counters of operations and tasks at zero: unexpected errors, and runs."""
+        """Create the series of each operation and task with value zero, for unexpected errors and for runs."""
         for operation in operations:
             self._request_errors.labels(operation, CatalogExtError.code)
         for task, outcome in product(tasks, ("done", "failed")):
             self._runs.labels(task, outcome)
 
     def start(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self._listening.enter_context(listening(self._take))
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._listening.close()
 
     def text(self, look: Look, threads: Mapping[Kind, ThreadsState]) -> bytes:
@@ -163,11 +163,11 @@ class ServiceMetrics:
         return generate_latest(_Shown(self._registry, self._index, look, threads))
 
     def answered(self, operation: str, seconds: float) -> None:
-        """Count an answer of an operation."""
+        """Count an answered operation and its duration."""
         self._requests.labels(operation).observe(seconds)
 
     def refused(self, operation: str, code: str) -> None:
-        """Count an error that was the answer of an operation, or that has broken it off."""
+        """Count an operation that failed: with an error response, or by breaking off after its response had begun."""
         self._request_errors.labels(operation, code).inc()
 
     def connection_closed(self, reason: ClosedFor) -> None:
@@ -218,9 +218,9 @@ def _codes(root: type[CatalogExtError]) -> set[str]:
 
 
 class _Shown(Collector):
-    """The exported metrics: all counters without their creation times, and the present state of the index.
+    """The collector that is exported: all counters without their creation times, and the current state of the index.
 
-    An index that does not answer has no values; zeros would be wrong.
+    If the index does not answer, its state has no values; zeros would be wrong.
     """
 
     def __init__(

@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 HEALTH_PATH, READY_PATH, METRICS_PATH = "/health", "/ready", "/metrics"
 OPEN_PATHS = frozenset({HEALTH_PATH, READY_PATH})
-"""What load balancers and orchestrators ask, who have no token: nothing of the catalog is in the answers."""
+"""Paths that need no token, because load balancers and orchestrators have none. Their answers contain no catalog
+data."""
 
 _NOT_KEPT = {"Cache-Control": "no-store"}
 _REASONS = {
@@ -36,12 +37,12 @@ _LOG = "The service's log says more."
 
 
 class Monitoring:
-    """What a service says of itself.
+    """The monitoring endpoints of a service.
 
     Attributes:
-        metrics: What it counts.
-        threads: Where calls are carried out; its metrics show whether they suffice.
-        routes: The pages.
+        metrics: The counters of the service.
+        threads: The threads for calls; metrics show whether there are enough.
+        routes: The endpoints ``/health``, ``/ready`` and ``/metrics``.
     """
 
     def __init__(self, index: Index, probe: IndexProbe | None = None) -> None:
@@ -57,15 +58,16 @@ class Monitoring:
         ]
 
     def start(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self.metrics.start()
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self.metrics.stop()
 
     async def _health(self, _: Request) -> Response:
-        # That this is answered is all there is to say: whatever else is amiss, a new process would not mend it.
+        # Check nothing else: an orchestrator restarts an unhealthy process, and a restart would not repair the index or
+        # the store.
         return JSONResponse({"status": "ok"}, headers=_NOT_KEPT)
 
     async def _ready(self, _: Request) -> Response:
@@ -75,14 +77,15 @@ class Monitoring:
             behind = self._index.incarnations.behind
             writes = {} if behind is None else {"writes": False, "code": behind.code, "reason": f"{_BEHIND} {_LOG}"}
             return JSONResponse({"ready": True, **writes}, headers=_NOT_KEPT)
-        # The message names hosts and files, which clients without a token must not see; the log has it.
+        # Leave out the error's message, which names hosts and files: clients of this path need no token. The log has
+        # the message.
         code = look.error.code
         reason = _REASONS.get(code, "The index refuses to be read.")
         answer = {"ready": False, "code": code, "reason": f"{reason} {_LOG}"}
         return JSONResponse(answer, 503, _NOT_KEPT)
 
     async def _metrics(self, _: Request) -> Response:
-        # In the event loop itself: all request threads may be busy with the very work that these metrics show.
+        # Encode on the event loop: all request threads may be busy, and then these metrics are needed most.
         text = self.metrics.text(await self._probe.look(), self.threads.states())
         return Response(text, media_type=CONTENT_TYPE, headers=_NOT_KEPT)
 

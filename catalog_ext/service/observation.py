@@ -1,4 +1,4 @@
-"""Watches the requests of a service, and sends their spans where OpenTelemetry's own variables say."""
+"""Measures a service's requests, and exports their trace spans as OpenTelemetry's environment variables say."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 PREFIX = "/v1/"
-"""How the paths of operations begin."""
+"""The start of the paths of all operations."""
 
 OTHER = "other"
-"""The name for all unknown operations, so that asking for them makes no new time series."""
+"""The label of all unknown operations: a label per name would let any client create new time series."""
 
 
 def operation_of(path: str, operations: Collection[str]) -> str:
@@ -38,7 +38,7 @@ def operation_of(path: str, operations: Collection[str]) -> str:
 
 
 class Observation:
-    """Measures every request of operations from its head to the end of its answer; pages are none of them."""
+    """ASGI middleware that measures each operation, from the request's head to the answer's end. It ignores pages."""
 
     def __init__(self, app: ASGIApp, operations: Collection[str], metrics: ServiceMetrics) -> None:
         self._app = app
@@ -56,7 +56,7 @@ class Observation:
         with self._metrics.in_progress.track_inprogress(), serving(operation, headers, operation=operation):
 
             async def noted(message: Message) -> None:
-                # A request without a token is counted, and goes no further.
+                # Count a request without a valid token as refused; the application never sees it.
                 if message["type"] == "http.response.start" and message["status"] == HTTPStatus.UNAUTHORIZED:
                     self._metrics.refused(operation, UnauthorizedError.code)
                 await send(message)
@@ -64,7 +64,8 @@ class Observation:
             try:
                 await self._app(scope, receive, noted)
             except Exception as error:
-                # An answer that broke off after its head: its status said that all was well.
+                # The answer broke off after its status, which said success: count the error here, since no error
+                # response does.
                 self._metrics.refused(operation, getattr(error, "code", CatalogExtError.code))
                 raise
             finally:
@@ -78,10 +79,10 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 
 
 def are_wanted(environment: Mapping[str, str]) -> bool:
-    """Return whether the environment names a place where spans go, as OpenTelemetry's specification has it.
+    """Return whether the environment configures an exporter of spans, by OpenTelemetry's specification.
 
     Raises:
-        InvalidConfigurationError: It wants an exporter that we do not have.
+        InvalidConfigurationError: The environment names an exporter that is not supported.
     """
     exporter = environment.get(_EXPORTER, "").strip().lower()
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter == "none":
@@ -95,10 +96,10 @@ def are_wanted(environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def sent(environment: Mapping[str, str]) -> Iterator[None]:
-    """Export the spans of the context, if the environment asks for it; the rest is sent at its end.
+    """Export trace spans within the context, if the environment asks for them; flush the last spans at its end.
 
     Raises:
-        InvalidConfigurationError: The environment asks for an exporter that is not supported.
+        InvalidConfigurationError: The environment names an exporter that is not supported.
         EnvironmentSetupError: The extra ``otel`` is not installed.
     """
     if not are_wanted(environment):
@@ -115,7 +116,7 @@ def sent(environment: Mapping[str, str]) -> Iterator[None]:
             f"The environment asks for traces ({_EXPORTER} or {_ENDPOINTS[1]}), and OpenTelemetry is not installed "
             f"({error}). Run: pip install 'catalog-ext[otel]', or unset the variables."
         ) from error
-    # The environment's own name goes before ours.
+    # The service name in the environment takes precedence over the default.
     provider = TracerProvider(
         resource=Resource.create({SERVICE_NAME: environment.get("OTEL_SERVICE_NAME", "catalog-ext")})
     )

@@ -1,4 +1,4 @@
-"""The operations of the service by their names in the contract (``docs/spec/service.md``)."""
+"""The map from an operation's name in the contract (``docs/spec/service.md``) to its handler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTRACT = 2
 
 
 def operations_of(catalog: Catalog, open_writes: OpenWrites | None = None) -> Operations:
-    """Return the handler of each operation on a catalog, by the contract's names."""
+    """Return the handlers of all operations of a catalog, by the contract's names."""
     writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.transactions.state_of))
     return {
         "ping": _ping,

@@ -1,4 +1,4 @@
-"""Answers that are record batches, sent in parts: a client that does not read them keeps little memory for long."""
+"""Responses of record batches, sent part by part. A client that stops reading is disconnected after a timeout."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArrowStream:
-    """An answer of record batches."""
+    """The result of an operation as a stream of record batches."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
 
     @classmethod
     def of(cls, reader: pa.RecordBatchReader) -> Self:
-        """Return the answer that a reader gives; it is closed with the answer."""
+        """Return a stream of the reader's batches; closing the stream closes the reader."""
         return cls(reader.schema, _batches(reader))
 
     def close(self) -> None:
-        """Close the source of the batches, whether or not all were taken."""
+        """Close the source of the batches, whether or not all batches were read."""
         if isinstance(self.batches, Generator):
             self.batches.close()
 
@@ -47,15 +47,18 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNREAD_S = 60.0
-"""How long a client may take none of an answer, as long as the connector by default waits for the service
-(``request-timeout``): an answer that has begun holds a connection to the index."""
+"""The seconds after which a client that reads nothing is disconnected, because a begun answer holds a connection to the
+index. It is the connector's default ``request-timeout``."""
 
 
 class RowsResponse(StreamingResponse):
-    """An answer in parts that ends when its client does not read for too long, without an end that it would take."""
+    """A streamed response that ends when its client stops reading.
+
+    It then has no end marker, so that the client sees an incomplete answer as an error.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer, part by part."""
+        """Send the answer part by part, and disconnect a client that does not read."""
         client = scope.get("client")
         waiting = UNREAD_S
 
@@ -74,13 +77,13 @@ class RowsResponse(StreamingResponse):
             )  # fmt: skip
 
     async def stream_response(self, send: Send) -> None:
-        """Send the parts, and close their source, also if the client has disconnected."""
+        """Send the parts. Close their source at the end, and also if the client has disconnected."""
         async with closed(self.body_iterator):
             await super().stream_response(send)
 
 
 class _UnreadError(Exception):
-    """The client does not read."""
+    """The client has read nothing for ``UNREAD_S`` seconds."""
 
 
 @asynccontextmanager

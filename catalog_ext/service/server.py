@@ -47,7 +47,7 @@ def new_token() -> str:
 
 
 def _warm_up() -> None:
-    """Let Arrow load pandas, where it is installed, before the first query has to wait half a second for that."""
+    """Let Arrow import pandas, if installed, now: otherwise the first query would wait half a second for it."""
     pa.array([0])
 
 
@@ -65,11 +65,12 @@ def _listen(host: str, port: int) -> socket.socket:
             f"The service cannot listen on {authority(host, port)}: {error}. Choose another port, or an address of "
             "this machine."
         ) from error
-    # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
-    # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
+    # asyncio disables Nagle's algorithm only for sockets whose protocol is set to TCP, which ``create_server`` does not
+    # do. Without this line an answer's body waits 40 ms for the acknowledgement of its head. Accepted connections
+    # inherit the option.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A cancelled response is closed after its pending bytes are sent, which never happens if the client does not read.
-    # The timeout ends such a connection; only Linux has it.
+    # A cancelled response is closed only after its pending bytes are sent, which never happens if the client does not
+    # read. The TCP user timeout, which only Linux has, ends the connection.
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(rows_response.UNREAD_S * 2000))
     return made
@@ -98,7 +99,7 @@ def _background_tasks(
 
 
 class Service:
-    """The service of one catalog; ``start`` returns when it answers, while transactions of dead writers are recovered.
+    """The HTTP service of one catalog. ``start`` returns once it answers; dead writers are recovered meanwhile.
 
     Args:
         catalog: The catalog; it is not closed with the service.
@@ -140,11 +141,12 @@ class Service:
         config = uvicorn.Config(
             self._application,
             http=self._connections.protocol(),
-            # A WebSocket would leave the protocol that watches its connection; the service has none.
+            # Disable WebSockets, which the service does not use: uvicorn would replace the protocol that enforces the
+            # timeouts.
             ws="none",
             backlog=BACKLOG,
-            # Its warnings are about requests that are not HTTP or ask for another protocol. A client without a token
-            # could fill the disk of the log with them.
+            # uvicorn warns of malformed requests and of unsupported protocols. A client without a token could fill the
+            # log's disk with such warnings.
             log_level="error",
             access_log=False,
             lifespan="off",
@@ -157,16 +159,16 @@ class Service:
 
     @property
     def uri(self) -> str:
-        """Where it answers."""
+        """The base URI of the service."""
         return f"http://{authority(self.host, self.port)}"
 
     @property
     def page_uri(self) -> str | None:
-        """Where the page is; None where it is not shown."""
+        """The URI of the page; None if the service does not serve it."""
         return f"{self.uri}{ROOT}/" if self._application.is_shown else None
 
     def show_page(self) -> str:
-        """Show the page from now on, if it is not shown yet, and return where it is."""
+        """Serve the page from now on, if it is not served yet, and return its URI."""
         self._application.show()
         return f"{self.uri}{ROOT}/"
 
@@ -181,7 +183,7 @@ class Service:
         """Serve from a thread of this process.
 
         Raises:
-            ServiceError: It does not come up.
+            ServiceError: The service does not start.
         """
         self._connections.start()
         self._thread = threading.Thread(
@@ -199,7 +201,7 @@ class Service:
         return self
 
     def run(self) -> None:
-        """Serve from this thread until a signal says to stop."""
+        """Serve from this thread until a signal ends the service."""
         self._connections.start()
         self._start_tasks()
         try:
@@ -209,10 +211,10 @@ class Service:
             self._drain(self._drain_s)
 
     def stop(self, drain_seconds: int | None = None) -> None:
-        """Answer the requests in flight, and end.
+        """Stop the service after the requests in flight are answered.
 
         Args:
-            drain_seconds: The time for these; None for the service's default.
+            drain_seconds: The time that these requests get; None for the service's default.
         """
         drain_s = self._drain_s if drain_seconds is None else drain_seconds
         self._server.config.timeout_graceful_shutdown = drain_s
@@ -228,11 +230,11 @@ class Service:
         return self._open_writes.wait(seconds)
 
     def forget(self) -> None:
-        """Close the socket of a forked child: the parent answers, and no client waits for the child later."""
+        """Close the listening socket in a forked child, so that only the parent accepts clients."""
         self._socket.close()
 
     def _drain(self, seconds: int) -> None:
-        """Wait for running calls: a commit goes on after its client has disconnected, and must not be cut off."""
+        """Wait for running calls. A commit continues after its client has disconnected, and must not be cut off."""
         if not self._under_way.wait(seconds):
             logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
 

@@ -1,4 +1,4 @@
-"""Keepalives for slow answers: a client that asks for them gets blanks or empty batches while the answer is made."""
+"""Keepalives for slow answers: a client that asks for them gets blanks or empty batches until the answer is ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEADER = "X-Sign-Of-Life"
 _LATE = "application/octet-stream"
 UNBUFFERED = {"X-Accel-Buffering": "no"}
-"""Headers of an answer that comes in parts: a proxy that gathers it would keep the signs of life back."""
+"""Headers of a streamed answer: they stop nginx from buffering it, which would hold the keepalives back."""
 
 
 def asked_for(headers: Mapping[str, str]) -> float | None:
@@ -63,11 +63,11 @@ async def send_batches(
     first: bytes, rest: Generator[bytes, None, None], schema: pa.Schema, seconds: float | None,
     run: Callable[..., Awaitable[bytes]] = run_in_threadpool,
 ) -> AsyncIterator[bytes]:  # fmt: skip
-    """Yield the parts of an Arrow stream; while a part takes longer than ``seconds``, yield empty batches.
+    """Yield the parts of an Arrow stream. While a part takes longer than ``seconds``, yield empty batches.
 
     Args:
         first: The first part.
-        rest: Makes the other parts.
+        rest: Generates the other parts.
         schema: The schema of the stream.
         seconds: The time after which a keepalive is sent; None for never.
         run: Runs a call in a thread.
@@ -83,7 +83,8 @@ async def send_batches(
                 return
             yield part.result()
     finally:
-        # Also when the client has hung up: the part that is being made is given up after it.
+        # This also runs when the client has disconnected. A running generator cannot be closed, so a part that is still
+        # being made closes it when it is done.
         if part is None or part.done():
             rest.close()
         else:

@@ -1,7 +1,7 @@
 """The threads in which a service runs its calls, with a separate limit for each kind of call.
 
-Without limits per kind, dozens of repairs, or of commits to a slow store, would block the heartbeats of running writes,
-whose leases then end, and the plans of queries, which wait no longer than ``request-timeout``.
+With one common limit, dozens of repairs, or of commits to a slow store, would block the heartbeats of running writes,
+whose leases then expire, and the plans of queries, whose clients give up after ``request-timeout``.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ class Kind(StrEnum):
     """The kinds of calls."""
 
     HEARTBEAT = "heartbeat"
-    """Keeps a write's lease."""
+    """Extends the lease of a write."""
     SHORT = "short"
-    """Asks the index for little, or writes little to it."""
+    """A short read or write of the index."""
     ROWS = "rows"
-    """Is answered with rows, until the first of them are there."""
+    """A call whose answer is rows, until the first batches are ready."""
     BATCHES = "batches"
-    """The rest of such an answer, batch by batch."""
+    """The remaining batches of such an answer."""
     WRITE = "write"
-    """Begins or ends a write, and works on as many files as that has."""
+    """Begins or ends a write; the work grows with the write's number of files."""
     PATHS = "paths"
-    """Lists a path that queries name."""
+    """Lists a path that a query names instead of a table."""
     LONG = "long"
-    """May list or change whole tables: procedures, commands, whatever drops something."""
+    """May list or change whole tables: procedures, commands, drops."""
 
 
 THREADS: Mapping[Kind, int] = {
     Kind.HEARTBEAT: 4, Kind.SHORT: 24, Kind.ROWS: 20, Kind.BATCHES: 20, Kind.WRITE: 24, Kind.PATHS: 16,
     Kind.LONG: 24,
 }  # fmt: skip
-"""How many calls of each kind are carried out at once; more of them wait in their order."""
+"""The number of threads for each kind; further calls wait in the order of arrival."""
 
 KINDS: Mapping[str, Kind] = {
     "writes/heartbeat": Kind.HEARTBEAT,
@@ -84,11 +84,11 @@ class Threads:
         self._limiters: dict[Kind, CapacityLimiter] = {}
 
     async def run(self, kind: Kind, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call in a thread of a kind, once one is free, and return its result."""
+        """Run a call in a thread of its kind as soon as a thread is free, and return its result."""
         return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter(kind))
 
     def states(self) -> dict[Kind, ThreadsState]:
-        """Return the state of each kind; only the server's loop may ask."""
+        """Return the state of each kind. Call it only on the event loop of the service."""
         return {kind: self._state(kind) for kind in Kind}
 
     def _state(self, kind: Kind) -> ThreadsState:
@@ -96,7 +96,7 @@ class Threads:
         return ThreadsState(limiter.borrowed_tokens, THREADS[kind], limiter.statistics().tasks_waiting)
 
     def _limiter(self, kind: Kind) -> CapacityLimiter:
-        # Made at the first use: they belong to the loop of the server's thread.
+        # Created at the first use, because a limiter belongs to the event loop of the server's thread.
         limiter = self._limiters.get(kind)
         if limiter is None:
             limiter = self._limiters[kind] = CapacityLimiter(THREADS[kind])
@@ -104,11 +104,11 @@ class Threads:
 
 
 def kind_of(operation: str) -> Kind:
-    """Return the kind of an operation; refusing an unknown one is short."""
+    """Return the kind of an operation. An unknown operation is ``SHORT``: refusing it takes little time."""
     return KINDS.get(operation, Kind.SHORT)
 
 
 def kind_of_rest(operation: str) -> Kind:
-    """Return the kind of the work for an operation's answer after its first rows."""
+    """Return the kind of the remaining work after the first batches of an operation's answer."""
     kind = kind_of(operation)
     return Kind.BATCHES if kind is Kind.ROWS else kind

@@ -1,4 +1,4 @@
-"""The running calls of a service, and its open writes, so that a shutdown can wait for them."""
+"""The running calls and open writes of a service, so that a shutdown can wait for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class UnderWay:
-    """Counts calls while they run, whether their clients wait for the answers or have hung up."""
+    """Counts running calls, including those whose clients have disconnected."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -38,13 +38,13 @@ class UnderWay:
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` until no call runs; return whether none does."""
+        """Wait up to ``seconds`` until no call runs; return whether all calls have ended."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._calls, seconds)
 
 
 class OpenWrites:
-    """Remembers the transactions that were begun through a service, until they are committed or aborted."""
+    """The transactions that were begun through a service and are neither committed nor aborted."""
 
     def __init__(self, state_of: Callable[[str], State | None]) -> None:
         self._state_of = state_of
@@ -52,33 +52,33 @@ class OpenWrites:
         self._changed = threading.Condition()
 
     def begun(self, transaction_id: str) -> None:
-        """Remember one; the oldest are forgotten where many were left open by writers that have died."""
+        """Add a transaction. Above a limit the oldest is removed, since dead writers leave transactions open."""
         with self._changed:
             self._ids[transaction_id] = None
             while len(self._ids) > _REMEMBERED:
                 del self._ids[next(iter(self._ids))]
 
     def ended(self, transaction_id: str) -> None:
-        """Forget one."""
+        """Remove a transaction."""
         with self._changed:
             self._ids.pop(transaction_id, None)
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` until no write is open; return whether none is."""
+        """Wait up to ``seconds`` until no write is open; return whether all writes have ended."""
         self._forget_ended()
         with self._changed:
             return self._changed.wait_for(lambda: not self._ids, seconds)
 
     def _forget_ended(self) -> None:
-        """Forget writes that other processes have ended, such as a recovery."""
+        """Remove transactions that another process has ended, such as a recovery."""
         with self._changed:
             ids = list(self._ids)
         for transaction_id in ids:
             try:
                 is_open = self._state_of(transaction_id) is State.OPEN
             except CatalogExtError as error:
-                # Without the index no transaction can end: do not wait for it.
+                # If the index cannot be read, no transaction can end, so do not wait for this one.
                 logger.debug("The state of transaction %s is not known: %s", transaction_id, error.message)
                 is_open = False
             if not is_open:

@@ -1,4 +1,4 @@
-"""Catalogs of Spark sessions: the settings that a session needs, and the catalogs that serve this process."""
+"""Sets up Spark sessions: the settings that a session needs, and the catalogs and services of this process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtCatalog"
 SESSION_CATALOG = "spark_catalog"
-"""The name of Spark's own catalog: a catalog of this name adds our tables to those of Spark."""
+"""The name of Spark's own catalog. A catalog of this name shows the index's tables beside those of Spark."""
 SESSION_CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtSessionCatalog"
 EXTENSIONS_CLASS = "org.apache.spark.sql.catalogext.CatalogExtExtensions"
 
@@ -50,8 +50,8 @@ class Page:
     """The address of a session's page, and the token to sign in with.
 
     Attributes:
-        address: For a browser on this machine.
-        token: The service's token; it is not printed, because a notebook keeps printed texts.
+        address: The URL for a browser on this machine.
+        token: The service's token; it is not printed, because a notebook stores printed texts.
     """
 
     address: str
@@ -74,7 +74,7 @@ class _Running:
 
 
 _EXIT_DRAIN_S = 60
-"""How long writes may take that are in flight when Python ends; a later recovery ends the others."""
+"""The seconds that writes in flight get when Python ends; a later recovery undoes the rest."""
 _CANCEL_AGAIN_S = 1.0
 _COMPARED: dict[str, Callable[[Settings], object]] = {
     "index": lambda settings: public_url(parse_url(settings.index)),
@@ -82,10 +82,10 @@ _COMPARED: dict[str, Callable[[Settings], object]] = {
     "warehouse": lambda settings: settings.warehouse,
     "storage": lambda settings: dict(settings.storage),
 }
-"""What of a catalog that runs cannot be given anew, as it is shown and compared."""
+"""The settings that cannot change while a catalog runs, with the form in which they are compared."""
 _running: dict[str, _Running] = {}
 _of_parent: list[_Running] = []
-"""In a forked child: the catalogs of the process that it was forked from."""
+"""In a forked child: the catalogs of its parent process."""
 _lock = threading.Lock()
 
 
@@ -106,7 +106,7 @@ def configure(
         index: SQLAlchemy URL of the index; by default a SQLite file beside the warehouse.
         metastore: ``thrift://host:9083``, ``embedded`` or None; by default the metastore of Spark's configuration
             (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background; the
-            metastore (and the warehouse) recorded in an existing index wins over these defaults.
+            metastore (and the warehouse) recorded in an existing index overrides these defaults.
         storage: S3 settings for both Python and Spark, by Hadoop's keys or short names.
 
     Raises:
@@ -132,12 +132,12 @@ def serve_catalog(
     options: Mapping[str, str], *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
     metastore: MetastoreArgument = UNSET, storage: Mapping[str, object] | None = None,
 ) -> dict[str, str]:  # fmt: skip
-    """Start a catalog's service and return the settings that a session needs for it, besides its own ``options``.
+    """Start a catalog's service; return the settings that a session needs for it, to be added to its own ``options``.
 
     ``configure`` gives them to a builder; arguments and errors are the same.
     """
     _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
-    # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
+    # Imported here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
     from pyspark import __version__ as pyspark
 
     from catalog_ext.connector.build import check_fits, check_java, check_pyspark, connector_jar
@@ -171,10 +171,10 @@ def serve_catalog(
 
 
 def open_page(catalog: str | None = None) -> Page:
-    """Return where the page of a catalog that ``configure`` set up in this process is, which is shown from now on.
+    """Show the page of a catalog that ``configure`` set up in this process, and return its address.
 
     Args:
-        catalog: Its name; None where this process has one catalog.
+        catalog: The catalog's name; may be None if this process has one catalog.
 
     Raises:
         InvalidConfigurationError: No catalog of this process has that name.
@@ -184,10 +184,11 @@ def open_page(catalog: str | None = None) -> Page:
 
 
 def active_catalog(name: str = "") -> Catalog:
-    """Return a catalog that ``configure`` set up in this process, to show it or to call it beside Spark.
+    """Return a catalog that ``configure`` set up in this process, for use from Python beside Spark.
 
     Args:
-        name: Its name, or the name of a table that begins with it; may be omitted if this process has one catalog.
+        name: The catalog's name, or the name of a table that begins with it; may be omitted if this process has one
+            catalog.
 
     Raises:
         InvalidConfigurationError: There is no catalog of that name; if the service runs elsewhere,
@@ -213,7 +214,10 @@ def _active(table: str) -> _Running:
 
 
 def stop(catalog: str, drain_seconds: int | None = None) -> None:
-    """End a catalog's service and its connections; requests in flight get ``drain_seconds``, by default one second."""
+    """Stop a catalog's service and close its connections.
+
+    Requests in flight get ``drain_seconds``, by default one second.
+    """
     with _lock:
         running = _running.pop(catalog, None)
     if running is not None:
@@ -240,7 +244,7 @@ def _serve(settings: Settings) -> _Running:
 
 
 def _written(token: str) -> Path:
-    """Write the token to a file that only its owner can read: the JVM's command line shows the builder's settings."""
+    """Write the token to a file that only its owner can read. A setting would show it on the JVM's command line."""
     handle, name = tempfile.mkstemp(prefix="catalog-ext-", suffix=".token")
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(token)
@@ -248,9 +252,10 @@ def _written(token: str) -> Path:
 
 
 def _leave_to_parent() -> None:
-    """In a forked child, have nothing to stop: services, connections, tokens and jobs go on in the parent.
+    """In a forked child, make ``_stop_all`` stop nothing: services, connections and jobs belong to the parent.
 
-    What holds them is kept, because a connection that Python clears away here would end there as well.
+    The objects are kept in ``_of_parent``: if Python collected a connection in the child, the parent's connection would
+    end.
     """
     global _lock
     _lock = threading.Lock()
@@ -274,7 +279,7 @@ def _stop_all() -> None:
 def _end_writes(services: Sequence[Service], deadline: float) -> None:
     """Cancel the jobs that an interrupt left running in the JVM, and wait until their writes are undone.
 
-    Spark's jobs end some time after they were cancelled, and a write that was about to begin a job begins it then.
+    Cancel repeatedly: jobs end some time after they were cancelled, and a write may start its job only after a cancel.
     """
     if not services:
         return
@@ -295,7 +300,7 @@ def _cancel_jobs() -> bool:
 
     context = SparkContext._active_spark_context
     if context is None:
-        # Spark was stopped: writes that this cancelled may not be undone yet.
+        # Spark was stopped. While its JVM runs, writes that were cancelled by that may still be undone.
         process = getattr(SparkContext._gateway, "proc", None)
         return process is not None and process.poll() is None
     try:
@@ -316,9 +321,9 @@ def _appended(existing: str | None, addition: str) -> str:
 
 
 def _local_jars(jars: str | None) -> Iterator[Path]:
-    """Yield the jars of Spark's list that are files of this machine; Spark reports errors in the others.
+    """Yield the jars in Spark's list that are local files. Spark itself reports errors in the others.
 
-    ``local:`` is a file that every machine has, this one too.
+    ``local:`` names a file that exists on every machine of the cluster, so on this one too.
     """
     for jar in (jars or "").split(","):
         path = Path(re.sub("^(file|local):(//)?", "", jar.strip()))
@@ -336,7 +341,7 @@ def _refuse_no_builder(given: object) -> None:
 
 
 def _refuse_remote(remote: str) -> None:
-    # "local[2]" is a server of this process; the address of another may hold a token behind its ";".
+    # "local[2]" is a server in this process. Do not print the address behind ";", which may contain a token.
     if remote.startswith("sc://"):
         raise InvalidConfigurationError(
             f"The session is a client of the Spark Connect server {remote.partition(';')[0][:200]}, which has its "
@@ -346,7 +351,7 @@ def _refuse_remote(remote: str) -> None:
 
 
 def _active_session_has(catalog: str) -> bool:
-    """Return whether the running session has this catalog already, as when a notebook's cell is run again."""
+    """Return whether the running session has this catalog already, as when a notebook's cell is run twice."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context

@@ -1,4 +1,4 @@
-"""One configuration of S3 for both sides: Python uses the settings of S3A, and Spark uses those of Python."""
+"""S3 settings for both sides: Python reads the S3A settings of Spark, and Spark gets the settings given to Python."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 AWS_SDKS = {"3.4.1": "2.29.52", "3.4.3": "2.35.4"}
-"""By the first Hadoop whose hadoop-aws goes with it: the version of the AWS SDK, whose bundle has 674 MB, of which
-these modules are used. 3.4.2, 3.4.3 and 3.5.0 were built with these; 3.4.1 was with 2.24.6, of which Maven has not all.
+"""The version of the AWS SDK by the first release of Hadoop whose hadoop-aws it fits.
 
-From 2.30 on the SDK sends checksums and leaves out MD5, which stores other than Amazon's may refuse, and which only a
-Hadoop that was built with such a one turns off."""
+3.4.2, 3.4.3 and 3.5.0 were built with these versions; 3.4.1 was built with 2.24.6, which is incomplete on Maven
+Central.
+From 2.30 on the SDK sends checksums and omits MD5, which stores other than Amazon's may refuse. Only a Hadoop that was
+built with such an SDK turns that off. Single modules are used, because the SDK's bundle has 674 MB."""
 
 _HDFS_PREFIX = "spark.hadoop.dfs."
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
@@ -43,7 +44,7 @@ def hadoop_version() -> str:
 
 
 def aws_sdk_version(hadoop: str) -> str:
-    """Return the version of the AWS SDK for a release of Hadoop; a vendor's name behind the numbers is ignored."""
+    """Return the version of the AWS SDK for a release of Hadoop. A vendor's suffix of the version is ignored."""
     own = _numbers(hadoop)
     older = [sdk for first, sdk in AWS_SDKS.items() if _numbers(first) <= own]
     return older[-1] if older else next(iter(AWS_SDKS.values()))
@@ -54,7 +55,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def s3a_packages() -> dict[str, str]:
-    """Spark settings that fetch S3A as some 36 jars of 13 MB in all, instead of the whole AWS bundle."""
+    """Return Spark settings that fetch S3A as about 36 jars of 13 MB in all, instead of the whole AWS bundle."""
     hadoop = hadoop_version()
     packages = [f"org.apache.hadoop:hadoop-aws:{hadoop}"]
     packages += [f"software.amazon.awssdk:{module}:{aws_sdk_version(hadoop)}" for module in _AWS_MODULES]
@@ -82,9 +83,9 @@ def spark_storage(settings: Settings) -> Callable[[], Storage]:
 
 
 def active_hadoop_settings() -> dict[str, str]:
-    """Return the ``fs.s3a`` settings of the running Spark session with defaults, and the ``dfs`` settings given to it.
+    """Return the running session's ``fs.s3a`` settings with defaults, and the ``dfs`` settings that it was given.
 
-    None when no session runs. What Hadoop's files say of HDFS is read by both sides.
+    Empty if no session runs. Python and Spark both read Hadoop's own files for HDFS.
     """
     from pyspark import SparkContext
 

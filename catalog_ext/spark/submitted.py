@@ -1,4 +1,4 @@
-"""Session settings from outside of the builder: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
+"""Settings that a session gets from outside of its builder: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
 
 A builder's setting replaces these. For lists, that would lose another library's jar or extension, so such lists are
 extended instead. The same settings decide whether Spark's own catalog sees the index's metastore.
@@ -32,23 +32,23 @@ _LISTS = (JARS, PACKAGES, EXCLUDES, EXTENSIONS)
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 """The environment variable with options of spark-submit for the JVM that PySpark starts."""
 _OPTIONS = {"--jars": JARS, "--packages": PACKAGES, "--exclude-packages": EXCLUDES}
-"""Options that spark-submit takes before the setting that says the same."""
+"""Options of spark-submit that override the settings with the same meaning."""
 _CONF = ("--conf", "-c")
 _FILE = "--properties-file"
 _DEFAULTS_TOO = "--load-spark-defaults"
-"""Has Spark read spark-defaults.conf beside that file, which goes before it."""
+"""The option that makes Spark read spark-defaults.conf in addition to the file of ``--properties-file``."""
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Where a script of spark-submit finds the JVM that has started it."""
+"""The environment variable by which a script of spark-submit finds the JVM that started it."""
 
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
-"""What ``enableHiveSupport`` sets."""
+"""The setting that ``enableHiveSupport`` sets to ``hive``."""
 _HIVE = "hive"
 _URIS = "spark.hadoop.hive.metastore.uris"
 
 
 def submitted_lists() -> dict[str, str]:
-    """Return the list settings that a session gets from outside of its builder, by key."""
+    """Return the settings that are lists (jars, packages, extensions) from outside of the builder, by key."""
     return submitted(_LISTS)
 
 
@@ -65,7 +65,7 @@ def submitted(keys: Sequence[str]) -> dict[str, str]:
 
 
 def give_to_submit(lists: Mapping[str, str]) -> None:
-    """Have spark-submit, which PySpark starts, take these lists where options of PYSPARK_SUBMIT_ARGS go before them."""
+    """Replace list options in PYSPARK_SUBMIT_ARGS by these lists: they would override the builder's settings."""
     arguments = _arguments()
     if jvm_runs() or not arguments:
         return
@@ -91,7 +91,7 @@ def _arguments() -> list[str]:
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the known options, with their values and the positions of the values."""
+    """Yield the known options: each option's value, and the position of the value in the arguments."""
     for at, argument in enumerate(arguments):
         option, separator, value = argument.partition("=")
         if option in (*_OPTIONS, *_CONF, _FILE):
@@ -102,7 +102,7 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the settings of options; the winning ones come last."""
+    """Yield the settings that options give. Of several values of a setting the last one is valid."""
     found = [option for _, option in _options(arguments)]
     yield from (tuple(value.split("=", 1)) for option, value in found if option in _CONF and "=" in value)  # type: ignore[misc]
     yield from ((_OPTIONS.get(option, option), value) for option, value in found if option not in _CONF)
@@ -113,9 +113,9 @@ def _of_file(named: str | None) -> dict[str, str]:
     try:
         text = Path(named or folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        # If the file was named by the user, Spark reports that it is missing.
+        # Ignore a missing file. If the user named it, Spark itself reports the error.
         return {}
-    # As Java reads properties: a line ends with no backslash, and the key at =, : or a blank.
+    # Parse as Java's properties: a backslash at the end continues a line, and =, : or a blank ends the key.
     lines = (line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines())
     parts = (re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
     return {key: value for key, *rest in parts for value in rest}
@@ -135,7 +135,7 @@ def add_to_running_jvm(jar: Path) -> None:
     session's settings reach the executors of such a JVM, but not the class loader of catalogs and extensions.
 
     Raises:
-        EnvironmentSetupError: The JVM does not take the jar.
+        EnvironmentSetupError: The JVM does not accept the jar.
     """
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -157,10 +157,10 @@ def add_to_running_jvm(jar: Path) -> None:
 
 
 def warn_of_own_catalog(settings: Settings, options: Mapping[str, str]) -> None:
-    """Warn if Spark's own catalog does not use the metastore of the index.
+    """Warn if Spark's own catalog does not use the index's metastore.
 
-    Then Spark's databases, views, functions and tables outside of the index are not those of the metastore.
-    ``options`` are the settings of the session's builder.
+    Then Spark's databases, views, functions and tables outside of the index are not those of the metastore. ``options``
+    are the settings of the session's builder.
     """
     if settings.metastore is None:
         return

@@ -1,4 +1,4 @@
-"""Repairs a table of a session's catalog, and makes Spark forget its cached state of the table."""
+"""Repairs a table of a session's catalog, and invalidates Spark's cached state of the table."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def repair_partitions(
 
 
 def _refresh(identifier: str) -> None:
-    """Make Spark forget its cached state of the table, for all sessions."""
+    """Invalidate Spark's cached state of the table, for all sessions."""
     from pyspark.sql import SparkSession
 
-    # Of another thread than the session's there is no active one.
+    # On a thread other than the session's there is no active session, so fall back to the last created one.
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is not None:
         session.catalog.refreshTable(identifier)

@@ -1,4 +1,4 @@
-"""Carries the trace that a driver's program is in to the service, through Spark."""
+"""Passes the OpenTelemetry trace of a driver's program through Spark to the service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROPERTY = "catalog-ext.traceparent"
 
 @contextmanager
 def traced(spark: SparkSession) -> Iterator[None]:
-    """Put the service requests of the context's queries into this thread's current span.
+    """In this context, make requests to the service children of this thread's current span.
 
     The property is set for this thread, as Spark's job groups are. Without a span, or without OpenTelemetry, nothing is
     set.

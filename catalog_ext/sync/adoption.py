@@ -1,4 +1,4 @@
-"""Brings partitions of the index to the metastore's state, for ``follow`` and for mends by the metastore.
+"""Imports the metastore's state of partitions into the index, for ``follow`` and for ``drift --mend --from metastore``.
 
 The metastore decides which partitions exist, their locations and formats; the store decides which files they have.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Adopted(NamedTuple):
-    """The result for some partitions.
+    """The result of adopting some partitions.
 
     Attributes:
         there: The metastore's answer; None for a table without partition columns.
         listed: The number of partitions whose locations were listed.
-        report: The commit, or in a preview its changes; None if no partition had to be compared.
+        report: The report of the commit, or in a preview of its changes; None if no partition had to be compared.
     """
 
     there: MetastorePartitions | None
@@ -45,7 +45,7 @@ class PartitionAdoption:
         client: The metastore.
         hive: The metastore's table.
         dry_run: Preview only.
-        must_lie: Whether a partition is left alone if its location is empty or missing, or the metastore lacks it.
+        must_lie: Whether a partition is not changed if its location is empty or missing, or the metastore lacks it.
         deliver: Whether the outbox sends the commits to the metastore.
     """
 
@@ -62,12 +62,12 @@ class PartitionAdoption:
         self._deliver = deliver
 
     def adopt(self, table: Table, names: Mapping[str, bool], *, why: str, operation: str = "repair") -> Adopted:
-        """Bring partitions to the metastore's state, with one call of the metastore.
+        """Import the metastore's state of some partitions, with one call to the metastore.
 
         Args:
-            table: The index's table at the version to change: partitions with later commits are left alone.
-            names: The partitions; True if a partition that the metastore lacks is dropped. ``''`` stands for the
-                files of a table without partition columns.
+            table: The index's table at the version to change. Partitions with later commits are not changed.
+            names: The partitions; the value is True if a partition is dropped when the metastore lacks it. ``''``
+                stands for the files of a table without partition columns.
             why: The reason in the history.
             operation: The operation in the history.
 

@@ -1,4 +1,4 @@
-"""The definition of a table as Hive engines have altered it in the metastore: columns, format and properties."""
+"""Imports changes of a table's definition that Hive engines made in the metastore: columns, format and properties."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _COMMENT = "comment"
 _NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "TRANSLATED_TO_EXTERNAL"})
-"""Parameters that engines and servers leave by themselves."""
+"""Parameters that engines and servers set themselves, and that are no settings of a user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ class Changed:
     storage: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether there is anything."""
+        """Return whether anything has changed."""
         return self.columns or self.storage or bool(self.parameters)
 
 
 def written_definition(theirs: HiveTable) -> str:
-    """Return the metastore's definition as text, for ``changed_since``."""
+    """Return the metastore's definition as text, which ``changed_since`` compares later."""
     columns = [[c.name, c.type, c.comment] for c in columns_of(theirs)]
     written = {"columns": columns, "parameters": _parameters(theirs), "storage": written_storage(theirs.storage)}
     return json.dumps(written, sort_keys=True)
 
 
 def changed_since(theirs: HiveTable, written: str) -> Changed:
-    """Return the changes of the metastore's table since ``written_definition``."""
+    """Return the changes of the metastore's table since ``written_definition`` returned a text."""
     now, then = json.loads(written_definition(theirs)), json.loads(written)
     new, old = now["parameters"], then["parameters"]
     names = frozenset(n for n in {*new, *old} if new.get(n) != old.get(n))
@@ -79,12 +79,12 @@ def changed_since(theirs: HiveTable, written: str) -> Changed:
 
 
 def all_of(theirs: HiveTable) -> Changed:
-    """Return that everything of the metastore's table may have changed."""
+    """Return changes that include every part of the metastore's table."""
     return Changed(True, frozenset(_parameters(theirs)), True)
 
 
 def _parameters(theirs: HiveTable) -> dict[str, str]:
-    """Return the parameters that users set, comment included, and no statistics."""
+    """Return the parameters that users set, with the comment, but without statistics."""
     found = {
         name: value
         for name, value in user_parameters(theirs.parameters).items()
@@ -94,15 +94,15 @@ def _parameters(theirs: HiveTable) -> dict[str, str]:
 
 
 def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Changed) -> TableDefinition:
-    """Return our definition with the metastore's changes.
+    """Return the index's definition with the metastore's changes.
 
-    A column that the metastore would store in the form it has already counts as unchanged: the metastore has no case,
-    and fewer types.
+    A column counts as unchanged if the metastore would store the index's column in the form that it has: the metastore
+    ignores case, and has fewer types.
 
     Raises:
         UnsupportedFormatError: The table's new kind or format is not supported.
         UnsupportedTypeChangeError: Existing files cannot be read with a column's new type.
-        MetastoreRefusedError: It has another format.
+        MetastoreRefusedError: Hive and Spark would read the table by different formats.
         InvalidConfigurationError: A property is a setting with an invalid value.
     """
     found = from_hive(theirs)
@@ -114,10 +114,10 @@ def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Chang
 
 
 def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
-    """Check that the metastore's table has our partition columns.
+    """Check that the metastore's table has the index's partition columns.
 
     Raises:
-        MetastoreRefusedError: It has others.
+        MetastoreRefusedError: The partition columns differ.
     """
     keys = [(c.name, c.type) for c in to_hive(ours).partition_columns]
     if [(c.name, hive_key_type(type_of(theirs, c))) for c in theirs.partition_columns] != keys:
@@ -145,16 +145,16 @@ _READ_BY = (
     "serialization.encoding",
     "serialization.last.column.takes.rest",
 )
-"""Settings by which Hive reads delimited text, and which Spark has as options of other names."""
+"""SerDe settings by which Hive reads delimited text; Spark has them as options with other names."""
 
 
 def written_storage(storage: HiveStorage) -> list[object]:
-    """Return the format, SerDe and settings of a descriptor, for a later comparison."""
+    """Return the format, SerDe and settings of a storage descriptor, for a later comparison."""
     return [storage.input_format, storage.serde, storage.settings]
 
 
 def with_storage(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
-    """Return our definition with the metastore's format and reader options.
+    """Return the index's definition with the metastore's format and reader options.
 
     Raises:
         UnsupportedFormatError: The kind or format is not supported, or cannot hold the columns.
@@ -173,10 +173,10 @@ def with_storage(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
 
 
 def check_partitions(index: Index, client: HiveMetastore, ours: Table, theirs: HiveTable, new: TableDefinition) -> None:
-    """Return if all partitions that either side has are read as the metastore's table says now.
+    """Check that the metastore reads all partitions of either side with the table's new format and settings.
 
     Raises:
-        MetastoreRefusedError: One is not.
+        MetastoreRefusedError: A partition has another format or other settings.
     """
     if not ours.definition.partition_columns:
         return
@@ -203,7 +203,7 @@ def check_version(checked: Table, now: Table) -> None:
     """Check that no other process has committed to a table since its partitions were checked.
 
     Raises:
-        ConflictError: One has: the table must be checked again.
+        ConflictError: Another process has committed: the table must be checked again.
     """
     if now.version != checked.version:
         raise ConflictError(
@@ -214,7 +214,7 @@ def check_version(checked: Table, now: Table) -> None:
 
 
 def not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:
-    """Return the error for a change of the metastore's table that is not taken over."""
+    """Return the error for a change of the metastore's table that is not imported."""
     table = str(ours.identifier)
     return MetastoreRefusedError(
         f"What has become of the metastore's table {table} is not followed: {why}. Unregister it and import it "
@@ -231,7 +231,7 @@ def _words(ours: TableDefinition, new: TableDefinition) -> str:
 
 
 def _check_engines_agree(theirs: HiveTable, found: TableDefinition) -> None:
-    """Spark's own tables have Spark's options beside Hive's; a Hive engine changes only the latter."""
+    """Check that Hive's and Spark's settings in the metastore's table agree; a Hive engine changes only its own."""
     if theirs.parameters.get(PROVIDER, "").lower() not in FORMATS:
         return
     wanted, storage = storage_of(found.format, found.options, theirs.location), theirs.storage
@@ -253,12 +253,12 @@ def _read_by(storage: HiveStorage) -> dict[str, str | None]:
 def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
     """Return the definition with the metastore's columns.
 
-    A column that the metastore would store in the form it has already keeps its case and its exact type: the metastore
-    has no case, and fewer types.
+    A column keeps its case and exact type if the metastore would store it in the form that the metastore has: the
+    metastore ignores case, and has fewer types.
 
     Raises:
         UnsupportedTypeChangeError: Existing files cannot be read with a column's new type.
-        UnsupportedFormatError: Spark has no such type as a column's.
+        UnsupportedFormatError: Spark has no such column type.
         InvalidInputError: The columns cannot be together in a table.
     """
     there = columns_of(theirs)
@@ -273,7 +273,7 @@ def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition
     _check_types(ours, columns)
     for number, column in enumerate(ours.columns):
         if column.name.lower() in keys:
-            # Hive shows the path's value, and does not know of the column in the files.
+            # Keep a data column with the name of a partition column: Hive has only the partition column of that name.
             columns.insert(min(number, len(columns)), column)
     return replace(ours, columns=tuple(columns))
 
@@ -301,7 +301,8 @@ def _adopted(column: Column, mine: Column | None, spelled: Mapping[str, Column],
 
 def _check_types(ours: TableDefinition, columns: Sequence[Column]) -> None:
     if ours.format in BY_POSITION:
-        # Hive has no column of a key's name: with it, the columns behind it would be compared with their neighbours.
+        # Skip data columns with a partition column's name, which Hive does not have: they would shift the pairs behind
+        # them.
         keys = {c.name.lower() for c in ours.partition_columns}
         pairs = list(zip((c for c in ours.columns if c.name.lower() not in keys), columns, strict=False))
     else:
@@ -318,7 +319,7 @@ def _check_types(ours: TableDefinition, columns: Sequence[Column]) -> None:
         if new.name.lower() == old.name.lower():
             what = f"The column {old.name!r} of table {table} has become {now} in the metastore, and stays {was} here"
         else:
-            # Rows of this format have no column names: the position decides.
+            # Rows of this format have no column names, so columns correspond by position.
             what = f"The metastore has the column {new.name!r} of table {table} as {now} at the place of"
             what = f"{what} {old.name!r} {was}"
         raise UnsupportedTypeChangeError(

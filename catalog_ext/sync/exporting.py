@@ -1,4 +1,4 @@
-"""Exports tables to a metastore that is named, which is not the index's own and may be empty; or as HiveQL."""
+"""Exports tables to a metastore that is not the index's own and may be empty, or as HiveQL statements."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ _TWIN = "another partition has equal values in another spelling"
 
 @dataclass(frozen=True, slots=True)
 class ExportEntry:
-    """What became of a table, a view, or a partition that a metastore cannot hold.
+    """The result for a table, a view, or a partition that no metastore can store.
 
     Attributes:
         table: ``namespace.table``.
         action: ``made``, ``altered``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
-            name) or ``left out`` (no metastore can hold it).
-        partition: The partition's name, where it is about one; otherwise ``''``.
+            name) or ``left out`` (no metastore can store it).
+        partition: The partition's name if the entry is about a partition; otherwise ``''``.
         sent: Partitions that were added or altered.
         kept: Partitions that only that metastore has; they stay.
-        reason: Why, or None.
+        reason: The reason for ``refused`` or ``left out``, or None.
     """
 
     table: str
@@ -75,7 +75,7 @@ class ExportEntry:
 
 
 class _ExportedRelation:
-    """A table or view that is exported.
+    """The export of one table or view.
 
     Args:
         index: The index.
@@ -84,9 +84,9 @@ class _ExportedRelation:
         dry_run: Whether nothing is sent.
 
     Attributes:
-        action: What was done to it, or in a preview would be.
+        action: What was done, or in a preview would be done.
         sent: Partitions that were added or altered.
-        held: Partitions that the metastore can hold.
+        held: Partitions that the metastore can store.
         kept: Partitions that only the metastore has.
     """
 
@@ -100,11 +100,11 @@ class _ExportedRelation:
         self.sent = self.held = self.kept = 0
 
     def send(self) -> None:
-        """Bring the metastore to the index's state; in a preview, find the necessary changes.
+        """Send the differences to the metastore; in a preview, only find them.
 
         Raises:
-            MetastoreRefusedError: It has another table of the name.
-            InvalidInputError: It has a table of the view's name.
+            MetastoreRefusedError: The metastore has another table of the name.
+            InvalidInputError: The metastore has a table with the view's name.
         """
         found = find_table(self._client, self._table.identifier)
         if isinstance(self._relation, View):
@@ -121,7 +121,8 @@ class _ExportedRelation:
     def _send_partitions(self, differ: Sequence[PublishedPartition], location: str) -> None:
         if differ:
             self.sent += len(differ)
-            # The user has said that the index is right, also about places.
+            # Overwrite the metastore's locations too: by calling ``export`` the user has decided that the index is
+            # right.
             altered = tuple(replace(partition, moved=True) for partition in differ)
             message = SyncPartitions(self._table.identifier, altered=altered, location=location)
             self._carry_out(message, PARTITIONS)
@@ -162,7 +163,7 @@ class _ExportedRelation:
 
 
 class Exporting:
-    """Gives tables of an index to other metastores."""
+    """Exports tables of an index to other metastores."""
 
     def __init__(self, index: Index, settings: Settings) -> None:
         self._index = index
@@ -171,35 +172,37 @@ class Exporting:
     def export(self, pattern: str | None = None, *, to: str, dry_run: bool = False) -> Iterator[ExportEntry]:
         """Send tables and views to a metastore; yield each result as it is done.
 
-        A repeated export sends the differences; nothing is dropped there. The index keeps its own metastore.
+        A repeated export sends the differences; nothing is dropped in the other metastore. The index keeps its own
+        metastore.
 
         Args:
-            pattern: A database, or tables of one with ``*`` and ``?``; None for all.
+            pattern: A database, or a database and its tables with ``*`` and ``?``; None for all.
             to: ``thrift://host:9083``; several with commas are equal servers.
             dry_run: Preview: compare, and change nothing.
 
         Raises:
             InvalidInputError: The pattern is not valid.
-            TableNotFoundError: No table matches it.
+            TableNotFoundError: No table matches the pattern.
             InvalidConfigurationError: The URIs are not valid, or are those of the index's own metastore.
-            MetastoreUnavailableError: It does not answer; tables sent before stay.
+            MetastoreUnavailableError: The metastore does not answer; tables sent before stay.
         """
         relations = self._relations(pattern)
-        # The index's own metastore may be the embedded one, which is spoken to plainly.
+        # Replace the metastore in the settings: with an embedded metastore of its own, the index would connect without
+        # TLS, Kerberos and user.
         client = replace(self._settings, metastore=to).connect_metastore(to)
         return self._export(client, relations, to, dry_run=dry_run)
 
     def export_statements(self, pattern: str | None = None) -> Iterator[str]:
-        """Yield HiveQL statements, without semicolons, by which a Hive engine makes tables, partitions and views.
+        """Yield HiveQL statements, without semicolons, with which a Hive engine creates tables, partitions and views.
 
-        What they cannot say is a comment (``-- …``) with the reason. Statistics are not among them.
+        A part that no statement can express becomes a comment (``-- …``) with the reason. Statistics are not included.
 
         Args:
-            pattern: A database, or tables of one with ``*`` and ``?``; None for all.
+            pattern: A database, or a database and its tables with ``*`` and ``?``; None for all.
 
         Raises:
             InvalidInputError: The pattern is not valid.
-            TableNotFoundError: No table matches it.
+            TableNotFoundError: No table matches the pattern.
         """
         return self._statements(self._relations(pattern))
 
@@ -258,7 +261,7 @@ class Exporting:
             yield from (ExportEntry(name, LEFT_OUT, *each) for each in self._left_out(table))
 
     def _left_out(self, table: Table) -> Iterator[tuple[str, int, int, str]]:
-        """Yield the partitions that no metastore can hold."""
+        """Yield the partitions that no metastore can store, each as an entry."""
         for batch in self._index.partitions.unordered(table, None, ("partition",)):
             names = batch.column("partition").to_pylist()
             obstacles = {each: metastore_obstacle(each) for each in names}
@@ -293,10 +296,10 @@ def is_own(recorded: Mapping[str, str], uris: str, metastore: HiveMetastore) -> 
     Args:
         recorded: The index's record of its metastore.
         uris: The URIs in question.
-        metastore: Its client; called only if the index has recorded an id.
+        metastore: A client for these URIs; called only if the index has recorded an id.
 
     Raises:
-        MetastoreUnavailableError: It does not answer.
+        MetastoreUnavailableError: The metastore does not answer.
     """
     known = recorded.get(METASTORE_ID)
     if known is not None and metastore_id(metastore) == known:
@@ -324,5 +327,5 @@ def _places(address: Address) -> set[str]:
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)}
     except OSError:
-        # What has no address here is known by its name alone.
+        # The host name cannot be resolved here, so only the names are compared.
         return set()

@@ -1,4 +1,4 @@
-"""HiveQL statements that make tables, partitions and views as the metastore has them."""
+"""HiveQL statements that create tables, partitions and views in the form that the metastore stores."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 100
 _SPECIAL = re.compile(r"""['"\\;$\x00-\x1f\x7f]""")
-"""Ends or changes a literal, or is read by the command line before the statement is: a semicolon, ``${``."""
+"""Characters that end or change a string literal, or that Hive's command line interprets first: a semicolon, ``${``."""
 
 _NOT_SAID = "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it, and --to brings it"
 
 
 def quoted(text: str) -> str:
-    r"""Return a string literal; characters with a meaning for Hive's command line become ``\uXXXX``.
+    r"""Return a string literal; characters that Hive's command line interprets become ``\uXXXX``.
 
     >>> quoted("it's; a")
     "'it\\u0027s\\u003B a'"
@@ -43,13 +43,13 @@ def name(text: str) -> str:
 
 
 def left_out(what: str, why: str) -> str:
-    """Return the comment about something that no statement makes."""
+    """Return a comment about an object that no statement can create."""
     line = f"-- {what} is left out: {why}"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def database_statements(namespace: Namespace) -> Iterator[str]:
-    """Yield the statement that makes a database, unless it is there; ``default`` always is."""
+    """Yield the statement that creates a database if it does not exist; ``default`` always exists."""
     if namespace.name == "default":
         return
     statement = f"CREATE DATABASE IF NOT EXISTS {name(namespace.name)}"
@@ -59,7 +59,7 @@ def database_statements(namespace: Namespace) -> Iterator[str]:
 
 
 def table_statements(index: Index, table: Table) -> Iterator[str]:
-    """Yield the statements that make a table and add its partitions, 100 at a time, where they are not there."""
+    """Yield the statements that create a table and add its partitions, 100 per statement, if they do not exist."""
     hive = to_hive(table.definition)
     yield create_table(hive)
     if not hive.partition_columns:
@@ -74,14 +74,14 @@ def table_statements(index: Index, table: Table) -> Iterator[str]:
                 yield "\n  ".join([f"ALTER TABLE {_full(hive)} ADD IF NOT EXISTS", *said])
             own = [text for partition in some for text in _descriptor_statements(hive, partition)]
             if own and not used:
-                # Hive 2.3 alters a partition of the current database's table, whatever database is in front.
+                # Hive 2.3 ignores the database in ALTER TABLE … PARTITION and uses the current one, so make it current.
                 yield f"USE {name(hive.database)}"
                 used = True
             yield from own
 
 
 def create_table(table: HiveTable) -> str:
-    """Return the statement that makes a table."""
+    """Return the statement that creates a table."""
     storage = table.storage
     external = "EXTERNAL " if table.table_type == EXTERNAL_TABLE else ""
     parameters = {k: v for k, v in table.parameters.items() if k not in ("EXTERNAL", "comment")}
@@ -99,7 +99,7 @@ def create_table(table: HiveTable) -> str:
 
 
 def view_statements(index: Index, view: View) -> Iterator[str]:
-    """Yield the statements that make a view and add its partitions."""
+    """Yield the statements that create a view and add its partitions."""
     hive = to_hive_view(view.table.definition, view.query)
     keys = ", ".join(name(c.name) for c in hive.partition_columns)
     partitioned = f"\nPARTITIONED ON ({keys})" if keys else ""
@@ -116,7 +116,7 @@ def view_statements(index: Index, view: View) -> Iterator[str]:
 
 
 def _descriptor_statements(table: HiveTable, partition: PublishedPartition) -> Iterator[str]:
-    """Yield the statements that give a partition of the current database its own descriptor, if it has one."""
+    """Yield the statements that set a partition's own format and settings, if any. Its database must be current."""
     spec = _partition(table, partition, view=True)
     if not partition.descriptor or spec.startswith("--"):
         return
@@ -131,7 +131,7 @@ def _descriptor_statements(table: HiveTable, partition: PublishedPartition) -> I
 
 
 def _partition(table: HiveTable, partition: PublishedPartition, *, view: bool = False) -> str:
-    """Return the clause of a partition, or a comment if no clause can express it."""
+    """Return the PARTITION clause of a partition, or a comment if no clause can express it."""
     values = partition_values_of(table, partition.name)
     if DEFAULT_PARTITION in values:
         return left_out(f"the partition {partition.name} of {table}", _NOT_SAID)

@@ -1,4 +1,4 @@
-"""Finds the partitions of a table or view that the metastore lacks or has in another state than the index."""
+"""Finds the partitions of a table or view that the metastore lacks, or has in another state than the index."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPage:
-    """Some partitions of the index beside the metastore's.
+    """A page of the index's partitions, compared with the metastore.
 
     Attributes:
         partitions: The partitions as the metastore should have them.
-        differ: The partitions that it lacks or has in another state, by name, with the first difference.
-        there: The number of them that the metastore has.
+        differ: The partitions that the metastore lacks or has in another state, by name, with the first difference.
+        there: The number of these partitions that the metastore has.
     """
 
     partitions: list[PublishedPartition]
@@ -45,11 +45,11 @@ def compared_pages(
         index: The index.
         client: The metastore.
         table: The index's table.
-        found: The metastore's table of the name; None without one: then all partitions are missing.
+        found: The metastore's table of the name. None if it has no such table: then all partitions are missing.
         wanted: Selects the partitions; None for all.
 
     Raises:
-        MetastoreError: It does not answer.
+        MetastoreError: The metastore does not answer.
     """
     for page in index.publications.pages(table):
         partitions = page if wanted is None else [p for p in page if wanted.chooses(p.name)]
@@ -67,16 +67,16 @@ def compared_pages(
 def view_partitions(
     index: Index, client: HiveMetastore, view: Table, found: HiveTable | None
 ) -> tuple[list[PublishedPartition], list[str]]:
-    """Return the partitions of a view that the metastore lacks, and the names of those that the index lacks.
+    """Return a view's partitions that the metastore lacks, and the names of partitions that the index lacks.
 
     Args:
         index: The index.
         client: The metastore.
         view: The view's table.
-        found: The metastore's view of the name; None without one.
+        found: The metastore's view of the name; None if it has no such view.
 
     Raises:
-        MetastoreError: It does not answer.
+        MetastoreError: The metastore does not answer.
     """
     if not view.definition.partition_columns:
         return [], []

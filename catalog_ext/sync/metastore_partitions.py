@@ -52,13 +52,13 @@ class MetastorePartitions:
     Attributes:
         pending: The outbox messages of the table that are not delivered yet.
         waiting: The keys (``key_of``) of partitions with an undelivered message.
-        unmoved: The keys among them whose messages move no partition of the metastore.
+        unmoved: The keys among them whose messages do not change the location of a partition in the metastore.
         places: The locations of the partitions that the index should have, by the index's names; None: below the
             table's location.
         gone: The partitions of the index that are dropped, because they were dropped in the metastore.
         lost: The partitions in ``places`` that the metastore lacks, although no drop of them is known.
-        descriptors: The new descriptors of partitions that the index must read in another way.
-        left: The partitions that are not taken over, by the given names, with the reasons.
+        descriptors: New descriptors (format, settings) of partitions that the index must read differently.
+        left: The partitions that are not imported, by the given names, with the reasons.
         later: The partitions that can be judged only after a message has been delivered, by the given names, with the
             reasons.
     """
@@ -78,17 +78,17 @@ class MetastorePartitions:
         return key_of(name) in self.waiting
 
     def state(self, *, must_lie: bool = False) -> MetastoreState:
-        """Return the state for a repair; with ``must_lie``, partitions that the metastore lacks are left out."""
+        """Return the state for a repair; with ``must_lie``, partitions that the metastore lacks are omitted."""
         lost: frozenset[str] = frozenset() if must_lie else frozenset(self.lost)
         places = {name: place for name, place in self.places.items() if not must_lie or name not in self.lost}
         return MetastoreState(places, frozenset(self.gone), self.descriptors, lost, must_lie)
 
 
 class MetastoreObserver:
-    """Asks the metastore for partitions of one table.
+    """Reads partitions of one table from the metastore.
 
     Args:
-        context: What the parts share.
+        context: The catalog's context.
         client: The metastore.
         hive: The metastore's table.
         table: The index's table, at the version that is changed.
@@ -106,7 +106,7 @@ class MetastoreObserver:
     def observe(self, names: Mapping[str, bool]) -> MetastorePartitions:
         """Return the metastore's state of partitions.
 
-        The index is read first, then the outbox, then the metastore: an earlier read is never newer than a later one.
+        The index is read first, then the outbox, then the metastore, so that no earlier read is newer than a later one.
 
         Args:
             names: The partitions by name; True if a partition that the metastore lacks is known to be dropped.
@@ -139,10 +139,10 @@ class MetastoreObserver:
         return found
 
     def _spare_taken_places(self, found: MetastorePartitions, ours: Mapping[str, Sequence[Partition]]) -> None:
-        """Keep partitions whose directories the metastore has under names that the index cannot take over yet.
+        """Do not drop partitions whose directories the metastore has under names that the index cannot import yet.
 
-        A Hive engine has renamed such a partition, and a process of ours has created the new name before the follower
-        saw that. Until a user resolves it, the index reads the rows under their old name.
+        A Hive engine has renamed such a partition, and a writer of this index has created the new name before the
+        follower saw that. Until a user resolves it, the index reads the rows under their old name.
         """
         taken = [place for names in batched(found.pending.unmoved_names(), _AT_ONCE) for place in self._places(names)]
         for name, held in ours.items() if taken else ():
@@ -152,7 +152,7 @@ class MetastoreObserver:
                 found.later[name] = _RENAMED
 
     def _places(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the metastore's places of pending partitions that the index has elsewhere, or not at all."""
+        """Yield the metastore's locations of pending partitions that the index has elsewhere, or not at all."""
         hive = self._hive
         own = _by_values(self._context.index.living_partitions.of_values(self._table, names))
         known = [name for name in names if self._layout.judge(name).place is Place.PARTITION]
@@ -168,7 +168,7 @@ class MetastoreObserver:
     def _note(
         self, found: MetastorePartitions, name: str, mine: Sequence[Partition], there: HivePartition, reading: Reading
     ) -> None:
-        """Note a partition that the metastore has."""
+        """Record a partition that the metastore has."""
         if found.pending.definition and reading.difference is not None:
             found.later[name] = _ALTERED
             return
@@ -184,7 +184,8 @@ class MetastoreObserver:
             found.left[name] = error.message
             return
         if here is None and not mine and found.pending.whole:
-            # No message names it: it is Hive's, of a table that our message is still to make or replace.
+            # No message names the partition: a Hive engine created it, in a table that a pending message will create or
+            # replace.
             found.later[name] = _ALTERED
         known = next((p for p in mine if p.name == here), None)
         descriptor = None if known is None or known.descriptor is None else self._own.get(known.descriptor)
@@ -192,13 +193,15 @@ class MetastoreObserver:
             found.descriptors[here] = reading.descriptor
 
     def _place(self, found: MetastorePartitions, mine: Sequence[Partition], there: HivePartition) -> str | None:
-        """Note where the metastore has a partition; where a message of ours is on its way, where we have it.
+        """Record the location of a partition that the metastore has.
+
+        If a message is pending, the index's location is kept.
 
         Returns:
-            Its name here; None where a message about it is on its way.
+            The partition's name in the index; None if a message about it is pending.
 
         Raises:
-            LocationNotAllowedError: The service does not serve the place.
+            LocationNotAllowedError: The location is not allowed in this service.
         """
         known = next((p for p in mine if self._lies_at(p, there)), None)
         known = known or next((p for p in mine if p.in_metastore), None)
@@ -226,7 +229,8 @@ def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_d
     if is_dropped and not comes_back:
         found.gone.update(held)
         return
-    # It stays, or a change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
+    # The partition stays, or a pending message will add it to the metastore again. Compare its location, where Hive may
+    # have written rows before.
     found.places.update(held)
     if not comes_back:
         found.lost.update(held)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _AT_ONCE = 10
-"""Messages read at a time: each may name a thousand partitions."""
+"""The number of messages that are read at a time: each may name a thousand partitions."""
 
 _IN_QUERY = 500
 _WHY = "the outbox has it to deliver"
@@ -35,16 +35,17 @@ class PendingMessages:
     """The undelivered outbox messages about one table.
 
     Create it before reading the metastore: a message leaves the outbox after the metastore has applied it, so a later
-    read shows its effect. Names of partitions are kept on disk.
+    read shows its effect. Names of partitions are stored on disk.
 
     Args:
-        index: Holds the outbox.
+        index: The index with the outbox.
         identifier: The table's name.
-        table: The table; None if the index has none of the name: then the messages of the name count.
+        table: The table; None if the index has no table of the name. Then the messages with that name are read.
 
     Attributes:
         definition: Whether a message is about the table itself: its creation, drop, columns or name.
-        whole: Whether the table must still be created, renamed or replaced there, so that each partition is pending.
+        whole: Whether the table must still be created, renamed or replaced in the metastore, so that each partition is
+            pending.
         remakes: Whether a message creates or replaces the table, with the index's partitions.
         unreadable: The error of a message of another release that cannot be read: it may be about anything.
     """
@@ -81,7 +82,10 @@ class PendingMessages:
         self._add((p.name for p in changed), unmoved=True)
 
     def _add(self, names: Iterable[str], *, unmoved: bool = False) -> None:
-        """Record partitions; the first of several messages about one decides, since the others wait for it."""
+        """Record partitions.
+
+        Of several messages about one partition the first decides, since the later ones wait for it.
+        """
         if self._names is None:
             self._names = Scratch()
             self._names.execute("CREATE TABLE pending (key TEXT PRIMARY KEY, name TEXT, unmoved INTEGER) WITHOUT ROWID")
@@ -95,12 +99,12 @@ class PendingMessages:
 
     @property
     def failed(self) -> bool:
-        """Whether a delivery failed."""
+        """Whether a delivery of these messages failed."""
         return self._error is not None
 
     @property
     def why(self) -> str:
-        """Why the metastore does not have it yet."""
+        """Why the metastore does not have the change yet, as a text."""
         return _WHY if self._error is None else f"{_WHY}, and failed: {self._error}"
 
     def names(self, partition: str) -> bool:
@@ -114,15 +118,15 @@ class PendingMessages:
         return self._chosen(keys, "key IN ({})")
 
     def unmoved(self, keys: Iterable[str]) -> set[str]:
-        """Return the keys of partitions whose messages move no partition.
+        """Return the keys of partitions whose messages do not change a location.
 
-        If the metastore has such a partition elsewhere, a Hive engine has put it there, and the message is not
+        If the metastore has such a partition at another location, a Hive engine has moved it, and the message is not
         delivered.
         """
         return self._chosen(keys, "key IN ({}) AND unmoved = 1")
 
     def unmoved_names(self) -> Iterator[str]:
-        """Yield the names of the partitions that ``unmoved`` is true of."""
+        """Yield the names of partitions whose messages do not change a location."""
         if self._names is not None:
             yield from (name for (name,) in self._names.rows("SELECT name FROM pending WHERE unmoved = 1", ()))
 
@@ -137,7 +141,7 @@ class PendingMessages:
 
 
 def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) -> PendingMessages:
-    """Return the messages about a table, for a change of the index that must leave out their subjects.
+    """Return the messages about a table. A change of the index must not import the state of the partitions they name.
 
     Raises:
         MetastoreRefusedError: A message cannot be read, and may be about anything.

@@ -1,4 +1,4 @@
-"""Publishes tables again: brings a metastore that was lost, replaced or changed to the index's state."""
+"""Publishes tables again: updates a metastore that was lost, replaced or changed to the index's state."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE = 1000
 _MOST_NAMES = 100_000
-"""Differing partitions that are remembered; of a table with more of them all are published."""
+"""The most differing partitions that are collected. If a table has more, all its partitions are published."""
 _MOST_NAMED = 1000
-"""Partitions that an entry names."""
+"""The most partition names in an entry."""
 
 _TABLE_MISSING = "the table is missing"
 
@@ -64,13 +64,13 @@ class PublishEntry(NamedTuple):
     Attributes:
         table: ``namespace.table``.
         action: ``create``, ``alter``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
-            name) or ``left out`` (it cannot hold the table).
+            name) or ``left out`` (it cannot store the table).
         published: The number of added or altered partitions.
         dropped: The number of dropped partitions, which the index does not have.
         pending: Messages of the table that the metastore has not accepted yet.
         error: The reason, or None.
         drops: The names of the dropped partitions, at most a thousand.
-        differs: A text on the differences, with counts of partitions (``56 statistics``); None without any.
+        differs: A text on the differences, with counts of partitions (``56 statistics``); None without differences.
     """
 
     table: str
@@ -99,11 +99,12 @@ class Publishing:
     def publish(
         self, table: str | None = None, *, where: Where = None, dry_run: bool = False
     ) -> Iterator[PublishEntry]:
-        """Bring the metastore to the index's state; yield the result of each table as it is done.
+        """Update the metastore to the index's state; yield the result of each table as it is done.
 
         Args:
-            table: One table or view; None for all: those of a namespace in the order of their names, its views last.
-            where: With a table: a condition, or a partition spec, that limits it to partitions; the definition stays.
+            table: One table or view. None for all: the tables of each namespace by name, followed by its views.
+            where: With a table: a condition, or a partition spec, that limits publishing to partitions; the definition
+                stays.
             dry_run: Preview: compare, and change nothing.
 
         Raises:
@@ -111,8 +112,8 @@ class Publishing:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             TableNotFoundError: The index has no such table.
             InvalidConfigurationError: There is no metastore.
-            MetastoreReplacedError: It is not the index's own.
-            MetastoreUnavailableError: It does not answer; tables published before stay.
+            MetastoreReplacedError: The metastore is not the index's own.
+            MetastoreUnavailableError: The metastore does not answer; tables published before stay.
         """
         if not self._metastore.enabled:
             raise InvalidConfigurationError(
@@ -138,7 +139,7 @@ class Publishing:
             yield entry
         embedded_id = self._metastore.embedded_id
         if complete and not dry_run and embedded_id is not None:
-            # The embedded metastore that is there now has everything.
+            # All tables are published, so record the present embedded metastore as the index's own.
             self._index.properties.replace({METASTORE_ID: embedded_id})
 
     def _publish_table(self, table: Table, wanted: NameFilter, *, dry_run: bool) -> PublishEntry:
@@ -174,10 +175,11 @@ class Publishing:
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
     def _compared(self, client: HiveMetastore, table: Table, wanted: NameFilter) -> tuple[Publication, str | None]:
-        """Return the parts to send, and a text on the differences."""
+        """Return the parts to send to the metastore, and a text on the differences."""
         definition = table.definition
         if self._index.outbox.has_pending_predecessor(table):
-            # What the metastore has of the name is another table, and will be gone when this one is made.
+            # The metastore's table of this name is an older one. A pending message will remove it before this table is
+            # created.
             return Publication(create=True), _TABLE_MISSING
         found = find_table(client, table.identifier)
         if found is None:
@@ -189,7 +191,7 @@ class Publishing:
             return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)
         upto = self._index.publications.last_delivery(table)
-        # Load the present state: it includes the changes of the messages up to that one.
+        # Load the table again: its state then includes the changes of all messages up to ``upto``, which are removed.
         table = self._index.tables.load_by_id(table.table_id)
         definition = table.definition
         differ, held = self._differing(client, table, found, wanted)
@@ -199,7 +201,8 @@ class Publishing:
             retype=whole and key_types_differ(found, definition),
             partitions=None if differ is None else list(differ),
             dropped=self._unknown(client, table, found, wanted, held),
-            # Pending messages may be about partitions that are not compared here.
+            # A limited publication must not remove pending messages, which may be about partitions that are not
+            # compared here.
             upto=upto if whole else 0,
         )
         return publication, _in_words(publication, differ)
@@ -214,12 +217,15 @@ class Publishing:
     def _differing(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter
     ) -> tuple[dict[str, PartitionDifference] | None, int]:
-        """Return the wanted partitions that differ (None: so many that all are published), and how many exist there."""
+        """Return the selected partitions that differ, and how many of the index's the metastore has.
+
+        The first value is None if so many differ that all are published.
+        """
         names: dict[str, PartitionDifference] = {}
         there = 0
         for page in compared_pages(self._index, client, table, found, wanted):
             if len(names) > _MOST_NAMES:
-                # A limited publication goes on with the rest when it is called again.
+                # A limited publication sends what was found; a repeated call finds the rest.
                 return (names, -1) if wanted.is_limited else (None, -1)
             names |= page.differ
             there += page.there
@@ -228,15 +234,16 @@ class Publishing:
     def _unknown(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter, held: int
     ) -> list[str]:
-        """Return the metastore's wanted partitions that the index does not have, up to a limit.
+        """Return the metastore's selected partitions that the index does not have, up to a limit.
 
-        ``held``: the number of the index's partitions that the metastore has. A repeated call drops those above the
-        limit.
+        ``held`` is the number of the index's partitions that the metastore has. A repeated call drops the partitions
+        above the limit.
         """
         if not table.definition.partition_columns:
             return []
         names = [name for name in client.partition_names(found.database, found.name) if wanted.chooses(name)]
-        # A limited publication has few names, and their text there may be another than here.
+        # Fast path: equal counts mean that the metastore has no other partitions. For a limited publication the counts
+        # are not comparable, because the metastore may spell names differently.
         if len(names) == held and not wanted.is_limited:
             return []
         unknown: list[str] = []
@@ -247,7 +254,7 @@ class Publishing:
 
 
 def _in_words(publication: Publication, differing: Mapping[str, PartitionDifference] | None) -> str | None:
-    """Return a text on the differences: parts of the definition, and counts of partitions by kind of difference."""
+    """Return a text on the differences: parts of the definition, and numbers of partitions by kind of difference."""
     words = ["columns or properties"] * publication.alter + ["types of partition columns"] * publication.retype
     if differing is None:
         words.append(f"more than {_MOST_NAMES:,} partitions")

@@ -1,4 +1,4 @@
-"""Which tables and views the index and the metastore have, by their names and locations."""
+"""Compares the tables and views of the index and the metastore, by their names and locations."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _NAMESPACES = 100
-"""Namespaces that ``not_taken`` compares, a call of the metastore each."""
+"""The most namespaces that ``not_taken`` compares; each needs a call to the metastore."""
 
 _PENDING = 1000
-"""Messages of the outbox that are read at a time."""
+"""The number of outbox messages that are read at a time."""
 
 ALL = TablePattern()
 
 
 def table_of(found: Table | View) -> Table:
-    """Return the table, or the view's."""
+    """Return the table; for a view, the table that holds its definition."""
     return found.table if isinstance(found, View) else found
 
 
 def relations(index: Index, chosen: TablePattern = ALL) -> Iterator[Table | View]:
-    """Yield the index's tables of each namespace, and after them its views, which may read them; each kind by name."""
+    """Yield the index's relations, by namespace: tables by name, followed by views, which may read the tables."""
     for namespace in filter(chosen.has_namespace, index.namespaces.all()):
         for names in (index.tables.all(namespace), index.views.list_names(namespace)):
             for name in filter(chosen.has_table, sorted(names)):
@@ -46,10 +46,10 @@ def relations(index: Index, chosen: TablePattern = ALL) -> Iterator[Table | View
 
 
 def find_table(metastore: HiveMetastore, identifier: TableIdentifier) -> HiveTable | None:
-    """Return the metastore's table or view of a name; None where it has none.
+    """Return the metastore's table or view of a name; None if it has no such table.
 
     Raises:
-        MetastoreError: It does not answer, or refuses.
+        MetastoreError: The metastore does not answer, or refuses.
     """
     try:
         return metastore.get_table(identifier.namespace, identifier.name)
@@ -70,7 +70,7 @@ def find_relation(index: Index, identifier: TableIdentifier) -> Table | View | N
 
 
 def known_names(index: Index, namespace: str) -> set[str]:
-    """Return the names of the index's tables and views in a namespace; none where it does not have the namespace."""
+    """Return the names of the index's tables and views in a namespace; empty if the index lacks the namespace."""
     try:
         return {*index.tables.all(namespace), *index.views.list_names(namespace)}
     except NamespaceNotFoundError:
@@ -83,8 +83,8 @@ class TablesInMetastore:
 
     Attributes:
         compared: The number of tables and views that the metastore should have.
-        missing: Those that it lacks, without a pending message.
-        elsewhere: Those whose name another table with another location has there.
+        missing: The tables and views that it lacks, without a pending message.
+        elsewhere: The tables whose name belongs to a table with another location in the metastore.
     """
 
     compared: int
@@ -96,7 +96,7 @@ def compare_tables(index: Index, metastore: HiveMetastore) -> TablesInMetastore:
     """Compare the index's tables and views with the metastore's; partitions are not compared.
 
     Raises:
-        CatalogExtError: One of the two cannot be read.
+        CatalogExtError: The index or the metastore cannot be read.
     """
     compared, missing, elsewhere = 0, [], []
     there: dict[str, set[str]] = {}
@@ -123,7 +123,7 @@ class NotTaken:
     """The tables of a namespace that the metastore has and the index does not have.
 
     Attributes:
-        names: Their names, in order.
+        names: The tables' names, in order.
     """
 
     namespace: str
@@ -133,10 +133,10 @@ class NotTaken:
 def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
     """Yield the metastore's tables in the namespaces of the index that the index does not have.
 
-    Tables with a pending drop in the outbox are left out, and so are those that a follower has refused.
+    Tables with a pending drop in the outbox are omitted, and so are tables that a follower has refused.
 
     Raises:
-        MetastoreUnavailableError: It does not answer.
+        MetastoreUnavailableError: The metastore does not answer.
     """
     refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
     # Read the outbox before the metastore: a message leaves the outbox after the metastore has applied it.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TableAlterations:
-    """Alters and renames the tables of a catalog; a new location of an unpartitioned table is repaired."""
+    """Alters and renames the tables of a catalog. If an unpartitioned table gets a new location, it is repaired."""
 
     def __init__(self, context: Context, creation: TableCreation, repair: TableRepair) -> None:
         self._context = context
@@ -45,12 +45,12 @@ class TableAlterations:
         self, table: str, changes: Sequence[ColumnChange] = (), *, set_: Mapping[str, str] | None = None,
         remove: Sequence[str] = (), location: str | None = None,
     ) -> Table:  # fmt: skip
-        """Change a table's columns, properties and location, all of it or nothing.
+        """Change a table's columns, properties and location. The changes are applied all together or not at all.
 
         Args:
-            table: Its name.
+            table: The table's name.
             changes: The column changes, applied in order.
-            set_: Properties to set; ``comment`` is the table's own.
+            set_: Properties to set; the key ``comment`` sets the table's comment.
             remove: Properties to remove.
             location: The location of future partitions; existing partitions stay at their locations. An unpartitioned
                 table has the files of the new location from now on.
@@ -88,13 +88,14 @@ class TableAlterations:
         """Set the SerDe class with which a table's files are read, or its settings.
 
         Args:
-            table: Its name.
-            serde: The class; None keeps the present one.
+            table: The table's name.
+            serde: The class; None keeps the present class.
             properties: The class's settings, by Hive's names; settings that are not named stay.
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            UnsupportedFormatError, InvalidAlterationError: The existing files could not be read with it.
+            UnsupportedFormatError, InvalidAlterationError: The existing files could not be read with the class or
+                settings.
             InvalidConfigurationError: A setting is a secret.
         """
         there = self._context.load_table(table)
@@ -119,7 +120,7 @@ class TableAlterations:
         return result
 
     def checked(self, there: Table, set_: Mapping[str, str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Return the properties as they would be set; nothing is changed.
+        """Return the table's properties after a change, without storing them.
 
         Raises:
             InvalidInputError: A property cannot be set or removed.
@@ -136,17 +137,17 @@ class TableAlterations:
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            InvalidConfigurationError: A value is not one that its key may have.
+            InvalidConfigurationError: A property has an invalid value.
         """
         return self.alter(table, set_=set_, remove=remove)
 
     def rename(self, table: str, to: str) -> Table:
-        """Give a table another name, which may be in another namespace; its files stay where they are.
+        """Rename a table, perhaps into another namespace. Its files stay where they are.
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            NamespaceNotFoundError: The new name's namespace is not there.
-            TableAlreadyExistsError: The new name is taken, here or in the metastore.
+            NamespaceNotFoundError: The namespace of the new name does not exist.
+            TableAlreadyExistsError: The index or the metastore already has a table of the new name.
         """
         there = self._context.load_table(table)
         new = self._context.identify(to)
@@ -185,7 +186,12 @@ class TableAlterations:
     def _check_metastore(
         self, definition: TableDefinition, change: Callable[[TableDefinition], TableDefinition]
     ) -> None:
-        """Return unless the metastore has the table and could no longer hold it, or the other way round."""
+        """Check that the alteration does not change whether the metastore can store the table.
+
+        Raises:
+            InvalidInputError: The metastore has the table and could not store the new definition, or could store only
+                the new definition.
+        """
         if not self._context.metastore.enabled:
             return
         new = change(definition)
@@ -200,13 +206,13 @@ class TableAlterations:
 
 
 def check_places(before: TableDefinition, after: TableDefinition) -> None:
-    """Return unless Hive would show a column's values under another one's name after an alteration.
+    """Check that Hive would read the columns of existing ORC files correctly after an alteration.
 
-    It reads by position from release 3.1 on (HIVE-20129), fields of structs excepted.
+    From release 3.1 on Hive matches columns by position (HIVE-20129), except for fields of structs.
 
     Raises:
-        InvalidAlterationError: A column of an ORC table gets another name or place, or goes.
-        InvalidConfigurationError: The property's value is not valid.
+        InvalidAlterationError: A column of an ORC table would be renamed, moved or dropped.
+        InvalidConfigurationError: The property that declares how Hive reads ORC files has an invalid value.
     """
     if after.format != "orc" or not ORC_BY_POSITION.read(after.properties):
         return

@@ -1,4 +1,4 @@
-"""A table's columns as an Arrow schema, in the spelling and with the defaults that its files call for."""
+"""Converts a table's columns to an Arrow schema, with the column names and missing-column defaults for its files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def arrow_type(data_type: DataType, file_format: str, *, is_key: bool = False) -
 
 
 def data_schema(definition: TableDefinition, file_format: str) -> pa.Schema:
-    """Return the columns that files of a format hold.
+    """Return the Arrow schema of the columns that data files of the format contain.
 
     Raises:
         OperationNotSupportedError: Arrow lacks the type of a column.
@@ -74,7 +74,7 @@ def data_schema(definition: TableDefinition, file_format: str) -> pa.Schema:
 
 
 def key_schema(definition: TableDefinition) -> pa.Schema:
-    """Return the partition columns, except those with the name of a data column, which hides them."""
+    """Return the Arrow schema of the partition columns. A data column of the same name hides a partition column."""
     hidden = {column.name.lower() for column in definition.columns}
     keys = [key for key in definition.partition_columns if key.name.lower() not in hidden]
     return pa.schema([pa.field(key.name, arrow_type(key.data_type, definition.format, is_key=True)) for key in keys])
@@ -93,10 +93,10 @@ def _field(definition: TableDefinition, column: Column, file_format: str) -> pa.
 
 
 def existing_default(column: Column, table: str) -> pa.Scalar | None:
-    """Return the value of a column in files that lack it; None for NULL.
+    """Return the value of a column in files that lack the column; None for NULL.
 
     Raises:
-        OperationNotSupportedError: Literals of the default's type cannot be parsed here.
+        OperationNotSupportedError: Literals of the default's type are not supported.
     """
     text = column.existing_default
     if text is None or text.upper() == "NULL":
@@ -116,10 +116,10 @@ def existing_default(column: Column, table: str) -> pa.Scalar | None:
 
 
 class ColumnSpellings:
-    """How files spell the columns of a table, and the fields within them.
+    """The upper and lower case of column and field names in the files of a table.
 
     Spark compares names without regard to case, Arrow with it: a column ``userid`` would be NULL in a file that has
-    ``userId``. So the schema takes the spelling of the files; files that disagree are refused.
+    ``userId``. So the Arrow schema uses the spelling of the files. Files with different spellings are refused.
     """
 
     def __init__(self, schema: pa.Schema, table: str) -> None:
@@ -129,10 +129,10 @@ class ColumnSpellings:
         self._found: dict[Path, tuple[str, str]] = {}
 
     def add(self, file: str, schema: pa.Schema) -> None:
-        """Take the spelling of a file.
+        """Add the names of a file's schema.
 
         Raises:
-            SchemaConflictError: Another file, or another column of this one, has another spelling.
+            SchemaConflictError: Another file, or another column of this file, has the same name in another case.
         """
         for path, name in _paths(schema):
             if path not in self._known:
@@ -147,7 +147,10 @@ class ColumnSpellings:
                 )
 
     def schema(self) -> pa.Schema:
-        """Return the schema with the names of the files; columns that no file has keep the table's."""
+        """Return the table's schema with the files' spelling of the names.
+
+        A column that no file has keeps the table's spelling.
+        """
         return pa.schema([self._spelled(field, ()) for field in self._schema])
 
     def _spelled(self, field: pa.Field, above: Path) -> pa.Field:

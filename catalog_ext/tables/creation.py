@@ -46,7 +46,7 @@ class TableCreation:
         """Register the files at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
         Args:
-            table: Its name.
+            table: The table's name.
             location: The directory above the ``key=value`` directories; or a pattern with ``*``, ``?``, ``**``,
                 ``{a,b}`` or ``{1..9}``: its keys come from the matching paths, and its table is read only.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
@@ -58,15 +58,15 @@ class TableCreation:
             options: Spark's reader options of the format.
             properties: Settings of the table.
             comment: A comment for users.
-            if_not_exists: Return a table that is already registered at this location, unchanged, whatever the
-                other arguments are.
+            if_not_exists: Return a table that is already registered at this location, unchanged, whatever the other
+                arguments are.
 
         Raises:
-            TableAlreadyExistsError: The name is taken, here or in the metastore by a table at another location.
-            NamespaceNotFoundError: Its namespace does not exist.
+            TableAlreadyExistsError: The index has a table of this name, or the metastore has one at another location.
+            NamespaceNotFoundError: The namespace does not exist.
             LocationNotFoundError: The location does not exist or is a file; or a pattern names a missing path.
             StorageError: The location cannot be read.
-            TableLayoutError: Its directories do not match the partition columns, or disagree on the keys.
+            TableLayoutError: The directories do not match the partition columns, or have different keys.
             InvalidInputError: Another argument is wrong.
         """
         identifier = self._context.identify(table)
@@ -80,7 +80,8 @@ class TableCreation:
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, stated, comment
         )
-        # Warnings of overlaps point to the caller by their distance from it in the stack.
+        # The warning of overlapping locations names the caller's line by a fixed number of stack frames: add no call in
+        # between.
         return self._create(self._checked(registration))
 
     def _checked(self, registration: Registration) -> TableDefinition:
@@ -93,11 +94,11 @@ class TableCreation:
         return definition
 
     def create_table(self, definition: TableDefinition, location: str | None = None) -> Table:
-        """Create a table by its definition, as ``CREATE TABLE`` does; a managed one gets its directory.
+        """Create a table by its definition, as ``CREATE TABLE`` does. A managed table gets its directory.
 
         Args:
-            definition: The table; its own ``location`` is not looked at.
-            location: Where it lies; None for the namespace's or the warehouse's default.
+            definition: The table. Its attribute ``location`` is ignored.
+            location: The table's location; None for the default below the namespace or the warehouse.
 
         Raises:
             TableAlreadyExistsError, NamespaceNotFoundError: As in ``register_table``.
@@ -109,14 +110,14 @@ class TableCreation:
         return self._create(whole)
 
     def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
-        """Return the checked definition of a table to be created, with its location and defaults.
+        """Return the checked definition of a new table, with its location and defaults. The table is not created.
 
         The arguments are those of ``create_table``.
 
         Raises:
-            NamespaceNotFoundError: Its namespace does not exist.
+            NamespaceNotFoundError: The namespace does not exist.
             InvalidInputError: The definition is not valid.
-            OperationNotSupportedError: It has buckets.
+            OperationNotSupportedError: The table has buckets.
         """
         identifier = definition.identifier
         file_format = check_format(definition.format, str(identifier))
@@ -151,11 +152,11 @@ class TableCreation:
         return whole
 
     def check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
-        """Return if no table or view has the name here, and (with ``namespace_too``) if its namespace is there.
+        """Check that no table or view has the name, and (with ``namespace_too``) that its namespace exists.
 
         Raises:
-            TableAlreadyExistsError: The name is taken.
-            NamespaceNotFoundError: The namespace is not there.
+            TableAlreadyExistsError: A table or view has the name.
+            NamespaceNotFoundError: The namespace does not exist.
         """
         if namespace_too:
             self._context.index.namespaces.load(identifier.namespace)
@@ -193,8 +194,8 @@ class TableCreation:
     def _default_location(self, identifier: TableIdentifier) -> str:
         namespace = self._context.index.namespaces.load(identifier.namespace)
         base = Location.parse(namespace.location or f"{self._context.settings.warehouse}/{namespace.name}.db")
-        # A renamed table still lies at the place of its first name. The directory of a dropped table stays reserved
-        # until it is deleted.
+        # Try further names with a number. A renamed table stays in the directory of its first name, and the directory
+        # of a dropped table stays reserved until it is deleted.
         names = (identifier.name if n == 1 else f"{identifier.name}__{n}" for n in count(1))
         return next(place for place in (str(base.join(name)) for name in names) if not self._taken(place, identifier))
 
@@ -204,7 +205,8 @@ class TableCreation:
         )
         if any(o is not None and o.definition.location == location for o in others):
             return True
-        # One around it would be around every other name as well: that the creation refuses.
+        # A dropped table's directory that contains this location is ignored here: every further name would lie in it
+        # too. The creation itself refuses such a location.
         undeleted = (dropped.location for dropped in self._context.index.dropped_tables.undeleted(location))
         return any(place == location or place.startswith(f"{location}/") for place in undeleted)
 

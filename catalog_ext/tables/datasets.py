@@ -1,4 +1,4 @@
-"""Tables as datasets of pyarrow, which pandas, polars, DuckDB and others read without Spark."""
+"""Tables as pyarrow datasets, which pandas, polars, DuckDB and others read without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _OF_TABLE = 0
-"""The descriptor number of partitions that are read as their table."""
+"""The descriptor number of partitions that are read with the table's own format and settings."""
 _NAMELESS = re.compile(r"_col\d+")
 
 
@@ -38,9 +38,9 @@ class _File:
     """A file of a table.
 
     Attributes:
-        size: Bytes.
-        values: The typed values of its partition.
-        format: How it is read.
+        size: The size in bytes.
+        values: The typed values of the file's partition.
+        format: The format with which the file is read.
     """
 
     location: Location
@@ -50,7 +50,7 @@ class _File:
 
 
 class Datasets:
-    """Makes datasets of pyarrow from the files that the index names."""
+    """Creates pyarrow datasets from the files that the index lists for a table."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -60,13 +60,13 @@ class Datasets:
 
         It has the table's columns, then its partition columns, with the table's types. Its files are those of the
         table's newest version in the partitions that satisfy ``where``; later commits do not change it, but an
-        overwrite deletes the files that it replaces. Every file's footer is read once, several at a time. A column that
-        a file lacks is NULL, or has the column's default. If the files spell a column in another case than the table,
-        the dataset has their spelling.
+        overwrite deletes the files that it replaces. The footer of every file is read once, several at a time. A column
+        that a file lacks is NULL, or has the column's default. If the files spell a column in another case than the
+        table, the dataset has the spelling of the files.
 
         Args:
             table: ``namespace.table``.
-            where: A condition, or a partition spec, that partitions satisfy. Conditions on other columns belong to the
+            where: A condition on partition columns, or a partition spec. Conditions on other columns belong to the
                 library that reads the dataset.
 
         Raises:
@@ -83,7 +83,7 @@ class Datasets:
         return _Reading(self._context, target).dataset(files)
 
     def _files(self, table: Table, predicate: Predicate | None) -> Iterator[_File]:
-        """Yield the files with rows; an empty file has none, in every format."""
+        """Yield the table's files, except those of zero bytes, which have no rows in any format."""
         described = self._context.index.descriptors.of_table(table)
         formats = {_OF_TABLE: table.definition.format, **{number: of.format for number, of in described.items()}}
         for number, name in formats.items():
@@ -114,7 +114,7 @@ class _Reading:
         }
 
     def dataset(self, files: Sequence[_File]) -> pads.Dataset:
-        """Return the files as a dataset, which has a part for each store and format."""
+        """Return the files as a dataset: a union of one dataset for each store and format."""
         import pyarrow.dataset as pads
 
         definition = self._table.definition
@@ -159,7 +159,7 @@ class _Reading:
         """Return the file with its footer read; None for a missing file that may be left out."""
         try:
             fragment = self._fragment(file, self._guarantees(file.values))
-            # pyarrow caches the schema that this reads.
+            # Read the schema here, where errors are translated. pyarrow caches it.
             _ = fragment.physical_schema
         except OSError as error:
             failure = self._storage.translate(error, file.location, "read")
@@ -173,7 +173,7 @@ class _Reading:
                 {"table": self._name, "file": str(file.location)},
             ) from error
         except pa.ArrowException as error:
-            # A damaged footer, another format, or an encrypted file.
+            # The file has a damaged footer, has another format, or is encrypted.
             raise InvalidInputError(
                 f"{file.location} of table {self._name} cannot be read as {file.format.default_extname}: "
                 f"{str(error)[:300].rstrip('. ')}. Take the file away and repair the table.",
@@ -183,7 +183,11 @@ class _Reading:
         return fragment
 
     def _check_names(self, file: _File, schema: pa.Schema) -> None:
-        """Return unless an old Hive has written the file, which left out the columns' names (HIVE-4243)."""
+        """Check that the file has column names. Old releases of Hive wrote ORC files without them (HIVE-4243).
+
+        Raises:
+            OperationNotSupportedError: The file's columns have only numbers as names.
+        """
         if file.format.default_extname == "orc" and all(_NAMELESS.fullmatch(name) for name in schema.names):
             raise OperationNotSupportedError(
                 f"{file.location} of table {self._name} has no names of columns (_col0, …): Spark reads it by "
@@ -205,7 +209,7 @@ class _Reading:
     def _guarantees(
         self, values: Sequence[Value], constants: Mapping[str, pa.Scalar] | None = None
     ) -> pads.Expression | None:
-        """Return an expression that is true for each row of a file; pyarrow skips files and fills columns by it."""
+        """Return the partition values as an expression. pyarrow skips files and fills partition columns by it."""
         import pyarrow.compute as pc
 
         by_name = {key.name: value for key, value in zip(self._table.definition.keys, values, strict=True)}
@@ -223,7 +227,7 @@ def _reader(name: str) -> pads.FileFormat | None:
     import pyarrow.dataset as pads
 
     if name == "parquet":
-        # Nanoseconds, the default for INT96, end in the year 2262.
+        # pyarrow reads INT96 as nanoseconds by default, whose range ends in the year 2262.
         return pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     return pads.OrcFileFormat() if name == "orc" else None
 

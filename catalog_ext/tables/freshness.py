@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.repair.table_repair import TableRepair
 
 MOST_NAMED = 1000
-"""How many partitions a predicate may name that are not there, for the store to be asked for them."""
+"""The most partition names that a predicate may spell out, for unregistered partitions to be looked up on the store."""
 
 _REMEMBERED_STATEMENTS = 256
 _MANY = 100
@@ -39,7 +39,8 @@ class Staleness:
 
     Attributes:
         max_ms: The greatest age of the last comparison with the store, in milliseconds.
-        statement: The id of the reading statement: within it a partition is compared once. None: the read stands alone.
+        statement: The id of the reading statement, which compares each partition at most once. None for a read outside
+            of a statement.
     """
 
     max_ms: int
@@ -48,13 +49,12 @@ class Staleness:
 
 @dataclass(slots=True)
 class _Statement:
-    """What a statement has seen to at the version of a table.
+    """The comparisons that one statement has done for a version of a table.
 
     Attributes:
-        oldest_ms: What was compared later than this is fresh, whenever in the statement it is asked for; None: not yet
-            known.
-        compared: Names of partitions that it has decided about; None for all.
-        moved: Partitions that it reads at a later version than the table's, by name.
+        oldest_ms: The time of the oldest comparison that is still fresh. It is set once, at the statement's first read.
+        compared: Names of the partitions that the statement has checked; None for all.
+        moved: The versions of partitions that the statement reads at a later version than the table's, by name.
     """
 
     oldest_ms: int | None = None
@@ -64,7 +64,7 @@ class _Statement:
 
 
 class Freshness:
-    """Compares the partitions that queries select with the store, unless they were compared lately."""
+    """Compares the partitions that a query selects with the store, unless the last comparison is recent enough."""
 
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context
@@ -75,15 +75,15 @@ class Freshness:
     def bring_in_sync(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None, staleness: Staleness
     ) -> Mapping[str, int]:
-        """Compare stale partitions with the store; return those to read at a later version than the table's.
+        """Compare stale partitions with the store. Return the versions of partitions with changes, by name.
 
-        At that version the partition has the state of the table's version, plus the files that the comparison found.
-        The table is at the version that the statement reads. A bound predicate and the partition numbers ``ids`` select
-        its partitions; None selects all.
+        The statement has to read such a partition at the returned version, which has the partition's state at the
+        table's version and the files that the comparison found. A bound predicate and the partition numbers ``ids``
+        select the partitions to compare; None selects all.
 
         Raises:
             StorageError: The store cannot be listed.
-            MassDropError: More partitions are gone than a repair may drop.
+            MassDropError: More partitions have disappeared from the store than a repair may drop.
         """
         statement = self._statement(table, staleness)
         with statement.lock:
@@ -112,7 +112,8 @@ class Freshness:
             statement.oldest_ms = of_all.now_ms - staleness.max_ms
         oldest_ms = statement.oldest_ms
         if of_all.whole is not None and of_all.whole.at_ms >= oldest_ms and of_all.whole.version <= table.version:
-            # A later comparison by another process makes no difference from here on.
+            # The whole table is fresh at the statement's version: the statement needs no further comparison, also not
+            # after comparisons by other processes.
             statement.compared = None
             return
         selects_all = ids is None and constant_of(predicate) is True and bool(table.definition.partition_columns)
@@ -146,7 +147,7 @@ class Freshness:
         statement.compared = None
 
     def _selected(self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None) -> list[str]:
-        """Return the names of the selected partitions, and of unregistered ones that would be selected."""
+        """Return the names of the selected partitions, and of unregistered partitions that the predicate names."""
         names: dict[str, None] = {}
         among = None if ids is None else frozenset(ids)
         for batch in self._context.index.partitions.all(table, predicate):
@@ -173,7 +174,7 @@ class Freshness:
 
 
 def _named(table: Table, predicate: Predicate | None) -> Iterator[str]:
-    """Yield the names of the partitions that a predicate spells out, key by key; none where there are too many."""
+    """Yield the partition names that satisfy a predicate, if it lists the values of every key; none above a limit."""
     keys = table.definition.keys
     if predicate is None:
         return
@@ -197,12 +198,12 @@ def _named(table: Table, predicate: Predicate | None) -> Iterator[str]:
         try:
             yield format_partition_name(columns, texts)
         except InvalidPartitionNameError:
-            # No partition can have such a name.
+            # The values form an invalid partition name, so no such partition can exist.
             continue
 
 
 def _values_of(predicate: Predicate, column: str) -> set[Value] | None:
-    """Return the values that a column can have where a predicate is true, if it spells them out."""
+    """Return the values of a column for which a predicate can be true; None if the predicate does not list them."""
     match predicate:
         case Comparison(Operator.EQ, name, value) if name == column:
             return {value} - {None}

@@ -67,25 +67,26 @@ class HiveImport:
     def import_table(
         self, table: str, properties: Mapping[str, str] | None = None, progress: Progress | None = None
     ) -> Table:
-        """Take a table of the metastore into the index, with its partitions and their files; nothing changes there.
+        """Import a table of the metastore into the index, with partitions and files. The metastore is not changed.
 
         Args:
-            table: Its name.
+            table: The table's name.
             properties: Settings of the table.
-            progress: Is called while it runs; None shows a bar in a notebook's cell.
+            progress: A callback for progress; None shows a bar in a notebook's cell.
 
         Raises:
-            TableNotFoundError: The metastore has none of that name.
-            UnsupportedFormatError: It is of a kind or format that catalog-ext does not read, or one of its partitions
-                is of another than the table.
-            TableAlreadyExistsError: The name is taken here.
+            TableNotFoundError: The metastore has no table of that name.
+            UnsupportedFormatError: catalog-ext does not support the table's kind or format, or a partition has a format
+                that differs from the table's.
+            TableAlreadyExistsError: The index already has a table of that name.
             MetastoreUnavailableError: The metastore does not answer.
         """
         identifier = self._context.identify(table)
         hive_table, definition = self.check_table(identifier, properties)
         client = self._context.metastore.client()
         self.ensure_namespace(client, identifier.namespace)
-        # Its files are there already: a managed one of the metastore does not make the warehouse ours.
+        # Only check the warehouse's mark. A new managed table would mark the warehouse as this index's own, but an
+        # imported table's files were there before.
         self._context.marks.look(Location.parse(definition.location))
         created = self._context.index.tables.create(definition, deliver=False)
         scratch = Scratch()
@@ -94,7 +95,7 @@ class HiveImport:
                 partitions = self._allowed(_partitions(client, created.definition, hive_table))
                 self._import_partitions(partitions, created, scratch, report_progress)
         except BaseException:
-            # Half a table must not stay: the import is repeated whole.
+            # Drop the incomplete table, so that the import can be repeated.
             self._context.index.tables.drop(identifier, deliver=False)
             raise
         finally:
@@ -102,14 +103,14 @@ class HiveImport:
         return self._context.index.tables.load(identifier)
 
     def preview_table(self, identifier: TableIdentifier, *, is_free: bool = False) -> int:
-        """Return how many partitions ``import_table`` would register; nothing is changed, and no file is listed.
+        """Return how many partitions ``import_table`` would register. Nothing is changed, and no file is listed.
 
         Args:
             identifier: The table's name.
             is_free: As in ``check_table``.
 
         Raises:
-            CatalogExtError: As ``import_table``.
+            CatalogExtError: The import would be refused, for the reasons of ``import_table``.
         """
         hive_table, definition = self.check_table(identifier, is_free=is_free)
         found = _partitions(self._context.metastore.client(), definition, hive_table)
@@ -118,12 +119,12 @@ class HiveImport:
     def check_table(
         self, identifier: TableIdentifier, properties: Mapping[str, str] | None = None, *, is_free: bool = False
     ) -> tuple[HiveTable, TableDefinition]:
-        """Return the metastore's table, and the definition that an import would give it; its partitions are not read.
+        """Return the metastore's table, and the definition that an import would register. No partition is read.
 
         Args:
             identifier: The table's name.
-            properties: Properties that it would get.
-            is_free: Whether the index's table of the name would be gone by then.
+            properties: Properties that the registered table would get.
+            is_free: Whether to ignore a table of this name in the index, because it is dropped before the import.
 
         Raises:
             TableNotFoundError, UnsupportedFormatError, TableAlreadyExistsError: As ``import_table``.
@@ -132,7 +133,8 @@ class HiveImport:
         if not is_free:
             self._creation.check_free(identifier, namespace_too=False)
         checked = checked_properties(properties or {})
-        # Last: an embedded metastore would be started for a table that is refused.
+        # Ask the metastore only after the other checks: otherwise an embedded metastore would be started for a table
+        # that is refused.
         found = self._context.metastore.client().get_table(identifier.namespace, identifier.name)
         return found, self._definition(from_hive(found), checked)
 
@@ -165,15 +167,16 @@ class HiveImport:
         return definition
 
     def _mode(self) -> dict[str, str]:
-        """Return the property that the catalog's option ``partition-columns`` gives to imported tables, if set."""
+        """Return the table property for the catalog's option ``partition-columns``; empty if the option is not set."""
         text = self._context.settings.conf.get(PARTITION_COLUMNS.key)
         return {} if text is None else {PARTITION_COLUMNS.key: str(PARTITION_COLUMNS.value_of(text))}
 
     def ensure_namespace(self, client: HiveMetastore, name: str) -> None:
-        """Have the index know a database of the metastore.
+        """Create the namespace in the index for a database of the metastore, if it is missing.
 
         Raises:
-            LocationNotAllowedError: It lies elsewhere. The index would allow its location to every statement.
+            LocationNotAllowedError: The database's location is not allowed. A namespace's location would become allowed
+                to every statement.
         """
         index = self._context.index
         try:
@@ -215,7 +218,7 @@ class HiveImport:
         _warn_of_skipped(table, scratch)
         numbers: dict[PartitionDescriptor | None, int] = {None: 0}
         for chunk in batched(partitions, _BATCH):
-            # In the place of the number of files, which is not needed here.
+            # The last column of the scratch table is the number of files, which an import does not need.
             rows = [(name, location, numbers.setdefault(own, len(numbers)), 0) for name, location, own in chunk]
             scratch.insert("indexed_partitions", rows)
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
@@ -231,10 +234,13 @@ class HiveImport:
             progress(RepairProgress("applying", done, 0))
 
     def _commit(self, table: Table, changes: Sequence[Change], listed_ms: int) -> None:
-        """Register partitions whose files all exist; after a conflict the whole import is repeated.
+        """Register partitions.
+
+        If another statement deletes some of the files meanwhile, check the files again and repeat.
 
         Raises:
-            ConflictError: A statement on another table is deleting some of the files, or has since they were listed.
+            ConflictError: A statement on another table is deleting some of the files, or has deleted them since they
+                were listed.
         """
         index = self._context.index
         while True:
@@ -251,7 +257,7 @@ class HiveImport:
 
 
 def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings without secrets: these stay in the metastore only."""
+    """Return the settings without secrets. Secrets stay in the metastore only."""
     kept = drop_secrets(settings)
     if len(kept) < len(settings):
         names = ", ".join(sorted(settings.keys() - kept.keys()))
@@ -264,7 +270,7 @@ def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dic
 
 
 def _warn_of_skipped(table: Table, scratch: Scratch) -> None:
-    """Log directories below the table's location that are no partitions, such as a UNION ALL's HIVE_UNION_SUBDIR_1."""
+    """Log directories below the table's location that are not partitions, such as UNION ALL's HIVE_UNION_SUBDIR_1."""
     count = scratch.count("SELECT count(*) FROM skipped")
     if count:
         first = scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT ?", (_SHOWN,))
@@ -285,11 +291,12 @@ def _check_complete(table: Table, scratch: Scratch) -> None:
 
 
 _Found = tuple[str, str | None, PartitionDescriptor | None]
-"""A partition of the metastore: its name, its location and its descriptor, None where these are as the table says."""
+"""A partition of the metastore: name, location, and descriptor (format and settings). A location or descriptor of None
+means that of the table."""
 
 
 def _partitions(client: HiveMetastore, definition: TableDefinition, hive_table: HiveTable) -> Iterator[_Found]:
-    """Yield every partition that the metastore has."""
+    """Yield all partitions of the metastore's table."""
     if not definition.partition_columns:
         yield "", None, None
         return

@@ -1,4 +1,4 @@
-"""Imports the tables of a database, or of a pattern, from the metastore: some at a time, with a report."""
+"""Imports all tables of a database, or those that match a pattern, from the metastore, several in parallel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TAKEN, THERE, REFUSED = "taken", "there already", "refused"
 JOBS = 4
-"""Tables imported at a time, by default."""
+"""The default number of tables that are imported in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class ImportEntry:
     Attributes:
         table: ``namespace.table``.
         action: ``taken``, ``there already`` (with its files at the same location) or ``refused``.
-        partitions: The number of its partitions in the index.
-        files: The number of their files.
+        partitions: The number of the table's partitions in the index.
+        files: The number of files in these partitions.
         code: The error's code; None without an error.
         reason: The reason of a refusal, or a remark.
     """
@@ -51,7 +51,7 @@ class ImportEntry:
 
 
 class ImportTables:
-    """Imports many tables."""
+    """Imports many tables of the metastore."""
 
     def __init__(self, context: Context, hive_import: HiveImport) -> None:
         self._context = context
@@ -62,10 +62,11 @@ class ImportTables:
     ) -> Iterator[ImportEntry]:
         """Import the metastore's tables that match a pattern; yield the outcome of each, in the order of names.
 
-        A table that fails stops no other. Nothing changes in the metastore.
+        A table that fails does not stop the others. Nothing changes in the metastore.
 
         Args:
-            pattern: A database (``sales``), or one and its tables with ``*`` and ``?`` (``sales.fact_*``, ``*.*``).
+            pattern: A database (``sales``), or a database and its tables with ``*`` and ``?`` (``sales.fact_*``,
+                ``*.*``).
             properties: Properties for each imported table.
             jobs: The number of tables imported in parallel.
 
@@ -73,7 +74,7 @@ class ImportTables:
             InvalidInputError: The pattern or the number is not valid.
             NamespaceNotFoundError: The metastore has no such database.
             TableNotFoundError: The metastore has no table that matches the pattern.
-            MetastoreUnavailableError: It does not answer; tables imported before stay.
+            MetastoreUnavailableError: The metastore does not answer; tables that were imported before stay.
         """
         if jobs < 1:
             raise InvalidInputError(f"{jobs} tables cannot be imported at a time. Give a number from 1 on.")

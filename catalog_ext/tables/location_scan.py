@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SCANNED_FILES = 20_000
-"""Where the keys are given, the scan for a sample of files ends after so many."""
+"""If the keys are given, the scan for a sample of files ends after this number of files."""
 
 _GIVE_KEYS = "Name the partition columns (partition_columns, or --key on the command line)"
 _SHOWN_PATHS = 3
 _MAX_KINDS = 100
-"""Different sets of keys after which the paths certainly disagree, and looking further would only cost memory."""
+"""The scan ends after this many different sets of keys: the paths certainly disagree, and more would only take
+memory."""
 
 
 @dataclass
@@ -66,11 +67,13 @@ class LocationScan:
         self._random = random.Random(20250101)
 
     def with_keys(self, definition: TableDefinition, *, sample: bool) -> LocationContents:
-        """Scan a table whose keys are known; without ``sample`` it ends at the first file that fits.
+        """Scan the location of a table whose keys are known.
+
+        Without ``sample`` the scan ends at the first conforming file.
 
         Raises:
             TableLayoutError: The location has files, and none of them lies below directories of the partition columns.
-            StorageError: No fitting file was found, and a part of the tree cannot be listed.
+            StorageError: No conforming file was found, and a part of the tree cannot be listed.
         """
         layout = Layout(definition)
         found = LocationContents(definition.partition_columns)
@@ -81,7 +84,8 @@ class LocationScan:
             verdict = layout.judge(directory)
             if verdict.place is Place.NONCONFORMING:
                 _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
-            # What does not conform is looked into as well: whether it holds files decides on the error.
+            # List directories that are not partitions too: if they contain files, the table's layout is wrong and not
+            # just empty.
             return verdict.place is not Place.HIDDEN
 
         with closing(self._listed(definition, descend, max(1, len(layout.keys)))) as listing:
@@ -100,7 +104,7 @@ class LocationScan:
                 if fitting and (not sample or found.files >= MAX_SCANNED_FILES):
                     break
         if failure is not None and not fitting:
-            # What could not be looked into may be all that fits, or all that does not.
+            # No decision is possible: the directory that could not be listed may contain conforming files.
             raise failure.error
         if found.files and not fitting:
             raise _no_partitions(definition, found)
@@ -109,10 +113,11 @@ class LocationScan:
     def find_keys(self, definition: TableDefinition) -> LocationContents:
         """Find the partition columns of a location in its paths; this lists the whole tree.
 
-        A file above the others, with a name of another format than the table's, such as README.txt, is ignored.
+        A file above the directories of the other files, with a name of another format than the table's, such as
+        README.txt, is ignored.
 
         Raises:
-            TableLayoutError: The paths disagree on the keys; the message lists some of each kind.
+            TableLayoutError: The paths have different keys; the message lists some paths of each kind.
             StorageError: A part of the tree cannot be listed, so its keys are unknown.
         """
         found, other = LocationContents(()), LocationContents(())
@@ -151,7 +156,10 @@ class LocationScan:
     def _listed(
         self, definition: TableDefinition, descend: Callable[[str], bool], depth: int
     ) -> Generator[ListedFile | ListingFailure, None, None]:
-        """Yield the files below the location, and listing failures; finally warn of other formats' log directories."""
+        """Yield the files below the location, and listing failures.
+
+        At the end log the log directories of other table formats.
+        """
         logs = set[str]()
 
         def look_into(directory: str) -> bool:
@@ -206,7 +214,10 @@ def _remember(paths: list[str], path: str) -> None:
 
 
 def _keys(directory: str, table: str) -> tuple[str | None, ...]:
-    """Return the keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
+    """Return the keys in a path.
+
+    None stands for a directory that is not ``key=value``, and so cannot be a partition column.
+    """
     keys: list[str | None] = []
     for component in directory.split("/") if directory else []:
         split = split_component(component)
@@ -233,7 +244,8 @@ def _agreed_keys(kinds: Mapping[tuple[str | None, ...], Sequence[str]], table: s
         )
     if len({tuple(k and k.lower() for k in keys) for keys in kinds}) > 1:
         raise _disagreement(table, location, kinds)
-    # Spellings that differ in case are one key; which comes first in a listing must not decide.
+    # Spellings of a key that differ in case are the same key. Take the smallest, so that the result does not depend on
+    # the order of the listing.
     found = min(kinds, key=lambda keys: tuple(k or "" for k in keys))
     names = tuple(name for name in found if name is not None)
     if len(names) < len(found):
@@ -291,13 +303,13 @@ def scan_pattern(
     else:
         columns = tuple(Column(name, "string") for name in _keys_of_matches(definition, files))
     wanted = len(files) if sample_files is None else min(sample_files, len(files))
-    # In equal distances, so that every part of the tree has its say.
+    # Take files at equal distances in the listing, so that the sample covers every part of the tree.
     sample = [files[number * len(files) // wanted] for number in range(wanted)]
     return LocationContents(columns, [(file.location, file.size) for file in sample], len(files))
 
 
 def _keys_of_matches(definition: TableDefinition, files: Sequence[FoundFile]) -> list[str]:
-    """Return the keys that all paths have, in the order that they have in the first."""
+    """Return the keys that all paths have, in their order in the first path."""
     directories = list(dict.fromkeys(file.directory for file in files))
     names = [key.name for key in keys_of(directories[0])]
     kinds = kinds_of_keys(directories)

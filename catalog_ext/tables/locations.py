@@ -1,4 +1,4 @@
-"""Checks where a table is to lie."""
+"""Checks the location of a new table: it exists, its pattern is valid, and it does not overlap other tables."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class TableOverlapWarning(UserWarning):
 
 
 def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> None:
-    """Return if a table can lie at the location.
+    """Check that a table can have this location.
 
     Raises:
-        LocationNotFoundError: Nothing lies there, or a file.
-        StorageError: It cannot be read.
+        LocationNotFoundError: Nothing exists at the location, or a file.
+        StorageError: The location cannot be read.
     """
     try:
         storage.check_directory(location)
@@ -44,13 +44,13 @@ def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> No
 
 
 def located(table: TableIdentifier, location: str, properties: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    r"""Return the canonical location of a new table, and its properties, which say whether that has wildcards.
+    r"""Return the canonical location of a new table, and its properties, which say whether the location has wildcards.
 
-    A wildcard that is to stand for itself has a ``\`` before it.
+    In a pattern a backslash before a wildcard character makes it an ordinary character.
 
     Raises:
-        InvalidInputError: It is no location, or a pattern that cannot be read.
-        InvalidConfigurationError: The properties say that it has wildcards, and it has none.
+        InvalidInputError: The location or its pattern cannot be parsed.
+        InvalidConfigurationError: The properties say that the location has wildcards, and it has none.
     """
     kept = {key: text for key, text in properties.items() if key.lower() != LOCATION_WILDCARDS_PROPERTY}
     if has_wildcards(location):
@@ -68,13 +68,12 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
 
 
 def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
-    """Check that the session's own catalog has no table of this name at another location: it would be hidden.
+    """Check that the session's own catalog has no table of this name elsewhere, which the new table would hide.
 
-    ``location`` is where the table will be registered, ``there`` where the session's own table lies; None for no
-    location.
+    ``location`` is the new table's location, ``there`` that of the session's own table; None if it has no location.
 
     Raises:
-        TableAlreadyExistsError: The session's own table lies elsewhere.
+        TableAlreadyExistsError: The session's own table has another location.
     """
     if not locations_equal(location, there):
         raise TableAlreadyExistsError(
@@ -85,9 +84,9 @@ def check_hides_no_table(table: str, location: str | None, there: str | None) ->
 
 
 def warn_of_other_index(marks: WarehouseMarks, definition: TableDefinition) -> None:
-    """Warn if a new table lies in the warehouse of another index; mark the own one for a managed table."""
+    """Warn if a new table lies in the warehouse of another index. A managed table marks its own index's warehouse."""
     pattern = LocationPattern.of(definition)
-    # What a pattern matches lies below its root, which may be the warehouse.
+    # The matches of a pattern lie below its root. If the root is the warehouse, they lie in the warehouse.
     place = Location.parse(definition.location) if pattern is None else pattern.root.join("*")
     if definition.table_type is TableType.MANAGED:
         marks.claim(place)
@@ -96,10 +95,10 @@ def warn_of_other_index(marks: WarehouseMarks, definition: TableDefinition) -> N
 
 
 def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifier]) -> None:
-    """Warn that an external table shares its location; refuse it for a managed one.
+    """Warn if an external table's location overlaps another table's, and refuse it for a managed table.
 
     Raises:
-        InvalidInputError: The table is managed: dropping it would delete the other's files.
+        InvalidInputError: The table is managed: dropping it would delete the other table's files.
     """
     if not others:
         return
@@ -120,11 +119,11 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
 
 
 def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) -> None:
-    """Warn if a location on HDFS has the path of an existing table under another name of a name node.
+    """Warn if a location on HDFS has the path of an existing table under a different host name of a name node.
 
-    Locations are compared as texts. If both names mean one HDFS (``namenode:8020`` and the name service), no statement
-    notices that two tables share files. ``about`` names the new table or partition, ``others`` are the locations of
-    existing tables.
+    Locations are compared as texts. If both names mean the same HDFS (``namenode:8020`` and the name service), no
+    statement notices that two tables share files. ``about`` names the new table or partition, ``others`` are the
+    locations of existing tables.
     """
     if not location.startswith("hdfs:"):
         return

@@ -1,4 +1,4 @@
-"""Look-ups of a statement's names: refuses partition clauses without a match, and suggests similar table names."""
+"""Finds what a statement names: checks that its PARTITION clauses match, and suggests similar names of tables."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def require_match(index: Index, table: Table, predicate: Predicate, *, droppable: bool = False) -> None:
-    """Return if an unbound predicate is true for a partition; ``droppable`` words the error for a statement that drops.
+    """Check that a predicate is true for some partition. ``droppable`` words the error for a statement that drops.
 
     Raises:
-        PartitionNotFoundError: It is true for none.
-        InvalidPredicateError, InvalidValueError: It does not fit the table's partition columns.
+        PartitionNotFoundError: The predicate is true for no partition.
+        InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
     """
     with index.partitions.all(table, bound_to(table, predicate)) as found:
         if not any(batch.num_rows for batch in found):
@@ -32,12 +32,12 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
 
 
 def require_matches(index: Index, table: Table, clauses: PartitionClauses, *, full_only: bool = False) -> None:
-    """Return if each PARTITION clause that has a value names a partition. A clause without one stands for all.
+    """Check that each PARTITION clause with a value names a partition. A clause without a value means all partitions.
 
-    With ``full_only`` a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
+    With ``full_only`` a clause that leaves out a partition column may match nothing, as in Spark's TRUNCATE.
 
     Raises:
-        PartitionNotFoundError: A clause names none.
+        PartitionNotFoundError: A clause matches no partition.
         InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
     """
     for clause, condition in zip(clauses.clauses, clauses.conditions(table), strict=True):
@@ -48,7 +48,7 @@ def require_matches(index: Index, table: Table, clauses: PartitionClauses, *, fu
 
 
 def in_words(predicate: Predicate) -> str:
-    """Return an unbound predicate as people write it, if it is one of a partition spec."""
+    """Return an unbound predicate as text for an error message: ``key=value`` pairs where possible, else JSON."""
     match predicate:
         case And(args):
             return ", ".join(in_words(arg) for arg in args)
@@ -63,7 +63,7 @@ def in_words(predicate: Predicate) -> str:
 
 
 def near_tables(index: Index, asked: str, most: int = 1) -> str:
-    """Return a "Did you mean …?" question with similar tables or views; an empty text without one."""
+    """Return a "Did you mean …?" question with similar tables or views; an empty text if no name is similar."""
     names = (
         f"{space}.{name}"
         for space in index.namespaces.all()
@@ -73,7 +73,7 @@ def near_tables(index: Index, asked: str, most: int = 1) -> str:
 
 
 def near_namespaces(index: Index, asked: str) -> str:
-    """Return a "Did you mean …?" question with a similar namespace; an empty text without one."""
+    """Return a "Did you mean …?" question with a similar namespace; an empty text if no name is similar."""
     return did_you_mean(asked, index.namespaces.all())
 
 

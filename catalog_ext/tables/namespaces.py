@@ -46,17 +46,17 @@ class NamespaceManagement:
         self, name: str, *, location: str | None = None, comment: str | None = None,
         properties: Mapping[str, str] | None = None, if_not_exists: bool = False,
     ) -> Namespace:  # fmt: skip
-        """Create a namespace, here and in the metastore.
+        """Create a namespace in the index and a database in the metastore.
 
         Args:
-            name: Its name.
+            name: The namespace's name.
             location: The directory of its managed tables; by default a folder of the warehouse.
-            comment: Its purpose, for users.
-            properties: Its properties.
+            comment: A comment for users.
+            properties: The namespace's properties.
             if_not_exists: Return an existing namespace of that name unchanged.
 
         Raises:
-            NamespaceAlreadyExistsError: It exists, and ``if_not_exists`` is false.
+            NamespaceAlreadyExistsError: The namespace exists, and ``if_not_exists`` is false.
             InvalidInputError: The name or the location is not valid.
         """
         if location:
@@ -77,7 +77,9 @@ class NamespaceManagement:
         return created
 
     def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Namespace:
-        """Set and remove properties of a namespace; ``comment`` and ``location`` (of tables to come) are among them.
+        """Set and remove properties of a namespace.
+
+        ``comment`` and ``location`` (for future tables) count as properties.
 
         Raises:
             NamespaceNotFoundError: There is no namespace of that name.
@@ -97,17 +99,18 @@ class NamespaceManagement:
         """Drop a namespace; with ``cascade`` its tables first, the managed ones with their files.
 
         Args:
-            name: Its name.
+            name: The namespace's name.
             cascade: Whether its tables and views are dropped too.
             session: The caller's session settings for Hive locks, as for ``drop_table``.
 
         Raises:
             NamespaceNotFoundError: There is no namespace of that name.
-            NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
+            NamespaceNotEmptyError: The namespace has tables, and ``cascade`` was not given.
             CatalogExtError: A view or table cannot be dropped; the message lists those dropped before.
         """
         lower = validate_identifier(name, "namespace")
-        # External tables first, whose files stay: a managed table cannot be dropped while they have partitions in it.
+        # Drop external tables before managed ones: a managed table cannot be dropped while an external table has
+        # partitions in its directory.
         named = self._context.index.tables.all(lower)
         tables = sorted(named, key=lambda name: cascade and self._is_managed(lower, name))
         if tables and not cascade:

@@ -36,7 +36,7 @@ KEY_TYPES = (
     "tinyint", "smallint", "int", "bigint", "string", "char", "varchar", "date", "time", "timestamp", "timestamp_ntz",
     "boolean",
 )  # fmt: skip
-"""Types that a key may have under the strategy ``hive``: Spark's counterparts of ClickHouse's table."""
+"""Types that a key may have under the strategy ``hive``: Spark's counterparts of the types that ClickHouse allows."""
 
 _REFUSED = re.compile(r"[{}\\\"'*?\x00-\x1f\x7f]")
 _FLAGS = {"1": True, "true": True, "0": False, "false": False}
@@ -45,7 +45,7 @@ _LONGEST_KEY = 1024
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """The properties of one table, without regard to the case of their names; None where one is not given."""
+    """The table properties that correspond to ClickHouse's write options; None for a property that is not set."""
 
     table: str
     name: str = AUTO
@@ -58,7 +58,7 @@ class Strategy:
         """Return the strategy that a table's properties ask for.
 
         Raises:
-            InvalidConfigurationError: There is no such strategy.
+            InvalidConfigurationError: The property names an unknown strategy.
         """
         lower = {key.lower(): value for key, value in properties.items()}
         name = lower.get(STRATEGY, AUTO)
@@ -72,14 +72,14 @@ class Strategy:
 
     @property
     def is_hive(self) -> bool:
-        """Whether ClickHouse's rules apply, beyond Hive's."""
+        """Whether the strategy is ``hive``, so that ClickHouse's rules apply in addition to Hive's."""
         return self.name == HIVE
 
     def check(self, definition: TableDefinition) -> None:
         """Check that the strategy allows the table's columns and properties.
 
         Raises:
-            InvalidInputError: It does not.
+            InvalidInputError: The strategy does not allow a column or property.
         """
         if not self.is_hive:
             self._refuse_companions()
@@ -116,10 +116,10 @@ class Strategy:
             )
 
     def root(self, location: str | None) -> Location | None:
-        """Return the directory that ``path`` or the table's LOCATION names, without ``filename``; None without either.
+        """Return the directory that the property ``path`` or the table's LOCATION names, without ``filename``, or None.
 
         Raises:
-            InvalidInputError: ``path`` is not valid for a store, or names another place than LOCATION.
+            InvalidInputError: ``path`` is not valid for a store, or names another directory than LOCATION.
         """
         there = None if location is None else Location.parse(location)
         if self.path is None:
@@ -134,10 +134,10 @@ class Strategy:
         return path
 
     def below(self, root: Location) -> Location:
-        """Return the directory of the partitions: ``filename`` below the root, where it is given.
+        """Return the directory of the partitions: ``filename`` below the root, if that property is set, else the root.
 
         Raises:
-            InvalidInputError: ``filename`` is no directory's name, or the whole is longer than a key may be.
+            InvalidInputError: ``filename`` is not a valid directory name, or the path is longer than a key may be.
         """
         place = root
         if self.filename is not None:
@@ -170,7 +170,7 @@ def placed(
 ) -> tuple[TableDefinition, Location]:
     """Return the definition adapted to its strategy, and the table's location.
 
-    ``location`` is the user's LOCATION, if any; ``default`` gives the place of a managed table without one.
+    ``location`` is the user's LOCATION, if any; ``default`` returns the location of a managed table without one.
 
     Raises:
         InvalidInputError: The strategy does not allow the table's columns or properties.
@@ -179,13 +179,13 @@ def placed(
     strategy.check(definition)
     root = strategy.root(location)
     place = strategy.below(root or Location.parse(default()))
-    # Who says where a table lies keeps its files when it is dropped, whichever way it was said.
+    # A table with the property ``path`` is external, like a table with LOCATION: dropping it keeps its files.
     kind = TableType.EXTERNAL if strategy.path is not None else definition.table_type
     return replace(definition, table_type=kind), place
 
 
 def check_registered(definition: TableDefinition) -> TableDefinition:
-    """Return the definition of an existing table; under ``hive``, with keys that writes may not leave NULL.
+    """Return the definition of an existing table. Under ``hive`` its keys become NOT NULL for writes.
 
     Raises:
         InvalidInputError: The strategy does not allow its columns or properties.
@@ -201,7 +201,7 @@ def check_registered(definition: TableDefinition) -> TableDefinition:
 
 
 def check_alteration(definition: TableDefinition, set_: Mapping[str, str], remove: Sequence[str]) -> None:
-    """Return if these properties may be set and removed.
+    """Check that the strategy's properties may be set and removed.
 
     Raises:
         InvalidInputError: The strategy would not allow the table's columns, or files would have to move.
@@ -239,7 +239,7 @@ def check_reachable(
         if write:
             storage.uploads_to(place).check_writable(place)
         else:
-            # A table's own prefix need not be there before its first file.
+            # Check the bucket only: the table's own prefix does not exist before its first file.
             storage.check_directory(Location(place.scheme, place.bucket, ""))
     except (StorageError, NotFoundError) as error:
         what = f"The location {place} of table {table} cannot be {'written to' if write else 'used'}"

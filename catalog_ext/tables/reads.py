@@ -56,31 +56,31 @@ _PARTITION, _LOCATION = "partition", "location"
 
 
 class TableReads:
-    """Plans reads of tables; it remembers the tables that queries have seen, which spares their plans a query."""
+    """Plans reads of tables. It caches tables that queries have loaded, which saves their plans a database query."""
 
     def __init__(self, context: Context, freshness: Freshness) -> None:
         self._context = context
         self._freshness = freshness
-        # A table's keys never change under its id at one version.
+        # A cached entry cannot become stale: the keys of a table never change for the same id and version.
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
 
     @property
     def behind(self) -> IndexRestoredError | None:
-        """Why reads are of an older state: the index was restored; None where it is current, as far as is known."""
+        """The error that explains why reads see an older state, if the index was restored; None otherwise."""
         return self._context.counter.behind
 
     def predicate(self, table: Table, where: Where) -> Predicate | None:
         """Return the bound predicate of a condition or partition spec over the table's partition columns.
 
         Raises:
-            InvalidPredicateError: It is no condition, or names no partition column of the table.
+            InvalidPredicateError: The text is not a condition, or names a column that is not a partition column.
             InvalidValueError: A value does not fit its column's type.
         """
         return bound_where(table, where)
 
     def partitions(self, table: str, where: Where = None) -> pa.Table:
-        """Return the registered partitions, by their typed values, NULL first; columns as ``partitions/list`` has them.
+        """Return the registered partitions, sorted by typed values with NULL first; columns as in ``partitions/list``.
 
         Raises:
             TableNotFoundError: There is no table of that name.
@@ -91,7 +91,7 @@ class TableReads:
         return as_rows(declared_batches(target, found).read_all())
 
     def files(self, table: str, where: Where = None) -> pa.Table:
-        """Return the registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``).
+        """Return the registered files, with the columns of ``tables/plan`` (``docs/spec/service.md``).
 
         Raises:
             TableNotFoundError: There is no table of that name.
@@ -102,7 +102,7 @@ class TableReads:
         return as_rows(declared_batches(target, found).read_all())
 
     def remember(self, table: Table) -> Table:
-        """Return the table, which plans at its version need not load."""
+        """Put a loaded table into the cache, so that plans at its version need not load it; return the table."""
         with self._lock:
             key = (table.table_id, table.version)
             self._tables[key] = table
@@ -125,17 +125,19 @@ class TableReads:
             condition: The predicate, None for all.
             clauses: PARTITION clauses; a file's partition must match one of them.
             among: Limits the search to some partitions.
-            rows: The number of rows that is enough; None for all. Files with unknown row counts count as none.
+            rows: Stop when the files have this number of rows; None for all files. A file with an unknown row count
+                counts as 0 rows.
             bounds: Data columns whose indexed bounds in each file are returned.
             staleness: The required freshness of the partitions; None for no check. Files on the store that the index
                 lacked are returned too.
-            descriptor: The descriptor number that the partitions must have, 0 for their table's; None for any.
+            descriptor: The number of the descriptor (format and settings) that the partitions must have, 0 for the
+                table's own; None for any.
             unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is not valid over the table's partition columns.
-            InvalidPartitionSpecError: A clause does not fit them.
+            InvalidPartitionSpecError: A clause does not fit the partition columns.
             StorageError, MassDropError: As ``Freshness.bring_in_sync`` raises them.
             ConflictError: Descriptors of partitions changed while they were compared with the store.
         """
@@ -156,10 +158,11 @@ class TableReads:
         return read_moved(index, table, moved, read)
 
     def _require_known_descriptors(self, table: Table, versions: Collection[int]) -> None:
-        """Return if no partition that is read at one of the versions is read in a way that the query does not know.
+        """Check that partitions at these versions have no descriptor (format, settings) that the query does not know.
 
         Raises:
-            ConflictError: One is: its files would be in none of the query's plans, or be read as the table's.
+            ConflictError: A partition has a new descriptor: the query would skip its files, or read them in the table's
+                format.
         """
         index = self._context.index
         now = index.tables.load_by_id(table.table_id)
@@ -175,7 +178,10 @@ class TableReads:
                 )
 
     def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:
-        """Return the descriptors of partitions that are not read like their table, by the numbers of ``plan_files``."""
+        """Return the descriptors (format and settings) of partitions that differ from their table, by number.
+
+        The numbers are those of the argument ``descriptor`` of ``plan_files``.
+        """
         return self._context.index.descriptors.of_table(table)
 
     def groups(
@@ -213,13 +219,14 @@ class TableReads:
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
     ) -> pa.RecordBatchReader:
-        """Return the partitions of a table or view at a version that an unbound predicate is true for; None for all.
+        """Return the partitions of a table or view at a version that match an unbound predicate; None matches all.
 
-        One of the PARTITION clauses has to name the partition.
+        A partition also has to match one of the PARTITION clauses.
 
         Raises:
             TableNotFoundError, InvalidPredicateError, InvalidValueError: As in ``plan_files``.
-            InvalidPartitionSpecError: A clause does not fit the partition columns, or there are none.
+            InvalidPartitionSpecError: A clause does not fit the partition columns, or the table has no partition
+                columns.
         """
         table = self._at(table_id, version)
         require_partitioned(table)
@@ -228,11 +235,11 @@ class TableReads:
     def partition(
         self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION
     ) -> pa.RecordBatchReader:
-        """Return the directories of the partition that a spec names by all its keys; a view has one at most.
+        """Return the directories of the partition that a full spec names. A table's partition has at most one.
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            InvalidPartitionSpecError, InvalidValueError: The spec does not fit its partition columns.
+            InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table's partition columns.
             PartitionNotFoundError: There is no such partition.
         """
         table = self._at(table_id, version)
@@ -245,13 +252,13 @@ class TableReads:
     def changes(
         self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
     ) -> pa.RecordBatchReader:
-        """Return the files that commits after one version and up to another have added.
+        """Return the files that commits have added after one version and up to another version.
 
         Raises:
             TableNotFoundError: There is no table of that number.
-            VersionExpiredError: A version is forgotten.
+            VersionExpiredError: The index no longer has one of the versions.
             IndexRestoredError: A version is newer than the table, or of an incarnation that was given up.
-            StreamChangedError: One removed files, which ``removals`` refuses.
+            StreamChangedError: A commit removed files, and ``removals`` refuses that.
         """
         return self._context.index.changes.between(table_id, after, upto, removals)
 
@@ -277,10 +284,10 @@ def read_moved(
     moved: Mapping[str, int],
     read: Callable[[Table, Sequence[int] | None], pa.RecordBatchReader],
 ) -> pa.RecordBatchReader:
-    """Return the rows that ``read`` gives for the table, with those of some partitions at later versions.
+    """Return the rows that ``read`` gives for the table, with the rows of some partitions at later versions.
 
     ``moved`` has these versions by partition name. ``read`` reads the table at its version, optionally only the
-    partitions with some numbers; the rows have a column ``partition``, and those of one partition are contiguous.
+    partitions with some numbers. The rows have a column ``partition``, and the rows of a partition are contiguous.
     """
     by_version: dict[int, list[str]] = {}
     for name, version in moved.items():
@@ -307,9 +314,10 @@ def _chosen(reader: pa.RecordBatchReader, names: Collection[str], *, kept: bool)
 
 
 def declared_batches(table: Table, found: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the batches with declared names in the column ``partition``.
+    """Return the batches with the key names of the column ``partition`` in the spelling of the table's definition.
 
-    A ``location`` that was the default one of a name that changes by that is written out.
+    A partition whose stored name differs in case gets an explicit ``location``, because its directory has the stored
+    name.
     """
     names = [key.name for key in table.definition.partition_columns]
     if not names:
@@ -325,7 +333,8 @@ def declared_batches(table: Table, found: pa.RecordBatchReader) -> pa.RecordBatc
 
 def _declared(table: Table, names: DeclaredNames, batch: pa.RecordBatch) -> pa.RecordBatch:
     stored = batch.column(_PARTITION)
-    # A million names are looked at one by one only where that changes any.
+    # Fast path: a regular expression over the whole batch finds out that no name changes, without a Python loop over
+    # the names.
     if pc.all(pc.match_substring_regex(stored, names.pattern), min_count=0).as_py():
         return batch
     shown = pa.array([names.of(name) for name in stored.to_pylist()], stored.type)

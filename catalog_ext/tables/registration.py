@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a user says of a table that lies at a location; see ``Catalog.register_table``."""
+    """The user's arguments for registering the files at a location as a table; see ``Catalog.register_table``."""
 
     identifier: TableIdentifier
     location: str
@@ -103,8 +103,9 @@ def checked_options(options: Mapping[str, str], file_format: str, table: str) ->
     """Return the user's options for a table, checked.
 
     Raises:
-        InvalidConfigurationError: An option is no text, is a secret, or looks like a misspelled option of the format.
-        UnsupportedFormatError: The option ``serde`` names a class that neither readers nor writers have.
+        InvalidConfigurationError: An option is not a text, is a secret, or looks like a misspelled option of the
+            format.
+        UnsupportedFormatError: The option ``serde`` names a class that neither readers nor writers support.
     """
     checked = checked_map(options, "options")
     check_format_options(checked, file_format, table)

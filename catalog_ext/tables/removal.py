@@ -22,20 +22,21 @@ logger = logging.getLogger(__name__)
 
 
 class TableRemoval:
-    """Takes tables out of the index, with or without their files."""
+    """Removes tables from the index, with or without their files."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def unregister_table(self, table: str) -> Table:
-        """Forget a table; its files and the metastore's table stay.
+        """Remove a table from the index. Its files and the metastore's table stay.
 
         Raises:
             TableNotFoundError: There is no table of that name.
             ConflictError: Files of the table are being moved, or rows of a stream wait; nothing was done.
         """
         there = self._context.load_table(table)
-        # What an epoch had reserved when its driver died may wait from now on.
+        # Recover first: a dead stream's commit may turn into files that wait for their partition to be due, and such
+        # files forbid to unregister the table.
         self._context.transactions.recover_before(there)
         relocated = below(Location.parse(there.definition.location), DATA)
         relocations = self._context.index.partitions.relocation_ids(there.table_id, str(relocated))
@@ -48,12 +49,12 @@ class TableRemoval:
         return gone
 
     def drop_table(self, table: str, *, purge: bool = False, session: Mapping[str, str] | None = None) -> Table:
-        """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.
+        """Drop a table from the index and the metastore. A managed table's files are deleted, an external table's stay.
 
         Args:
-            table: Its name.
+            table: The table's name.
             purge: ``DROP TABLE … PURGE``; there is no trash, so it changes nothing for a managed table.
-            session: The caller's session settings for Hive locks, by key; they win over the table's properties.
+            session: The caller's session settings for Hive locks, by key; they override the table's properties.
 
         Raises:
             TableNotFoundError: There is no table of that name.
@@ -64,7 +65,7 @@ class TableRemoval:
             StorageError, IndexDatabaseError: If the message says that the table is dropped, some of its files could not
                 be deleted, and ``recover`` deletes the rest. Otherwise nothing was done.
             HiveLockTimeoutError: Hive locks are required, and other sessions hold them; nothing was done.
-            MetastoreError: The metastore gives no locks, or does not answer; nothing was done.
+            MetastoreError: The metastore grants no locks, or does not answer; nothing was done.
         """
         there = self._context.load_table(table)
         transactions = self._context.transactions
@@ -72,7 +73,7 @@ class TableRemoval:
         transactions.recover_before(there)
         with transactions.locks.of_drop(there, locks):
             if locks != WITHOUT_LOCKS:
-                # Another process may have altered it during the wait for the lock.
+                # Load the table again: another process may have altered it during the wait for the lock.
                 there = self._context.load_table(table)
             return self._drop(there, purge=purge)
 
@@ -88,7 +89,8 @@ class TableRemoval:
                     there.identifier, deliver=deliver, purge=purge, deletes=deletes
                 )
             try:
-                # Before the metastore is sent the drop: then another engine may make a table of that name here.
+                # Delete the files before the metastore gets the drop: afterwards another engine may create a table of
+                # that name in the same directory.
                 if deletes:
                     self._context.transactions.delete_dropped(dropped)
             finally:

@@ -1,4 +1,4 @@
-"""Reads a table's columns from a sample of its files, as Spark would, and unites them by name."""
+"""Infers a table's columns from a sample of its files, as Spark would, and merges them by name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _THREADS = 16
 _CHUNK = 256
 _TEXT_BUDGET = 16 * MIB
 _LARGEST_DOCUMENT = 256 * MIB
-"""Bytes of the largest multi-line JSON document that is read for its schema: a part of one cannot be parsed."""
+"""The largest multi-line JSON document, in bytes, that is read for its schema. It is read whole, since a part of it
+cannot be parsed."""
 
 _COLUMNAR: dict[str, Callable[[Storage, Location], tuple[Field, ...]]] = {
     "parquet": read_parquet_fields,
@@ -60,15 +61,15 @@ _TEXT: dict[str, Callable[[Iterator[Head], ReaderOptions], tuple[Field, ...]]] =
 def infer_columns(
     storage: Storage, files: Sequence[FileRef], format: str, options: Mapping[str, str]
 ) -> tuple[Column, ...]:
-    """Infer the columns of files: their union by name, ignoring case, in the spelling and order first met.
+    """Infer the columns of files: their union by name, ignoring case, in the first spelling and order.
 
     Parquet and ORC are read from their footers. Of CSV and JSON the first part is read, about 16 MiB altogether and at
     most 2 MiB of a file; their types are those that Spark would infer, with STRING for conflicting types. Empty files
     have no columns. A file that is damaged, of another format or missing is left out with a warning if another file of
-    the sample can be read: otherwise the sample would decide whether a table can be registered.
+    the sample can be read: otherwise the random sample would decide whether a table can be registered.
 
     Raises:
-        SchemaConflictError: A column has types in two files that no common type holds; both are named.
+        SchemaConflictError: A column has types in two files that no common type holds; the message names both files.
         InvalidInputError: No file can be read, or no file has a column.
         InvalidTypeError: A file has a column that Spark cannot read.
         InvalidConfigurationError: An option has an invalid value.
@@ -95,7 +96,7 @@ def infer_columns(
 
 
 def without_keys(columns: Iterable[Column], keys: Iterable[Column]) -> tuple[Column, ...]:
-    """Drop the columns named as a partition column: the path's value is shown (``docs/spec/semantics.md``)."""
+    """Drop data columns with a partition column's name: queries get the path's value (``docs/spec/semantics.md``)."""
     names = {key.name.lower() for key in keys}
     return tuple(c for c in columns if c.name.lower() not in names)
 
@@ -132,7 +133,7 @@ def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogEx
     """Return the result of reading a file, or the error if it is damaged or missing.
 
     Raises:
-        InvalidTypeError: Spark cannot read one of its columns.
+        InvalidTypeError: Spark cannot read a column of the file.
         StorageError: The store refuses or does not answer.
     """
     try:
@@ -146,7 +147,7 @@ def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogEx
 def _read_all(
     files: Sequence[FileRef], read: Callable[[Location], tuple[Field, ...]]
 ) -> Iterator[tuple[Location, tuple[Field, ...] | CatalogExtError]]:
-    """Yield the outcome of each file, in the given order, so that the union is always the same."""
+    """Yield the outcome of each file in the given order, so that the merged schema does not depend on timing."""
     remaining = iter(files)
     with ThreadPoolExecutor(_THREADS, "schema") as pool:
         while chunk := [location for location, _ in islice(remaining, _CHUNK)]:
@@ -214,6 +215,6 @@ def _heads(
         return head
 
     with ThreadPoolExecutor(threads, "schema") as pool:
-        # At most one file per thread at a time: results that wait to be merged take memory.
+        # Read at most one file per thread ahead: results that are not merged yet take memory.
         while chunk := [location for location, _ in islice(remaining, threads)]:
             yield from zip(chunk, pool.map(partial(_outcome, read), chunk), strict=True)

@@ -1,4 +1,4 @@
-"""The format that CREATE TABLE names, in the words of Spark, Hive or Doris, and ALTER TABLE ... SET SERDE.
+"""The format of a table from the clauses of CREATE TABLE (in Spark's, Hive's or Doris' syntax) and of SET SERDE.
 
 Settings of Hive's text formats become options of Spark's reader, as in an import.
 """
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 _DELIMITED = frozenset({
     "field.delim", "serialization.format", "serialization.null.format", "line.delim", *LAZY_SETTINGS,
 })  # fmt: skip
-"""Settings of ``LazySimpleSerDe``; other formats ignore them, as in Hive."""
+"""Settings of Hive's ``LazySimpleSerDe``; other formats ignore them, as in Hive."""
 _QUOTED = {"separatorChar": "sep", "quoteChar": "quote", "escapeChar": "escape", "field.delim": "sep"}
-"""The settings of ``OpenCSVSerde``, and the options of Spark's reader for it."""
+"""The settings of Hive's ``OpenCSVSerde``, and the corresponding options of Spark's reader."""
 _OF_TEXT = ("sep", "quote", "escape", "nullValue", *sorted(LAZY_SETTINGS))
 _NO_CHANGE = frozenset({"serialization.format"})
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """A statement's clauses on its table's format, besides properties and options.
+    """The clauses of a statement that name its table's format.
 
     Attributes:
         using: The name after USING; None without that clause.
-        clauses: Hive's clauses.
+        clauses: Hive's clauses (STORED AS, ROW FORMAT).
         default: The format of a table without any clause.
     """
 
@@ -45,14 +45,14 @@ class NamedFormat:
     default: str | None = None
 
     def of(self, definition: TableDefinition) -> TableDefinition:
-        """Return the definition with the format and its options, and without the property that named it.
+        """Return the definition with the named format and its options. The property that named it is removed.
 
-        The definition's own format is not looked at; its options may be the settings of ROW FORMAT.
+        The definition's own format is ignored; its options may be the settings of ROW FORMAT.
 
         Raises:
-            UnsupportedFormatError: Hive's clauses name none that is supported.
-            InvalidConfigurationError: It is named twice, in different ways.
-            InvalidInputError: Nothing names one.
+            UnsupportedFormatError: Hive's clauses name no supported format.
+            InvalidConfigurationError: Two clauses or properties name different formats.
+            InvalidInputError: No clause names a format, and there is no default.
         """
         table, properties, options = str(definition.identifier), dict(definition.properties), definition.options
         key = table_keys.FILE_FORMAT.key
@@ -75,14 +75,14 @@ class NamedFormat:
 
 
 def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> TableDefinition:
-    """Return the table's definition with another SerDe class for the same files, or other settings of it.
+    """Return the table's definition with another SerDe class for the same files, or with other settings of the class.
 
     ``serde`` is the class that SET SERDE names, which must be able to read the files; None without that clause. The
     settings have Hive's names. Settings that are not of the format itself become reader options, except for text.
 
     Raises:
         UnsupportedFormatError: The class, or a setting, belongs to no supported format.
-        InvalidAlterationError: The existing files could not be read with it.
+        InvalidAlterationError: The existing files could not be read with the new class or settings.
         InvalidConfigurationError: A setting is a secret.
     """
     definition, settings = table.definition, checked_map(given, "SERDEPROPERTIES of a table")
@@ -112,7 +112,7 @@ def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> Tab
 
 
 def metastore_settings(definition: TableDefinition, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the SerDe settings for the metastore's table: the given ones, and the options that its class reads."""
+    """Return the SerDe settings for the metastore's table: the given settings, and those from the table's options."""
     if definition.format != "csv":
         return dict(given)
     wanted = storage_of(definition.format, definition.options, definition.location).serde_parameters
@@ -120,12 +120,12 @@ def metastore_settings(definition: TableDefinition, given: Mapping[str, str]) ->
 
 
 def _kind(definition: TableDefinition) -> str:
-    # Plain text is of one column; Hive has no class of its own for it.
+    # Plain text has a single column and no SerDe class of its own in Hive: it has the settings of CSV.
     return "csv" if definition.format == "text" else definition.format
 
 
 def _is_plain(options: Mapping[str, str]) -> bool:
-    """Return whether values are not quoted, as ``LazySimpleSerDe`` has them."""
+    """Return whether the options quote no values, so that Hive's ``LazySimpleSerDe`` can read the files."""
     return options.get("quote") == ""
 
 

@@ -1,4 +1,4 @@
-"""Automatic views: their partitions are derived by rules from those of their source tables, and refreshed.
+"""Automatic views: their partitions are derived by rules from the partitions of their source tables.
 
 ``docs/design/3-partitions-and-views.md`` says when they are refreshed.
 """
@@ -29,23 +29,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REQUIRES_PROPERTY = f"{AUTOMATIC_PROPERTY}.requires"
-"""What a partition needs of the keys that the view does not have: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""
+"""The property with the values that must exist of keys that the view does not have, for a partition of the view to be
+complete: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""
 
 KEYS_PROPERTY = f"{AUTOMATIC_PROPERTY}.keys."
-"""In front of ``namespace.table``: which of its keys is which column of the view, ``day=ds``, where names differ."""
+"""The prefix of properties, followed by ``namespace.table``, that map a table's keys to view columns with other names:
+``day=ds``."""
 
 Combination: TypeAlias = tuple[str, ...]
 _Found: TypeAlias = "dict[Combination, tuple[Dependency, ...]]"
 _ATTEMPTS = 5
-"""How often a refresh starts again because the view or a table has changed meanwhile."""
+"""The most attempts of a refresh, which starts again if the view or a table has changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Required values of a key that the view does not have.
+    """The values that must exist of a key that the view does not have.
 
     Attributes:
-        values: Each of these values, as text; or
+        values: All of these values, as text; or
         count: this number of different values.
     """
 
@@ -56,11 +58,11 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one table's partitions decide on the view's.
+    """How the partitions of one source table determine the view's partitions.
 
     Attributes:
-        columns: For each of its keys that is a partition column of the view: the key's position, the column's.
-        required: For each of its keys that a requirement names: the key's position, and the requirement.
+        columns: Pairs of positions: of a key of the table, and of the view's partition column that it corresponds to.
+        required: Pairs: the position of a key, and the requirement for it.
     """
 
     table: Table
@@ -156,10 +158,10 @@ def _check_complete(definition: TableDefinition, rules: Sequence[Rule], requirem
 
 
 def parse_requirements(text: str) -> tuple[Requirement, ...]:
-    """Return the requirements that the property says, with semicolons between several.
+    """Parse the requirements in the property; several are separated by semicolons.
 
     Raises:
-        InvalidConfigurationError: It is not of that form.
+        InvalidConfigurationError: The text is malformed.
     """
     return tuple(_requirement(part.strip()) for part in text.split(";") if part.strip())
 
@@ -194,7 +196,7 @@ def _no_requirement(text: str) -> InvalidConfigurationError:
 
 @dataclass(slots=True)
 class _Group:
-    """The partitions of a table that belong to one combination of the view's columns."""
+    """The partitions of a table with the same values of the view's columns."""
 
     names: list[str] = field(default_factory=list)
     seen: dict[int, set[Value]] = field(default_factory=lambda: defaultdict(set))
@@ -203,9 +205,10 @@ class _Group:
 def complete_partitions(
     definition: TableDefinition, rules: Sequence[Rule], partitions: Sequence[Sequence[str]], catalog: str
 ) -> dict[str, tuple[Dependency, ...]]:
-    """Return the partitions of the view by name, each with its dependencies.
+    """Return the complete partitions of the view by name, each with its dependencies.
 
-    ``partitions`` has the partition names of each rule's table; ``catalog`` stands in front of tables' names.
+    ``partitions`` has the partition names of each rule's table. ``catalog`` is the prefix of table names in
+    dependencies.
     """
     columns: tuple[int, ...] = ()
     found: _Found = {(): ()}
@@ -240,7 +243,7 @@ def _groups(keys: Sequence[Key], rule: Rule, own: Sequence[int], names: Iterable
 
 
 def _as_column(text: str | None, column: Key) -> str | None:
-    """Return the value in the view's column; None for NULL and for a text that is no value of the column's type."""
+    """Return a key's value in the type of the view's column; None for NULL, or if the value does not cast."""
     if not text:
         return None
     try:
@@ -264,7 +267,7 @@ def _is_complete(rule: Rule, group: _Group) -> bool:
 def _joined(
     left_columns: Sequence[int], left: _Found, right_columns: Sequence[int], right: _Found
 ) -> tuple[tuple[int, ...], _Found]:
-    """Return both sides' combinations that agree on the columns that both have."""
+    """Return the join of two sets of value combinations on the columns that both have."""
     shared = [c for c in left_columns if c in right_columns]
     columns = tuple(sorted({*left_columns, *right_columns}))
     by_shared: dict[Combination, list[Combination]] = defaultdict(list)
@@ -279,7 +282,7 @@ def _joined(
 
 
 class ViewRefresh:
-    """Refreshes automatic views; it takes no context, because the context's sync calls it after each change."""
+    """Refreshes automatic views. It is created before the ``Context``, whose ``sync`` calls it after each change."""
 
     def __init__(self, index: Index, metastore: MetastoreConnection, catalog: str) -> None:
         self._index = index
@@ -287,11 +290,11 @@ class ViewRefresh:
         self._catalog = catalog
 
     def refresh(self, identifier: TableIdentifier) -> View:
-        """Update an automatic view's partitions from its tables; other views do not change.
+        """Update an automatic view's partitions from its tables. A view of another kind does not change.
 
         Raises:
             ViewNotFoundError: There is no such view.
-            InvalidConfigurationError: Its properties do not fit its tables any more.
+            InvalidConfigurationError: The view's properties do not fit its tables any more.
         """
         for _ in range(_ATTEMPTS):
             there = self._index.views.load(identifier)
@@ -300,9 +303,9 @@ class ViewRefresh:
         return self._index.views.load(identifier)
 
     def refresh_stale(self) -> None:
-        """Refresh the views whose tables have changed; a failed refresh is repeated at the next opportunity.
+        """Refresh the views whose tables have changed. A failed refresh is logged, and repeated after the next change.
 
-        It runs after a change of a table, which is committed even if this fails.
+        It runs after the commit of a table's change, which stays even if the refresh fails.
         """
         try:
             for identifier in self._index.views.stale():
@@ -317,16 +320,19 @@ class ViewRefresh:
             logger.warning("The partitions of the view %s are not in sync: %s", identifier, error.message)
 
     def _refreshed(self, view: View) -> bool:
-        """Return whether the view, or one of its tables, changed meanwhile, so that it must be looked at again."""
+        """Refresh the view once.
+
+        Return whether the view or a table has changed meanwhile, so that it must be repeated.
+        """
         wanted, sources = self._wanted(view)
         commit = self._index.views.refresh(view, wanted, sources, deliver=self._metastore.accepts(view.definition))
         return commit is None or view.identifier in self._index.views.stale()
 
     def _wanted(self, view: View) -> tuple[dict[str, tuple[Dependency, ...]], list[Source]]:
-        """Return the present partitions of the view, and the source versions from which they were derived."""
+        """Compute the view's partitions from its tables; return them with the versions of the tables."""
         tables = self.tables(view.query)
         if len(tables) < len(view.query.tables):
-            # One is gone, and nothing can be read through the view before it is there again.
+            # A source table was dropped. The view cannot be queried without it, so it gets no partitions.
             there = {t.identifier: t for t in tables}
             names = map(TableIdentifier.parse, view.query.tables)
             return {}, [_source(there[n]) if n in there else Source(n) for n in names]
@@ -340,7 +346,7 @@ class ViewRefresh:
         return [name for batch in listed for name in batch.column("partition").to_pylist()]
 
     def tables(self, query: ViewQuery) -> list[Table]:
-        """Return the tables that the query reads and that are there."""
+        """Return the tables of the query that exist."""
         identifiers = [TableIdentifier.parse(name) for name in query.tables]
         found = (self._index.tables.find(identifier) for identifier in identifiers)
         return [table for table in found if table is not None]

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NewViewPartition:
-    """A partition to add to a view: its complete values, and the partitions that its rows are computed from."""
+    """A partition to add to a view: its complete values, and the source partitions that it depends on."""
 
     spec: Mapping[str, str | None]
     dependencies: tuple[Dependency, ...] = ()
@@ -73,25 +73,25 @@ class Views:
         return self._index.load(self._context.identify(view))
 
     def load_relation(self, name: str) -> Table | View:
-        """Return the table or view of a name.
+        """Return the table or view with a name.
 
         Raises:
-            TableNotFoundError: There is neither.
+            TableNotFoundError: There is no table or view of that name.
         """
         return self._index.load_relation(self._context.identify(name))
 
     def create(self, request: ViewRequest, *, or_replace: bool = False) -> View:
-        """Create a view, here and in the metastore.
+        """Create a view in the index and the metastore.
 
         Args:
             request: The definition of the view.
             or_replace: Whether to replace an existing view, which keeps its partitions.
 
         Raises:
-            ViewAlreadyExistsError, TableAlreadyExistsError: The name is taken.
-            NamespaceNotFoundError: Its namespace does not exist.
-            ViewError: Its partition columns are not its last ones, or differ from those of its existing partitions.
-            InvalidConfigurationError: Its partitions cannot be derived by its properties.
+            ViewAlreadyExistsError, TableAlreadyExistsError: A view or table has the name already.
+            NamespaceNotFoundError: The namespace does not exist.
+            ViewError: The partition columns are not the last columns, or differ from those of existing partitions.
+            InvalidConfigurationError: The properties do not allow to derive the view's partitions.
         """
         if or_replace:
             try:
@@ -103,7 +103,7 @@ class Views:
         return self._published(self._index.create(definition, request.query, sources, deliver=deliver))
 
     def replace(self, request: ViewRequest) -> View:
-        """Give a view another query, other properties or another comment; it keeps its partitions.
+        """Replace a view's query, properties and comment; it keeps its partitions.
 
         Raises:
             ViewNotFoundError: There is no view of that name.
@@ -115,7 +115,7 @@ class Views:
         return self._published(self._index.replace(definition, request.query, sources, deliver=deliver))
 
     def drop(self, view: str) -> View:
-        """Drop a view and its partitions, here and in the metastore.
+        """Drop a view and its partitions from the index and the metastore.
 
         Raises:
             ViewNotFoundError: There is no view of that name.
@@ -124,25 +124,23 @@ class Views:
         return self._published(self._index.drop(there.identifier, deliver=self._accepts(there)))
 
     def rename(self, view: str, new: str) -> View:
-        """Give a view another name, maybe in another namespace.
+        """Rename a view, perhaps into another namespace.
 
         Raises:
             ViewNotFoundError: There is no view of that name.
-            ViewAlreadyExistsError, TableAlreadyExistsError: The new name is taken.
-            NamespaceNotFoundError: The new name's namespace is not there.
+            ViewAlreadyExistsError, TableAlreadyExistsError: A view or table has the new name already.
+            NamespaceNotFoundError: The namespace of the new name does not exist.
         """
         there = self.load(view)
         new_name = self._context.identify(new)
         return self._published(self._index.rename(there.identifier, new_name, deliver=self._accepts(there)))
 
-    # Partitions
-
     def partitions(self, view: str) -> list[str]:
-        """Return the names of a view's partitions, by their typed values; automatic ones are refreshed first.
+        """Return the names of a view's partitions, sorted by typed values. An automatic view is refreshed first.
 
         Raises:
             ViewNotFoundError: There is no such view.
-            InvalidPartitionSpecError: It has no partition columns.
+            InvalidPartitionSpecError: The view has no partition columns.
         """
         there = self.load(view)
         require_partitioned(there.table)
@@ -151,13 +149,12 @@ class Views:
     def add_partitions(
         self, view: str, partitions: Sequence[NewViewPartition], *, if_not_exists: bool = False
     ) -> AppliedChanges:
-        """Add partitions to a view, all or none.
+        """Add partitions to a view. Either all partitions are added, or none.
 
         Raises:
             ViewNotFoundError: There is no such view.
-            InvalidPartitionSpecError: It has no partition columns.
+            InvalidPartitionSpecError: The view has no partition columns, or a spec does not fit them.
             ViewPartitionLocationError: A location was given.
-            InvalidPartitionSpecError: A specification does not fit the view's partition columns.
             InvalidValueError: A value does not fit its column's type.
             PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` was not given.
             ViewPartitionsAutomaticError: The view's partitions are automatic.
@@ -187,12 +184,12 @@ class Views:
     def drop_partitions(
         self, view: str, specs: Sequence[Mapping[str, str | None]], *, if_exists: bool = False
     ) -> AppliedChanges:
-        """Drop the partitions of a view that match any of the (maybe partial) specifications, all or none.
+        """Drop the partitions of a view that match a spec, which may be partial. Either all are dropped, or none.
 
         Raises:
-            ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError,
-            ViewPartitionsAutomaticError: As in ``add_partitions``.
-            PartitionNotFoundError: A specification matches none, and ``if_exists`` was not given.
+            ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError, ViewPartitionsAutomaticError: As in
+                ``add_partitions``.
+            PartitionNotFoundError: A spec matches no partition, and ``if_exists`` was not given.
         """
         there = self._managed(view, "dropped")
         names: set[str] = set()
@@ -206,14 +203,14 @@ class Views:
         return commit
 
     def dependencies(self, view: str, partition: Mapping[str, str | None] | None = None) -> list[PartitionDependency]:
-        """Return the dependencies of the view's partitions from the time when they were added.
+        """Return the dependencies of the view's partitions, as of the time when the partitions were added.
 
         Args:
-            view: Its name.
-            partition: A specification, which may be partial, of the partitions to list; None for all.
+            view: The view's name.
+            partition: A spec, which may be partial, of the partitions to list; None for all.
 
         Raises:
-            ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError: As above.
+            ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError: As in ``add_partitions``.
         """
         there = self.load(view)
         require_partitioned(there.table)
@@ -222,15 +219,13 @@ class Views:
         return [d for d in self._index.dependencies(there.table.table_id) if d.partition in wanted]
 
     def refresh(self, view: str) -> View:
-        """Update an automatic view's partitions from its tables; other views do not change.
+        """Update an automatic view's partitions from its tables. A view of another kind does not change.
 
         Raises:
             ViewNotFoundError: There is no such view.
-            InvalidConfigurationError: Its properties do not fit its tables any more.
+            InvalidConfigurationError: The view's properties do not fit its tables any more.
         """
         return self._refresh.refresh(self._context.identify(view))
-
-    # Checks
 
     def _checked(self, request: ViewRequest) -> tuple[TableDefinition, list[TableIdentifier]]:
         name = str(request.identifier)
@@ -272,7 +267,7 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest:
-    """A view to be created or changed.
+    """A request to create or change a view.
 
     Attributes:
         columns: All columns, in order.
@@ -289,15 +284,15 @@ class ViewRequest:
 
     @property
     def needs_tables(self) -> bool:
-        """Whether the view's partitions follow those of its source tables, which must be known then."""
+        """Whether the view is automatic, so that its source tables must exist when it is checked."""
         return is_automatic(self.properties or {})
 
 
 def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the columns and the partition columns, which must be the last ones in their order.
+    """Return the columns and the partition columns, which must be the last columns in the same order.
 
     Raises:
-        ViewError: They are not.
+        ViewError: The partition columns are not the last columns.
     """
     where = {"view": str(request.identifier)}
     shown = f"The view {request.identifier} cannot be PARTITIONED ON ({', '.join(request.partitioned_on)})"

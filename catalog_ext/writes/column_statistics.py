@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 VERSION = "catalog-ext.statistics.version"
-"""The version of the table that Spark's properties describe; of any other one they are out of date."""
+"""The property with the table version that Spark's statistics describe; for other versions they are out of date."""
 
 
 def column_statistics(table: Table) -> dict[str, dict[str, str]]:
-    """Return the statistics of the columns at the table's very version, by column and by Spark's names for them."""
+    """Return the columns' statistics by column and by Spark's names, if they describe the table's present version."""
     properties = table.definition.properties
     found: dict[str, dict[str, str]] = {}
     if properties.get(VERSION) == str(table.version):
@@ -50,15 +50,15 @@ class StatisticsCommand:
     ) -> WriteOutcome:  # fmt: skip
         """Record statistics; with neither files nor columns, publish the known ones.
 
-        Files, by partition, are as they were when their rows were counted (``FileStatistics.put``). Statistics of
-        columns have Spark's names (``distinctCount``). An unbound predicate and PARTITION clauses limit the partitions
-        that are published. Without ``publish`` only the index changes: a query that counted rows must not alter
-        100,000 partitions in the metastore.
+        ``files`` are given by partition, with size and time at the moment when their rows were counted
+        (``FileStatistics.put``). Statistics of columns have Spark's names (``distinctCount``). An unbound predicate and
+        PARTITION clauses limit the partitions that are published. Without ``publish`` only the index changes: a query
+        that counted rows must not alter 100,000 partitions in the metastore.
 
         Raises:
-            TableNotFoundError: The table is gone.
+            TableNotFoundError: The table was dropped.
             InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
-            InvalidPartitionSpecError: A clause does not fit them.
+            InvalidPartitionSpecError: A clause does not fit the partition columns.
             PartitionNotFoundError: A clause with values matches no partition.
         """
         index = self._context.index
@@ -80,7 +80,7 @@ class StatisticsCommand:
         )  # fmt: skip
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace Spark's statistics properties of any other version by those of this one."""
+        """Store statistics of columns as Spark's properties, and remove those of older versions."""
         totals = self._context.index.tables.load(table.identifier).totals
         found = {
             f"{COLUMN_PREFIX}{column}.{name}": text
@@ -94,10 +94,11 @@ class StatisticsCommand:
         def change(definition: TableDefinition) -> TableDefinition:
             old = SPARK_PREFIX
             if definition.properties.get(VERSION) == str(table.version):
-                # Those of other columns hold on.
+                # Keep the statistics of other columns if they describe the same version.
                 old = f"{SPARK_PREFIX}numRows"
             kept = {key: text for key, text in definition.properties.items() if not key.startswith(old)}
             return replace(definition, properties={**kept, **found})
 
-        # Not for the metastore: other engines change its tables, and these statistics would become outdated unnoticed.
+        # Do not publish them: other engines change the metastore's tables, and would not notice that these statistics
+        # are out of date.
         self._context.index.alterations.alter(table.identifier, change, deliver=False)

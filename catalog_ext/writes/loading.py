@@ -44,7 +44,7 @@ _LOOKED_AT_ONCE = 16
 
 
 class Loading:
-    """LOAD DATA of a catalog."""
+    """Executes LOAD DATA on the tables of a catalog."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -53,10 +53,10 @@ class Loading:
         self, table: Table, path: str, spec: Mapping[str, str | None] | None = None, *, overwrite: bool = False,
         session: Session = ANY_SESSION,
     ) -> WriteOutcome:  # fmt: skip
-        """Move files into a table or one of its partitions, all of them or none.
+        """Move files into a table or a partition. Either all files are moved, or none.
 
-        The path is a file, a directory (its visible files are loaded), or a pattern of such paths. The
-        spec has a value for each partition column; None for an unpartitioned table.
+        The path is a file, a directory (its visible files are loaded), or a pattern of such paths. The spec has a value
+        for each partition column; None for an unpartitioned table.
 
         Raises:
             InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
@@ -117,7 +117,7 @@ class Loading:
                 parameters,
             )
         self._refuse_matched(table, found, tables)
-        # A pattern may name a file twice.
+        # Remove duplicates: several parts of a pattern may match the same file.
         return list({one.location: one for one in found}.values())
 
     def _files_in(self, table: Table, place: Location) -> list[Entry]:
@@ -132,7 +132,7 @@ class Loading:
         return sorted(entries, key=lambda entry: entry.location)
 
     def _matches(self, path: Location) -> Iterable[Location]:
-        """Yield the places that the path, which may be a pattern, stands for."""
+        """Yield the locations that the path or pattern matches."""
         for alternative in parse_pattern(str(path)):
             places = [Location(path.scheme, path.bucket, "")]
             for component in alternative.components:
@@ -156,7 +156,11 @@ class Loading:
         )
 
     def _refuse_tables(self, table: Table, place: Location, tables: _TablePlaces) -> None:
-        """Return unless the place is in the directory of a table, which would lose its files."""
+        """Refuse a location in the directory of a table, which would lose its files.
+
+        Raises:
+            TableLayoutError: The location is in the directory of a table.
+        """
         root = Location.parse(table.definition.location)
         if root.contains(place) and copies_directory(place.relative_to(root)) is not None:
             return
@@ -185,21 +189,25 @@ class Loading:
             )
 
     def _table_around(self, place: Location, real: Location, tables: _TablePlaces) -> TableIdentifier | None:
-        """Return a table whose directory contains a place, by its text or by its real path; None without one."""
+        """Return a table whose directory contains a location, by its path or its real path; None without one."""
         index = self._context.index
         if place.scheme != "file":
             around = index.tables.overlapping(str(place))
             return next(
                 (t for t in around if Location.parse(index.tables.load(t).definition.location).contains(place)), None
             )
-        # Either may be known by a link.
+        # Both the table's location and the given path may be symbolic links, so compare the real paths too.
         for number, at, there in tables.local:
             if at.contains(place) or at.contains(real) or there.contains(real):
                 return index.tables.load_by_id(number).identifier
         return None
 
     def _refuse_matched(self, table: Table, files: Sequence[Entry], tables: _TablePlaces) -> None:
-        """Return if no table at a location with wildcards has one of the files."""
+        """Refuse files that belong to a table whose location has wildcards.
+
+        Raises:
+            TableLayoutError: The location pattern of another table matches a file.
+        """
         index = self._context.index
         for number, text in tables.all:
             if not has_wildcards(text):
@@ -219,7 +227,11 @@ class Loading:
                         )
 
     def _check_format(self, table: Table, files: Sequence[Entry]) -> None:
-        """Check that the first bytes of the files are those of the table's format, if it has such bytes."""
+        """Check that the files begin with the magic number of the table's format, if the format has one.
+
+        Raises:
+            UnsupportedFormatError: A file has another format.
+        """
         wanted = _FIRST_BYTES.get(table.definition.format)
         if wanted is None:
             return
@@ -239,7 +251,7 @@ class Loading:
 
 
 class _TablePlaces:
-    """Where the tables of an index are: asked for once, however many places a pattern names."""
+    """The locations of all tables of an index, read once, even if a pattern names many paths."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -262,7 +274,7 @@ def _is_below(fits: re.Pattern[str], path: str) -> bool:
 
 
 def _partition(table: Table, spec: Mapping[str, str | None] | None, session: Session) -> tuple[str, Predicate | None]:
-    """Return the name of the partition that gets the files, and the condition for it; of an unpartitioned table none.
+    """Return the name of the partition that gets the files, and its condition; ``''`` and None if unpartitioned.
 
     Raises:
         InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
@@ -270,7 +282,7 @@ def _partition(table: Table, spec: Mapping[str, str | None] | None, session: Ses
     definition = table.definition
     if not definition.partition_columns:
         if spec is not None:
-            # Raises: an unpartitioned table takes no spec.
+            # This call raises the error: an unpartitioned table accepts no spec.
             partition_name(table, spec, session)
         return "", None
     if spec is None:
@@ -293,7 +305,7 @@ def _refuse_hidden_and_links(table: Table, found: Sequence[Entry], parameters: d
         )
     link = next((one for one in found if is_link(str(one.location))), None)
     if link is not None:
-        # The rows lie where the link leads to: in another table, or in the partition that is overwritten.
+        # Moving a link would not move its rows, which may be in another table, or in the partition that is overwritten.
         raise InvalidInputError(
             f"The file {shown(str(link.location))} cannot be loaded into table {table.identifier}: it is a "
             "symbolic link, and LOAD DATA INPATH moves files. Load the file that it leads to; LOAD DATA LOCAL "

@@ -1,4 +1,4 @@
-"""Looks after the writes to tables: their history, recovery, vacuum and status."""
+"""Maintenance of writes to tables: history, recovery, vacuum and status."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXPIRED_AT_ONCE = 100_000
-"""Rows that one background run removes: a second or two of the database's time."""
+"""The most rows that one background run removes, which take a second or two of the database's time."""
 
 _SAFE_S = 3600.0
-"""Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
+"""The time, in seconds, for which a running statement may need files that it has planned with. Younger files are
+removed only with an explicit option."""
 
 
 class WriteMaintenance:
-    """Shows the state of writes to tables, recovers dead ones, and removes leftovers."""
+    """Shows the state of writes to tables, recovers dead writes, and removes leftovers."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -61,7 +62,7 @@ class WriteMaintenance:
         return Rows("commits", self._context.index.tables.history(self._context.identify(table)))
 
     def list_transactions(self, table: str) -> Rows[Transaction]:
-        """Return the table's transactions that `vacuum` has not forgotten, newest first.
+        """Return the table's transactions that `vacuum` has not removed, newest first.
 
         Raises:
             TableNotFoundError: There is no table of that name.
@@ -73,21 +74,21 @@ class WriteMaintenance:
         self, table: str | None = None, *, older_than: str | float | None = None, undo: str | None = None,
         dry_run: bool = False,
     ) -> RecoveryReport:  # fmt: skip
-        """Finish or undo the writes of dead owners; a write that had begun to promote its files is finished.
+        """Finish or undo the writes of dead owners. A write that had begun to publish its files is finished.
 
         Args:
-            table: Its name, also that of a table that was being created, or was dropped; None for all.
-            older_than: Seconds, or text such as ``10m``, since the last heartbeat; ``0s`` if the owners are known
-                to be dead. None takes writes whose lease is over.
+            table: The table's name, also that of a table that was being created, or was dropped; None for all.
+            older_than: Seconds, or text such as ``10m``, since the last heartbeat; ``0s`` if the owners are known to be
+                dead. None selects writes whose lease has expired.
             undo: The id of a write to undo instead of finishing it, for example if its store permanently refuses the
                 remaining steps. A committed write stays.
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: There is no table of that name, and no write to one in flight.
+            TableNotFoundError: There is no table of that name, and no write to a table of that name is in flight.
             TransactionNotFoundError: There is no write with the id ``undo``.
-            TransactionStateError: It is committed.
-            InvalidInputError: ``older_than`` is no duration, or is given together with ``undo``.
+            TransactionStateError: The write ``undo`` is committed.
+            InvalidInputError: ``older_than`` is not a duration, or is given together with ``undo``.
         """
         if undo is not None:
             if table is not None or older_than is not None:
@@ -104,14 +105,15 @@ class WriteMaintenance:
         commits its partitions itself.
 
         Args:
-            table: Its name.
+            table: The table's name.
             application: The id of one query; None for all.
             dry_run: Preview: report the waiting files and change nothing.
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
-            WaitingFilesMissingError: Some of the files are gone: see ``discard_waiting``.
+            OperationNotSupportedError: The table's location has wildcards: such a table is read only, and has no
+                waiting files.
+            WaitingFilesMissingError: Some of the files do not exist any more: see ``discard_waiting``.
             ConflictError: An epoch of the query is being committed.
         """
         found = self._context.load_table(table)
@@ -121,18 +123,19 @@ class WriteMaintenance:
         )
 
     def discard_waiting(self, table: str, *, dry_run: bool = False) -> DiscardReport:
-        """Give up waiting files of streams that are gone from the store; return them.
+        """Give up waiting files of streams that do not exist on the store any more; return them.
 
         A query whose epochs fail with ``CATALOG_EXT_WAITING_FILES_MISSING`` can continue afterwards, without their
         rows. Files that exist keep waiting.
 
         Args:
-            table: Its name.
+            table: The table's name.
             dry_run: Preview: report what would be given up and change nothing.
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
+            OperationNotSupportedError: The table's location has wildcards: such a table is read only, and has no
+                waiting files.
             LocationNotFoundError: The table's directory does not exist: nothing was given up.
             StorageError: The store refuses or does not answer.
         """
@@ -144,11 +147,12 @@ class WriteMaintenance:
         self, table: str | None = None, *, retention: str | float | None = None, allow_short_retention: bool = False,
         unknown_writes: bool = False, dry_run: bool = False,
     ) -> VacuumReport:  # fmt: skip
-        """Remove files and versions that nothing needs any more, and leftovers of aborted writes.
+        """Remove files and versions that are not needed any more, and leftovers of aborted writes.
 
         Args:
-            table: Its name; None for all, of which one that cannot be vacuumed does not stop the others.
-            retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
+            table: The table's name; None for all tables. A table that cannot be vacuumed does not stop the others.
+            retention: Seconds, or text such as ``7d``: younger files and versions stay. None is the table's
+                ``vacuum.retention``.
             allow_short_retention: Allow a retention below an hour and below the table's own: only safe if no running
                 query or write needs the removed files.
             unknown_writes: Also remove staged files of writes that this index does not know, and relocated files that
@@ -158,14 +162,14 @@ class WriteMaintenance:
 
         Raises:
             TableNotFoundError: There is no table of that name.
-            InvalidInputError: ``retention`` is no duration, or too short.
+            InvalidInputError: ``retention`` is not a duration, or too short.
             StorageError: The store refuses or does not answer; removed files stay removed.
             CatalogExtError: The index or the store cannot be read. Files stay, and are reported, if the metastore still
                 has partitions at them, or cannot be asked.
         """
         age = seconds_of(retention, "retention")
         tables = list(self._tables()) if table is None else [self._context.load_table(table)]
-        # Refused before anything of the first table goes.
+        # Check all retentions first, so that an invalid one is refused before any table is vacuumed.
         ages = [self._retention(each, age, free=allow_short_retention or dry_run) for each in tables]
         vacuum = self._vacuumed if table is None else self._vacuum
         reports = [vacuum(each, age_s, unknown_writes, dry_run) for each, age_s in zip(tables, ages, strict=True)]
@@ -181,7 +185,7 @@ class WriteMaintenance:
                     yield table
 
     def _vacuumed(self, table: Table, age_s: float, unknown_writes: bool, dry_run: bool) -> VacuumReport:
-        """Vacuum one table of all, and report an error that prevents it."""
+        """Vacuum one of several tables; report an error as an entry, so that the other tables are vacuumed too."""
         name = str(table.identifier)
         try:
             return self._vacuum(table, age_s, unknown_writes, dry_run)
@@ -233,10 +237,11 @@ class WriteMaintenance:
         return age
 
     def expire_versions(self, max_rows: int = EXPIRED_AT_ONCE) -> int:
-        """Forget versions older than each table's ``vacuum.retention`` that have no files to delete; return the rows.
+        """Remove old versions that have no files to delete; return the number of removed rows of the index.
 
-        Versions from the first relocating overwrite on stay until ``vacuum`` has deleted the files that it replaced,
-        and aborted transactions until it has searched for their leftovers.
+        A version is old if its age is above the table's ``vacuum.retention``. Versions from the first relocating
+        overwrite on stay until ``vacuum`` has deleted the files that it replaced, and aborted transactions until it has
+        searched for their leftovers.
 
         Args:
             max_rows: The approximate limit on removed rows of the index; the next call continues.
@@ -262,7 +267,8 @@ class WriteMaintenance:
     def status(self, table: str | None = None) -> Rows[StatusEntry]:
         """Return the work in flight: writes, waiting partitions, and pending changes for the metastore.
 
-        For all tables, if the metastore is followed, also its tables that the index has not taken.
+        For all tables, if the metastore is followed, the metastore's tables that the index has not imported are
+        included.
 
         Raises:
             TableNotFoundError: There is no table of that name.

@@ -45,7 +45,7 @@ _TYPES = {
     pa.timestamp("ms", tz="UTC"): "timestamp",
 }
 _OF_JSON = {"statistics": "map<string,struct<min:string,max:string,nulls:bigint>>"}
-"""Types of the columns that come as JSON text."""
+"""The types of columns whose values are JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class MetadataTable:
     """The columns of a metadata table, and how they are computed from the rows of ``MetadataTables.read``.
 
     Attributes:
-        columns: The columns of a query, in order; the rows have each under its name, except ``values``.
-        values: The column with the typed values of the partition columns, computed from the rows' ``partition``;
-            None without one.
+        columns: The columns of a query, in order. The rows have a field of the same name for each, except ``values``.
+        values: The column with the typed values of the partition columns, computed from the rows' ``partition``; None
+            without such a column.
         locations: The columns that hold locations of partitions.
         file_paths: The columns that hold locations of files in the form of Spark's ``_metadata.file_path``.
         takes_condition: Whether its rows can be limited by a condition over the partition columns.
@@ -87,7 +87,7 @@ def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
 
 
 def _values_type(keys: tuple[Column, ...]) -> DataType:
-    # CHAR and VARCHAR keys are STRING to readers: their values are unpadded, as in paths.
+    # Readers get CHAR and VARCHAR keys as STRING, whose values are not padded, as in paths.
     types = ((key.name, key.data_type) for key in keys)
     return DataType("struct", fields=tuple(Field(name, STRING if of.is_string else of) for name, of in types))
 
@@ -109,7 +109,7 @@ class MetadataTables:
         counts.
 
         Raises:
-            InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
+            InvalidInputError: There is no metadata table or column of that name, or the table accepts no condition.
             InvalidPredicateError, InvalidValueError: The condition does not fit the table's partition columns.
         """
         index = self._context.index

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 _NAMED = 10
-"""Tables that an entry names."""
+"""The most table names in an entry."""
 _NEXT = {
     State.OPEN: "recover undoes it",
     State.RESERVED: "recover finishes it",
@@ -33,19 +33,19 @@ _NEXT = {
 
 
 class StatusEntry(NamedTuple):
-    """A write, a waiting partition, a change for the metastore that is pending, or how far the metastore is followed.
+    """A write, a waiting partition, a pending change for the metastore, or the state of the follower.
 
     Attributes:
-        kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come), ``delivery``; where
-            the metastore is followed also ``follower``, ``doubt`` (a table that could not be followed) and ``not
-            taken`` (tables of a namespace that the metastore has and the index has not).
+        kind: ``transaction``, ``waiting`` (a partition of a stream that is not due yet), ``delivery``; if the metastore
+            is followed also ``follower``, ``doubt`` (a table that could not be followed) and ``not taken`` (tables of a
+            namespace that the metastore has and the index has not).
         table: ``namespace.table``, or a namespace.
-        id: The transaction's id, the partition's name, the message's number, or that of the last event dealt with.
-        state: Of a transaction its state, with ``live``, ``dead`` (its process on this host is gone) or ``expired``
-            (its lease is over) behind it; of a message ``pending``, ``failed`` or ``set aside``; of the follower
-            ``in sync``, ``behind``, ``failed`` or ``stopped``; of a table in doubt ``left`` or ``refused``.
+        id: The transaction's id, the partition's name, the message's number, or the number of the last processed event.
+        state: Of a transaction its state, followed by ``live``, ``dead`` (its process on this host has ended) or
+            ``expired`` (its lease has ended); of a message ``pending``, ``failed`` or ``set aside``; of the follower
+            ``in sync``, ``behind``, ``failed`` or ``stopped``; of a suspect table ``left`` or ``refused``.
         since_ms: Milliseconds since the epoch, UTC.
-        detail: What it is and what becomes of it, in words.
+        detail: A description and what happens next, in words.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class StatusEntry(NamedTuple):
 
 
 def not_taken_entries(index: Index, connection: MetastoreConnection) -> Iterator[StatusEntry]:
-    """Yield the tables that were not imported, a namespace each, where a follower reaches the metastore."""
+    """Yield the metastore's tables that were not imported, an entry per namespace, if a follower runs."""
     state = index.followed.load()
     if state.source is None or state.error:
         return
@@ -76,7 +76,7 @@ def not_taken_entries(index: Index, connection: MetastoreConnection) -> Iterator
 
 
 def status_entries(index: Index, table: Table | None, most: int | None = None) -> Iterator[StatusEntry]:
-    """Yield everything that is in flight or pending, of one table or (``table`` is None) of all."""
+    """Yield all work that is in flight or pending, for one table or (``table`` is None) for all."""
     yield from _transactions(index, table, most)
     yield from islice(_waiting(index, table), most)
     yield from islice(_deliveries(index, table), most)
@@ -95,7 +95,7 @@ def _transactions(index: Index, table: Table | None, most: int | None) -> Iterat
 
 
 def _of_owner(transaction: Transaction, now: int) -> tuple[str, str]:
-    """Return whether the owner is ``live``, ``dead`` or ``expired``, and that in words."""
+    """Return whether the owner is ``live``, ``dead`` or ``expired``, and a text that explains it."""
     left_ms, then = transaction.expires_at_ms - now, _NEXT[transaction.state]
     if left_ms <= 0:
         return "expired", f"its lease ended {-left_ms // 1000} s ago: {then}"
@@ -143,7 +143,7 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
 
 
 def _follower(index: Index) -> Iterator[StatusEntry]:
-    """Yield the state of following the metastore, if it was ever followed, as of the follower's last run."""
+    """Yield the state of following the metastore, as of the follower's last run; nothing if it never ran."""
     state = index.followed.load()
     if state.source is None and state.holder is None:
         return
@@ -155,7 +155,7 @@ def _follower(index: Index) -> Iterator[StatusEntry]:
     looked = state.looked_at_ms
     when = "not looked yet" if looked is None else f"last heard of {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
     if state.event_id is not None and looked is not None:
-        # The follower looks more often, and writes it down so often.
+        # The follower runs more often than this, but records an idle run only at this interval.
         when += f" (every {SIGN_OF_LIFE_MS // 1000} s where nothing happens)"
     if state.event_id is not None:
         what = f"the log up to event {state.event_id:,} of {state.newest_id or 0:,}, {behind:,} behind"

@@ -1,4 +1,4 @@
-"""Options of Spark's writers: those that a new table takes over, and those that an existing table refuses.
+"""Options of Spark's writers: a new table stores them, and an existing table refuses contradicting ones.
 
 A file is read with its table's options. So an option that affects how the bytes of a file are read must be the table's:
 a write that creates a table gives it to the table, and any other write may only repeat the table's value. Names,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _LONGEST_VALUE = 60
 _SYNONYMS = {"csv": (("compression", "codec"),)}
-"""By format the names of one option that decides how files are written, and not how they are read."""
+"""By format, alternative names of an option that affects only how files are written, not how they are read."""
 _ZONE = "timeZone"
-"""Of every format: the zone of TIMESTAMP keys, and of times that a text has without one."""
+"""An option of every format: the time zone of TIMESTAMP keys, and of texts of times that name no zone."""
 _STREAM = "STREAMING"
 _NEVER_WRITTEN = 0
 
@@ -62,9 +62,9 @@ class _Decisive:
     """An option that affects how a file is read: a file written with another value is misread.
 
     Attributes:
-        names: Its name and its aliases; the first that is set counts.
-        default: The value of files whose write gave none; None if Spark has no value for it.
-        known: Makes spellings of one value equal.
+        names: The option's name and its aliases; the first that is set counts.
+        default: The value of files that were written without the option; None if Spark has no default.
+        known: Normalizes a value, so that different spellings of a value are equal.
         accepted: Values that a table without the option reads correctly.
     """
 
@@ -74,11 +74,11 @@ class _Decisive:
     accepted: tuple[str, ...] = ()
 
     def given(self, options: Mapping[str, str]) -> str | None:
-        """Return the value among options whose names are in lower case."""
+        """Return the option's value among options with lower-case names; None if it is not set."""
         return next((options[name.lower()] for name in self.names if name.lower() in options), None)
 
     def contradicts(self, written: str, table: str | None) -> bool:
-        """Return whether a file that is written with one value is misread by a table with the other, or with None."""
+        """Return whether a table with one value misreads a file written with another. None: the table has no value."""
         expected = self.default if table is None else table
         accepted = [*([] if expected is None else [expected]), *(self.accepted if table is None else ())]
         return self.known(written) not in {self.known(value) for value in accepted}
@@ -112,15 +112,15 @@ _DECISIVE: dict[str, tuple[_Decisive, ...]] = {
     "json": (_ENCODING, _LINES, _MANY_LINES, *_VALUES),
     "text": (_ENCODING, _LINES, _Decisive(("wholetext",), "false", _flag)),
 }
-"""By format, in the order in which a refusal names them."""
+"""These options by format, in the order in which an error names them."""
 
 
 def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a table that a write creates: those of the definition, overridden by the write's.
+    """Return the options of a table that a write creates: the write's, and those of the definition for the rest.
 
     The table gets the options that Spark's reader or writer of its format knows. Options of the write alone (``path``,
-    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names unknown to the format,
-    secrets) are left out.
+    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names unknown to the format, secrets)
+    are omitted.
     """
     file_format = definition.format.lower()
     names = {name.lower(): name for name in (*OF_FORMAT.get(file_format, ()), _ZONE)}
@@ -149,7 +149,7 @@ def check_options_of_write(definition: TableDefinition, written: Mapping[str, st
 
 
 def check_lines_of_rows(definition: TableDefinition, written: Mapping[str, str]) -> None:
-    """Check that JSON is written with one row per line: tables of JSON read no other form.
+    """Check that JSON is written with one row per line: JSON tables can be read in no other form.
 
     Raises:
         InvalidConfigurationError: The option ``pretty`` is on.
@@ -192,9 +192,9 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def table_of_stream(context: Context, table: Table, operation: str, written: Mapping[str, str]) -> Table | None:
-    """Give a new table the options of the stream that writes to it; return it, or None where nothing changes.
+    """Give a never-written table the options of the stream that writes to it; return it, or None if nothing changes.
 
-    An option that the statement gave the table stays: the stream may not contradict it. ``operation``, the word for the
+    Options that the table has already stay, and the stream must not contradict them. ``operation``, the word for the
     history, says whether the writer is a stream.
 
     Raises:

@@ -51,12 +51,12 @@ class Batch:
     Attributes:
         operation: The word for the history: ``INSERT``, ``CTAS``, ``STREAMING`` …
         owner: The process, for messages.
-        app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
+        app_id: The application whose batches are committed at most once, with ``app_version``; both or neither.
         options: The write's own options.
         session: The catalog's settings in its session, by key.
         transaction_id: Chosen by the writer, so that a repeated begin is one transaction; None for a new id.
-        planned: The table's format and options when the write was planned; None for the present ones, and for a
-            write that creates its table.
+        planned: The table's format and options when the write was planned; None for the present ones, and for a write
+            that creates its table.
     """
 
     operation: str
@@ -83,7 +83,7 @@ class Batch:
             )
 
     def request(self, asked: AskedWrite, table: Table | None, options: Mapping[str, str]) -> BeginWrite:
-        """Return the request that begins the write, with the options that hold for it."""
+        """Return the request that begins the write, with its resolved options."""
         return BeginWrite(
             asked, self.operation, self.owner, table=table, app_id=self.app_id, app_version=self.app_version,
             options=options, transaction_id=self.transaction_id or new_transaction_id(),
@@ -94,7 +94,7 @@ class Writes:
     """Begins writes to the tables of a catalog.
 
     Args:
-        creation: Checks the tables that a write is to create.
+        creation: Checks the definitions of tables that a write creates.
     """
 
     def __init__(self, context: Context, creation: TableCreation) -> None:
@@ -103,7 +103,7 @@ class Writes:
 
     @property
     def transactions(self) -> Transactions:
-        """The protocol, for the steps of a write that has begun."""
+        """The commit protocol, for the steps of a write after its begin."""
         return self._context.transactions
 
     def begin(
@@ -112,14 +112,15 @@ class Writes:
     ) -> tuple[BegunWrite, Table]:  # fmt: skip
         """Begin a write to an existing table.
 
-        ``version`` is the version that the statement read; an append reads nothing, and takes the newest one. The
-        predicate is that of an overwrite, unbound; None for all. Rows and predicate were made by the PARTITION clauses.
+        ``version`` is the version that the statement read; an append reads nothing, and uses the newest version. The
+        unbound predicate selects the partitions to overwrite; None for all. ``clauses`` are the PARTITION clauses of
+        the statement, from which the writer has made the rows' keys and the predicate.
 
         Raises:
-            TableNotFoundError: The table is gone.
+            TableNotFoundError: The table was dropped.
             ConflictError: The table's format has changed since the write was planned.
             InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
-            InvalidPartitionSpecError: The clause does not fit them.
+            InvalidPartitionSpecError: A clause does not fit the partition columns.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
             InvalidConfigurationError: An option has an invalid value, or files written with it would be misread with
                 the table's options.
@@ -130,7 +131,8 @@ class Writes:
         bound_to(table, predicate)
         adopting = table_of_stream(self._context, table, batch.operation, batch.options)
         if adopting is not None:
-            # The plan knows the table as it was before it got the options that the plan's files are written with.
+            # The table has just got the stream's options, which the plan's table did not have. Without this line the
+            # write would look planned for another format.
             table, batch = adopting, replace(batch, planned=None)
         check_options_of_write(table.definition, batch.options)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
@@ -149,16 +151,16 @@ class Writes:
     ) -> tuple[BegunWrite, TableDefinition]:  # fmt: skip
         """Begin a write that creates or replaces a table.
 
-        The table lies at ``location``, whatever the definition says; None for the namespace's or the warehouse's
-        default. The batch's options of the format become the table's. ``read`` is the number and the lowest version of
-        the table of this name, if the rows come from it.
+        The table is created at ``location``, and the definition's own location is ignored; None for the namespace's or
+        the warehouse's default. The batch's options of the format become the table's. If the rows come from the table
+        that is replaced, ``read`` is its number and the lowest version that was read.
 
         Raises:
-            ConflictError: That table does not exist any more.
-            TableAlreadyExistsError: It would be created, and the name is taken here or in the metastore.
-            TableNotFoundError: It would be replaced, and does not exist.
-            OperationNotSupportedError: It would be replaced, and is bucketed or has wildcards in its location; or it
-                would be created at a location with wildcards.
+            ConflictError: The table in ``read`` does not exist any more.
+            TableAlreadyExistsError: The write creates a table, and the index or the metastore has the name already.
+            TableNotFoundError: The write replaces a table that does not exist.
+            OperationNotSupportedError: The replaced table is bucketed or has wildcards in its location; or the new
+                location has wildcards.
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
         context, identifier = self._context, definition.identifier
@@ -178,10 +180,10 @@ class Writes:
         return self.transactions.begin(replace(request, reads_replaced=read is not None)), whole
 
     def _replaced(self, kind: WriteKind, identifier: TableIdentifier, read: tuple[int, int] | None) -> Table | None:
-        """Return the table that a creation replaces, at the version that its rows were read from; None for a new one.
+        """Return the table that a creation replaces, at the version that its rows were read from; None for a new table.
 
         Raises:
-            CatalogExtError: As ``begin_creation``.
+            CatalogExtError: The creation is refused, for the reasons of ``begin_creation``.
         """
         there = self._context.find_table(identifier)
         if kind is WriteKind.REPLACE and there is None:
@@ -198,13 +200,13 @@ class Writes:
     def release(
         self, table_id: int, app_id: str, owner: str, options: Mapping[str, str], session: Mapping[str, str]
     ) -> WriteOutcome | None:
-        """Commit the waiting files of a stream, because its query has ended; return None if there are none.
+        """Commit the waiting files of a stream, because its query has ended; return None if no files wait.
 
         ``app_id`` is the query's id, under which its epochs were committed; options and session are those of the
         epochs.
 
         Raises:
-            TableNotFoundError: The table is gone.
+            TableNotFoundError: The table was dropped.
             ConflictError: Another process is committing an epoch of the query.
         """
         table = self._context.index.tables.load_by_id(table_id)
@@ -222,13 +224,13 @@ class Writes:
         clause must match a partition, except a TRUNCATE clause that omits a partition column.
 
         Raises:
-            TableNotFoundError: The table is gone.
+            TableNotFoundError: The table was dropped.
             OperationNotSupportedError: The table's location has wildcards; or the statement truncates an external table
                 without ``external.table.purge``, or deletes all of it.
             InvalidPredicateError, InvalidValueError: The predicate does not fit the table's partition columns.
-            InvalidPartitionSpecError: A clause does not fit them.
+            InvalidPartitionSpecError: A clause does not fit the partition columns.
             PartitionNotFoundError: A clause matches no partition.
-            ConflictError: Another process changed one of them meanwhile.
+            ConflictError: Another process changed one of the partitions meanwhile.
         """
         table = self.table_at(table_id, version)
         check_one_directory(table.definition, "TRUNCATE TABLE" if truncate else "DELETE FROM")
@@ -246,7 +248,7 @@ class Writes:
         """Return the current table at the version that a statement has read; None for the newest.
 
         Raises:
-            TableNotFoundError: The table is gone, or a view.
+            TableNotFoundError: The table was dropped, or is a view.
             IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
         """
         # Load the table again: a write uses the table's current properties.
@@ -266,7 +268,11 @@ class Writes:
 
 
 def _check_owns_files(definition: TableDefinition, command: str) -> None:
-    """Return unless the table is external: Hive and Spark do not delete its files."""
+    """Refuse to delete files of an external table, as Hive and Spark do.
+
+    Raises:
+        OperationNotSupportedError: The table is external.
+    """
     purge = write_keys.EXTERNAL_TABLE_PURGE
     if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
         raise OperationNotSupportedError(
@@ -278,7 +284,7 @@ def _check_owns_files(definition: TableDefinition, command: str) -> None:
 
 
 def _as_read(there: Table | None, read: tuple[int, int], identifier: TableIdentifier) -> Table:
-    """Return the table that a creation replaces at the version at which its rows were read."""
+    """Return the table that a creation replaces, at the version that its rows were read from."""
     table_id, version = read
     if there is None or there.table_id != table_id:
         raise replaced_meanwhile(str(identifier))

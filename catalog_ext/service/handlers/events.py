@@ -1,4 +1,4 @@
-"""Answers ``events/put``: notifications of object stores, pushed by clients with the token."""
+"""The handler of ``events/put``: notifications of object stores, which clients with the token push."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class EventOperations:
-    """The operation ``events/put``, of one catalog."""
+    """The handler of the operation ``events/put`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {"events/put": self._put}
 
     def _put(self, request: Request) -> dict[str, Any]:
-        """Return the outcome of a notification.
+        """Apply a notification and return the outcome.
 
         Raises:
-            InvalidInputError: It is no notification of a store.
-            CatalogExtError: A partition could not be checked: the notification must be sent again.
+            InvalidInputError: The request is not a notification of a store.
+            CatalogExtError: A partition could not be checked: the client must send the notification again.
         """
         outcome = self._catalog.events.take(events_of(request.whole()))
         failed = next((each for each in outcome.tables if each.error is not None), None)

@@ -1,4 +1,4 @@
-"""Answers the operations of partition commands, and of statistics."""
+"""Handlers of the operations that change partitions and statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PartitionOperations:
-    """The operations ``partitions/…`` that change partitions, of one catalog."""
+    """Handlers of the operations ``partitions/…`` that change partitions, of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -73,7 +73,7 @@ def _table(request: Request) -> tuple[int, int]:
 
 
 class StatisticsOperations:
-    """The operation ``statistics/put`` of one catalog."""
+    """The handler of the operation ``statistics/put`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

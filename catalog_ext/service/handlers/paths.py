@@ -1,4 +1,4 @@
-"""Answers the operations of ad-hoc paths."""
+"""Handlers of the operations on paths that a query names instead of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PathOperations:
-    """``paths/*``."""
+    """Handlers of the operations ``paths/…`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

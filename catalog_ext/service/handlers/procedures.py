@@ -1,4 +1,4 @@
-"""Answers the operations of procedures."""
+"""Handlers of the operations that call procedures (SQL ``CALL``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProcedureOperations:
-    """The operations ``procedures/…`` of one catalog."""
+    """Handlers of the operations ``procedures/…`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

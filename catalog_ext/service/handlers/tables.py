@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class NamespaceOperations:
-    """The operations ``namespaces/…`` of one catalog."""
+    """Handlers of the operations ``namespaces/…`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -81,7 +81,7 @@ class NamespaceOperations:
 
 
 class TableOperations:
-    """The operations ``tables/…``, ``partitions/list`` and ``partitions/groups``, of one catalog."""
+    """Handlers of the operations ``tables/…``, ``partitions/list`` and ``partitions/groups`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -199,14 +199,14 @@ class TableOperations:
 
 
 def _pinned(request: Request) -> tuple[int, int]:
-    """Return the number of a table, and the version that a query has seen."""
+    """Return the table's number and the version that the query is pinned to, from a request."""
     return request.integer("table_id"), request.integer("version")
 
 
 def planned(plan: Callable[[], pa.RecordBatchReader]) -> ArrowStream:
-    """Return the answer that a plan gives; its duration, without waits, is noted with its last batch.
+    """Return a scan plan as a stream of record batches. Planning time, without waits, is reported after the last batch.
 
-    A client that wants no more of it has had a plan of the files that it took.
+    If the client stops early, the time for the files that it has read is reported.
     """
     started = time.monotonic()
     with span("plan_files"):

@@ -1,4 +1,4 @@
-"""Answers the operations of views."""
+"""Handlers of the operations on views."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CREATE, _CREATE_OR_REPLACE, _REPLACE = "create", "create_or_replace", "replace"
 
 
 class ViewOperations:
-    """The operations ``views/…`` of one catalog."""
+    """Handlers of the operations ``views/…`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._views = catalog.views
@@ -100,7 +100,7 @@ def _values(item: Request) -> dict[str, str | None]:
 
 
 def view_json(view: View) -> dict[str, Any]:
-    """Return a view as the contract has it: a table's fields, and ``view``."""
+    """Return a view as JSON by the contract: a table's fields, and ``view``."""
     query = view.query
     return {
         **table_json(view.table),

@@ -1,4 +1,4 @@
-"""Answers the operations of writes."""
+"""Handlers of the operations of writes: begin, stage, commit, abort, delete, load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class WriteOperations:
-    """The operations ``writes/…`` of one catalog; ``open_writes`` notes the transactions that begin and end."""
+    """Handlers of the operations ``writes/…`` of one catalog. ``open_writes`` records which transactions are open."""
 
     def __init__(self, catalog: Catalog, open_writes: OpenWrites) -> None:
         self._catalog = catalog
@@ -93,7 +93,7 @@ class WriteOperations:
                 is_retry=again,
             )  # fmt: skip
         except CatalogExtError as error:
-            # What may pass is asked for again; a conflict stays one.
+            # After a retryable error the client sends the commit again, so the write stays open. A conflict is final.
             if not error.retryable or isinstance(error, ConflictError):
                 self._open.ended(transaction)
             raise
@@ -105,7 +105,7 @@ class WriteOperations:
         try:
             self._catalog.writes.transactions.abort(transaction, reason)
         finally:
-            # No client asks for it again.
+            # Mark the write as ended even if the abort failed: no client repeats an abort.
             self._open.ended(transaction)
         return {"aborted": True}
 
@@ -131,6 +131,6 @@ class WriteOperations:
         table_id, version = request.integer("table_id"), request.integer("version")
         path, spec, overwrite = request.text("path"), optional_spec(request, "spec"), request.flag("overwrite")
         session = request.done(session_of(request))
-        # A load that only adds reads nothing: it uses the newest version.
+        # A load without overwrite does not depend on the table's content, so it uses the newest version.
         table = self._catalog.writes.table_at(table_id, version if overwrite else None)
         return outcome_json(self._catalog.loading.load(table, path, spec, overwrite=overwrite, session=session))

@@ -1,4 +1,4 @@
-"""What the service's JSON looks like: reading requests, writing tables."""
+"""The service's JSON: reads requests, and writes tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Request:
-    """A request's JSON object; every field that is read is checked, and a field that is never read is refused."""
+    """A request's JSON object. Each field that is read is type-checked, and a field that was not read is an error."""
 
     def __init__(self, body: object) -> None:
         if not isinstance(body, Mapping):
@@ -79,7 +79,7 @@ class Request:
         return None if self._body.get(name) is None else self.count(name)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a boolean, the default when left out."""
+        """Return a boolean; the default if it is left out."""
         value = self._get(name, bool, "true or false", required=False)
         return default if value is None else bool(value)
 
@@ -127,7 +127,7 @@ class Request:
         return None if self.any(name) is None else self.texts(name)
 
     def any(self, name: str) -> object:
-        """Return whatever the field holds, None when left out."""
+        """Return the field's value of any type; None when left out."""
         self._asked.add(name)
         return self._body.get(name)
 
@@ -209,7 +209,7 @@ def _storage_clauses(storage: Request) -> StorageClauses:
 
 
 def table_json(table: Table) -> dict[str, Any]:
-    """Return a table as the contract has it."""
+    """Return a table as JSON by the contract."""
     return {
         "table_id": table.table_id,
         **_definition_json(table.definition),
@@ -226,7 +226,7 @@ def table_json(table: Table) -> dict[str, Any]:
 
 
 def planned_table_json(definition: TableDefinition) -> dict[str, Any]:
-    """Return a table that is not there yet as the contract has it."""
+    """Return a table that is not created yet as JSON by the contract."""
     nothing = {"partitions": 0, "files": 0, "bytes": 0, "rows": 0}
     unknown = {"statistics": {}, "created_at_ms": None, "version": None, "totals": nothing}
     return {"table_id": None, **_definition_json(definition), **unknown}

@@ -1,4 +1,4 @@
-"""What the JSON of partitions looks like: specs, clauses, sessions, the partitions of a plan, groups of partitions."""
+"""The JSON of partitions: specs, PARTITION clauses, session settings, partition filters, groups of partitions."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in")
 
 
 def clauses_of(request: Request, *, session: str = "session", open_keys: bool = False) -> PartitionClauses:
-    """Return the PARTITION clauses in the field ``clauses``: objects with a list ``comparisons`` each.
+    """Return the PARTITION clauses in the field ``clauses``: objects, each with a list ``comparisons``.
 
     Args:
-        request: It has also the session that the statement runs in.
-        session: The name of that field.
+        request: The request, which also has the settings of the statement's session.
+        session: The name of the field with these settings.
         open_keys: Whether a clause may name a key without a value.
 
     Raises:
-        InvalidInputError: A clause is not of its form.
+        InvalidInputError: A clause is malformed.
     """
     clauses = tuple(request.objects("clauses", lambda clause: _clause(clause, open_keys)))
     return PartitionClauses(clauses, session_of(request, session))
@@ -74,10 +74,10 @@ def _comparison(item: Request, open_keys: bool) -> KeyComparison:
 
 
 def checked_spec(value: object, name: str) -> dict[str, str | None]:
-    """Return the value, if it is a partition spec.
+    """Return the value, checked to be a partition spec.
 
     Raises:
-        InvalidInputError: It is no spec.
+        InvalidInputError: The value is not a partition spec.
     """
     if not isinstance(value, dict) or not all(v is None or isinstance(v, str) for v in value.values()):
         raise InvalidInputError(f"A partition spec in the field {name!r} must map names to text or null.")
@@ -88,10 +88,10 @@ _OF_ONE_KEY = (WantedGroups.LEAST, WantedGroups.GREATEST)
 
 
 def among_of(request: Request) -> Among:
-    """Return the partitions in the field ``among``, by their numbers and by values of keys; all where it is null.
+    """Return the partition filter in the field ``among``: partition numbers and key values. Null means all partitions.
 
     Raises:
-        InvalidInputError: It is something else.
+        InvalidInputError: The field has another form.
     """
     return request.optional_object("among", _among) or EVERYWHERE
 
@@ -110,7 +110,7 @@ def _values(item: Request) -> Values:
 
 
 def staleness_of(request: Request) -> Staleness | None:
-    """Return the required freshness of partitions, from the field ``staleness``; None if it is null.
+    """Return how fresh the partitions have to be, from the field ``staleness``; None if it is null.
 
     Raises:
         InvalidInputError: The field has another form.
@@ -121,7 +121,7 @@ def staleness_of(request: Request) -> Staleness | None:
 
 
 def wanted_of(request: Request, keys: int) -> WantedGroups:
-    """Return the requested content of groups, from the field ``wanted``.
+    """Return what the query needs of each group of partitions, from the field ``wanted``.
 
     Raises:
         InvalidInputError: The field has no valid value for this number of keys.
@@ -137,10 +137,10 @@ def wanted_of(request: Request, keys: int) -> WantedGroups:
 
 
 def metadata_groups_of(request: Request) -> tuple[list[str] | None, list[Aggregate]] | None:
-    """Return the keys and aggregates in the field ``groups`` of ``tables/metadata``; None where it is null.
+    """Return the keys and aggregates in the field ``groups`` of ``tables/metadata``; None if it is null.
 
     Raises:
-        InvalidInputError: It is something else.
+        InvalidInputError: The field has another form.
     """
     return request.optional_object(
         "groups", lambda given: (given.optional_texts("keys"), given.objects("aggregates", _aggregate))

@@ -1,4 +1,4 @@
-"""Settings as JSON: those that a client forwards, and those that it gets with a table."""
+"""Settings as JSON: settings that a client forwards, and settings that the service returns with a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def use_of(request: Request) -> Use:
-    """Return the purpose of the settings, from the field ``use``."""
+    """Return what the settings are for (a read, a write, …), from the field ``use``."""
     text = request.text("use")
     if text not in tuple(Use):
         raise InvalidInputError(
@@ -24,7 +24,7 @@ def use_of(request: Request) -> Use:
 
 
 def given_of(request: Request, process: Mapping[str, str]) -> Given:
-    """Return the given settings, by place."""
+    """Return the settings of a request, grouped by where they were given: option, session, catalog, table, process."""
     return Given(
         request.text("table"), request.text("catalog"), request.text_map("options"), request.text_map("session"),
         request.text_map("catalog_conf"), request.text_map("properties"), process,
@@ -33,9 +33,10 @@ def given_of(request: Request, process: Mapping[str, str]) -> Given:
 
 
 def settings_json(table: str, properties: Mapping[str, str], process: Mapping[str, str]) -> dict[str, Any]:
-    """Return a table's settings for reads and writes that give none, and the names under which they can be given.
+    """Return a table's settings for reads and writes without options, and the names under which options can be given.
 
-    A use with an invalid setting is null: the client then calls ``settings/resolve``, which returns the error.
+    If a setting of a read or write is invalid, its entry is null: the client then calls ``settings/resolve``, which
+    returns the error.
     """
     given = Given(table, properties=properties, process=process)
     return {str(use): {"names": list(names(use)), "values": _values(use, given)} for use in Use}

@@ -1,4 +1,4 @@
-"""What the JSON of tables looks like: changes of ``tables/alter``, answers of ``tables/changes``, metadata tables."""
+"""The JSON of tables: changes of ``tables/alter``, answers of ``tables/changes``, metadata tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def column_changes(request: Request) -> list[ColumnChange]:
 
 
 def removals_of(request: Request) -> Removals:
-    """Return the treatment of versions that removed files, from the field ``removals`` of ``tables/changes``."""
+    """Return how versions that removed files are treated, from the field ``removals`` of ``tables/changes``."""
     text = request.optional_text("removals") or Removals.IGNORE
     if text not in list(Removals):
         raise InvalidInputError(
@@ -60,7 +60,7 @@ def metadata_json(table: Table, name: str) -> dict[str, Any]:
 
 
 def descriptors_json(found: Mapping[int, PartitionDescriptor]) -> dict[str, Any]:
-    """Return the descriptors of partitions for ``tables/load``; an empty object if all are read like the table."""
+    """Return Hive's per-partition descriptors for ``tables/load``; empty if all partitions have the table's format."""
     items = [
         {"number": number, "format": d.format, "options": dict(d.options), "columns": columns_to_list(d.columns)}
         for number, d in found.items()
@@ -72,7 +72,7 @@ def hive_clauses_json(table: Table) -> dict[str, Any]:
     """Return Hive's CREATE TABLE clauses for a table of this format.
 
     Raises:
-        OperationNotSupportedError: Hive has none for it.
+        OperationNotSupportedError: Hive has no clauses for this format.
     """
     clauses, settings = hive_clauses(str(table.identifier), table.definition.format, table.definition.options)
     return {"serde": clauses.serde, "serde_properties": settings, "stored_as": clauses.stored_as}

@@ -1,4 +1,4 @@
-"""Writes as JSON: staged files, the purpose of a transaction, outcomes."""
+"""The JSON of writes: staged files, the kind of a write, outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 MAX_FILES = 1000
-"""Staged files that one request may hold; more are sent ahead by ``writes/stage``."""
+"""The most staged files in one request. A client sends further files beforehand by ``writes/stage``."""
 
 _TRANSACTION_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _CREATIONS = frozenset(asked.kind for asked in CREATIONS)
@@ -50,14 +50,14 @@ def kind_of(request: Request) -> WriteKind:
 
 
 def planned_of(request: Request) -> PlannedFormat | None:
-    """Return the table format with which a write was planned, from the field ``planned``; None without it."""
+    """Return the table format that the client planned its write with, from the field ``planned``; None without it."""
     return request.optional_object(
         "planned", lambda given: PlannedFormat(given.text("format"), given.text_map("options"))
     )
 
 
 def creates(kind: WriteKind) -> bool:
-    """Return whether a write of this kind comes with a definition rather than a table."""
+    """Return whether a write of this kind creates its table, and so has a definition instead of a table."""
     return kind in _CREATIONS
 
 
@@ -103,7 +103,7 @@ def _file(file: Request) -> StagedFile:
 
 
 def _partition(name: str) -> str:
-    """Return the partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
+    """Return the partition's name, checked to be valid on every store. The engine checks that it fits the table."""
     for value in partition_values(storable(name, "partition")):
         if value is not None and len(value) > MAX_VALUE_LENGTH:
             raise InvalidPartitionNameError(
@@ -152,5 +152,5 @@ def _table(table: Table | TableDefinition) -> dict[str, Any]:
 
 
 def outcome_json(outcome: WriteOutcome) -> dict[str, Any]:
-    """Return an outcome as the contract has it."""
+    """Return the outcome of a write as JSON by the contract."""
     return {"transaction" if name == "transaction_id" else name: value for name, value in asdict(outcome).items()}

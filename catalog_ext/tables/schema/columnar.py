@@ -32,19 +32,19 @@ _PHYSICAL = {
 }  # fmt: skip
 _LOGICAL = {"String": "string", "Enum": "string", "JSON": "string", "BSON": "binary", "Date": "date"}
 _SIGNED = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
-# Spark has no unsigned types: the next wider one holds the values.
+# Spark has no unsigned types: the next wider type holds the values.
 _UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 
 
 def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
     """Return the fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
 
-    A file of zero bytes has none: Spark reads no row of it.
+    A file of zero bytes has no fields: Spark reads no row from it.
 
     Raises:
-        InvalidInputError: It is not a Parquet file, or damaged.
-        InvalidTypeError: Spark cannot read one of its columns.
-        StorageError: It cannot be read.
+        InvalidInputError: The file is not a Parquet file, or damaged.
+        InvalidTypeError: Spark cannot read a column of the file.
+        StorageError: The file cannot be read.
     """
 
     def fields(file: pa.NativeFile) -> tuple[Field, ...]:
@@ -63,7 +63,7 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
 
 
 def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """Return the fields of an ORC file; one of zero bytes has none; errors as of ``read_parquet_fields``."""
+    """Return the fields of an ORC file; none for a file of zero bytes. Raises the errors of ``read_parquet_fields``."""
 
     def fields(file: pa.NativeFile) -> tuple[Field, ...]:
         return tuple(Field(f.name, _convert(f, _orc_leaf)) for f in orc.ORCFile(file).schema)
@@ -91,8 +91,8 @@ def _read(
 
 
 def _nullable(f: Field) -> Field:
-    # A file cannot promise for the files beside it: Spark makes every column of a file source nullable, all the way
-    # down.
+    # Drop NOT NULL, also of nested fields: other files of the table may have NULL there. Spark makes all columns of a
+    # file source nullable too.
     return Field(f.name, _loose(f.type), comment=f.comment)
 
 
@@ -108,8 +108,8 @@ def _loose(data_type: DataType) -> DataType:
 
 
 def _of_parquet_schema(metadata: pq.FileMetaData) -> tuple[Field, ...]:
-    # Arrow knows the nesting of columns, in old and new encodings. The types come from Parquet, because Arrow's are
-    # those of the writer's Arrow library (a large_string, a dictionary, a duration).
+    # Take the nesting from Arrow, which knows old and new encodings of it. Take the types from Parquet, because Arrow's
+    # types depend on the writer's Arrow library (a large_string, a dictionary, a duration).
     leaves = iter([metadata.schema.column(i) for i in range(metadata.num_columns)])
     return tuple(
         Field(f.name, _convert(f, lambda _: _parquet_leaf(next(leaves)))) for f in metadata.schema.to_arrow_schema()

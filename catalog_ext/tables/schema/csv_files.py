@@ -71,11 +71,11 @@ def _no_header(known: Head, head: Head, columns: Sequence[str], names: Sequence[
 
 
 class CsvTypes:
-    """Finds the narrowest type of a column, value by value (``CSVInferSchema``).
+    """Infers the narrowest type of a column, value by value (``CSVInferSchema``).
 
     Args:
-        options: ``nullValue``, ``nanValue``, ``positiveInf``, ``negativeInf``, ``preferDate``, ``dateFormat`` and
-            ``timestampFormat`` are looked at.
+        options: The reader options; inference uses ``nullValue``, ``nanValue``, ``positiveInf``, ``negativeInf``,
+            ``preferDate``, ``dateFormat`` and ``timestampFormat``.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -111,7 +111,8 @@ class CsvTypes:
     def _value(self, so_far: DataType, value: str) -> DataType:
         if so_far == STRING or value in ("", self._null):
             return so_far
-        # Spark starts from the type so far, so that a year after timestamps is a timestamp and not a number.
+        # As Spark does, try only the type so far and wider ones: a value that looks like a year stays a timestamp after
+        # other timestamps.
         for _, guess in self._steps[self._first.get(so_far.name, 0) :]:
             data_type = guess(value)
             if data_type is not None:
@@ -129,7 +130,7 @@ def _integer(bits: int, name: str) -> Callable[[str], DataType | None]:
 
 
 def _decimal(value: str) -> DataType | None:
-    # Only whole numbers too long for BIGINT: Spark takes fractions for doubles.
+    # Only integers that are too long for BIGINT become DECIMAL: Spark infers DOUBLE for fractions.
     if not _NUMBER.fullmatch(value) or (number := Decimal(value).as_tuple()).exponent != 0:
         return None
     precision = len(number.digits)

@@ -1,4 +1,4 @@
-"""Recognizes the texts that Spark's CSV and JSON inference takes for dates and timestamps."""
+"""Recognizes the texts that Spark's CSV and JSON inference reads as dates and timestamps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_timestamp(text: str) -> bool:
 
 
 class DatePattern:
-    """A ``dateFormat`` or ``timestampFormat`` in the letters of Java's ``DateTimeFormatter``, as Spark takes it.
+    """A ``dateFormat`` or ``timestampFormat`` in the letters of Java's ``DateTimeFormatter``, as Spark accepts it.
 
     It matches texts that have the pattern's shape, and name a day that exists.
     """
@@ -45,7 +45,7 @@ class DatePattern:
         self._regex = re.compile("".join(parts), re.ASCII | re.IGNORECASE)
 
     def matches(self, text: str) -> bool:
-        """Return whether the text is written so."""
+        """Return whether the text matches the pattern."""
         match = self._regex.fullmatch(text)
         if match is None:
             return False

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _STRUCT = DataType("struct")
 _LONG = DataType("bigint")
-# A number of more digits fits no integer or decimal type; Spark's parser refuses one of more than a thousand.
+# The longest numbers, in digits: a longer integer fits no integer or decimal type, and Spark's parser refuses any
+# longer number.
 _LONGEST_INTEGER = 60
 _LONGEST_NUMBER = 1000
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'((?:[^'\\]|\\.)*)'|.""", re.DOTALL)
@@ -37,7 +38,7 @@ class _TwinKeysError(Exception):
 
 
 class _Object(list[tuple[str, Any]]):
-    """The pairs of an object, in a type of their own that is no array's."""
+    """The key-value pairs of a JSON object, in a class of its own that is distinct from a JSON array's list."""
 
 
 def _integer(text: str) -> int | Decimal:
@@ -50,14 +51,16 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer, parse
 
 
 def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
-    """Return the columns of JSON files, sorted by name; a line that is no object gives the column of corrupt records.
+    """Return the columns of JSON files, sorted by name.
 
-    Keys that differ in case between objects are one column, in the spelling first met: the connector finds keys in any
-    case (``FileReaders.scala``).
+    A line that is not an object adds the column of corrupt records.
+
+    Keys that differ only in case between objects become one column, in the first spelling found: the connector finds
+    keys in any case (``FileReaders.scala``).
 
     Raises:
         SchemaConflictError: One object has two keys that differ in case only.
-        InvalidInputError: No line of any file is JSON, or the mode is FAILFAST and one is not.
+        InvalidInputError: No line of any file is JSON, or the mode is FAILFAST and a line is not JSON.
     """
     guesser = JsonTypes(options)
     merged: DataType = VOID
@@ -80,11 +83,11 @@ def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, .
 
 
 class JsonTypes:
-    """Finds the type of JSON values.
+    """Infers the type of JSON values.
 
     Args:
-        options: ``primitivesAsString``, ``prefersDecimal``, ``inferTimestamp``, ``timestampFormat``, ``mode``,
-            ``columnNameOfCorruptRecord`` and ``allowSingleQuotes`` are looked at.
+        options: The reader options; inference uses ``primitivesAsString``, ``prefersDecimal``, ``inferTimestamp``,
+            ``timestampFormat``, ``mode``, ``columnNameOfCorruptRecord`` and ``allowSingleQuotes``.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -99,11 +102,11 @@ class JsonTypes:
         self.corrupt = DataType("struct", fields=(Field(corrupt, STRING),))
 
     def record(self, text: str, head: Head) -> DataType:
-        """Return the struct of one record; the struct of the corrupt column where it is not valid.
+        """Return the struct of one record; for a malformed record a struct of the corrupt-record column.
 
         Raises:
             InvalidInputError: The mode is FAILFAST and the record is malformed.
-            SchemaConflictError: An object in it has two keys that differ in case only.
+            SchemaConflictError: An object in the record has two keys that differ in case only.
         """
         try:
             value = self._parse(text.strip())
@@ -123,7 +126,7 @@ class JsonTypes:
                 {"file": str(head.location), "column": error.key},
             ) from error
         if found.name == "array" and found.children[0].name == "struct":
-            # A record that is an array of objects is that many rows.
+            # A record that is an array of objects gives one row for each object.
             return found.children[0]
         return found if found.name == "struct" else self._no_record()
 
@@ -141,7 +144,7 @@ class JsonTypes:
     def _type(self, value: object) -> DataType:
         match value:
             case None | "":
-                # Spark takes an empty string for a value that is missing.
+                # Spark infers nothing from an empty string, as from a missing value.
                 return VOID
             case _Object():
                 return self._struct(value)
@@ -163,7 +166,7 @@ class JsonTypes:
                 return DataType("timestamp")
             case str():
                 return STRING
-        # NaN and the infinities, which Python's parser gives as floats.
+        # Python's JSON parser returns NaN and the infinities as floats, which Spark infers as DOUBLE.
         return DOUBLE
 
     def _struct(self, pairs: Pairs) -> DataType:

@@ -14,12 +14,12 @@ VOID = DataType("void")
 DOUBLE = DataType("double")
 MAX_PRECISION = 38
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# Digits of the widest value, as Spark's ``DecimalType.forType`` has them.
+# Decimal digits of the widest value, as in Spark's ``DecimalType.forType``.
 _INTEGER_PRECISION = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 
 class TypeConflictError(Exception):
-    """Two types that no column can hold together; ``path`` leads to them within the column.
+    """No column type can hold two given types; ``path`` leads to them within the column.
 
     It stays within this package: the caller, which knows the two files, raises a ``SchemaConflictError`` from it.
     """
@@ -32,7 +32,7 @@ class TypeConflictError(Exception):
 
 
 def widen(left: DataType, right: DataType, path: str = "") -> DataType:
-    """Return the narrowest type that holds every value of both exactly and as which Spark's columnar readers read both.
+    """Return the narrowest type that holds all values of two types exactly, and that Spark's columnar readers can read.
 
     Raises:
         TypeConflictError: There is no such type.
@@ -52,7 +52,7 @@ def widen(left: DataType, right: DataType, path: str = "") -> DataType:
 
 
 def loosen(left: DataType, right: DataType, path: str = "") -> DataType:
-    """Return the type that Spark's CSV and JSON inference gives a column of both; STRING holds everything."""
+    """Return the type that Spark's CSV and JSON inference gives to values of two types; STRING if they conflict."""
     if left == right or right.name == "void":
         return left
     if left.name == "void":
@@ -71,7 +71,7 @@ def loosen(left: DataType, right: DataType, path: str = "") -> DataType:
 def merge_fields(
     left: tuple[Field, ...], right: tuple[Field, ...], path: str, merge: Callable[[DataType, DataType, str], DataType]
 ) -> tuple[Field, ...]:
-    """Return the union of two lists of fields by name, whatever the case; the first spelling and order stay."""
+    """Return the union of two lists of fields by name, ignoring case, in the first spelling and order."""
     merged = {f.name.lower(): f for f in left}
     for f in right:
         known = merged.get(f.name.lower())
