@@ -37,7 +37,7 @@ OnLevel: TypeAlias = "Callable[[Sequence[Item], int | None], list[Item]]"
 
 
 def find(items: Sequence[Item], name: str) -> int | None:
-    """Return the index of the item with this name, ignoring case; None if there is none."""
+    """Return the index of the item with this name, ignoring case; None if no item has it."""
     lower = name.lower()
     return next((i for i, item in enumerate(items) if item.name.lower() == lower), None)
 

@@ -143,7 +143,7 @@ def is_truncated(encoded: str) -> bool:
 
 
 def next_prefix(prefix: str) -> str | None:
-    """Return the least text above all texts with this prefix, in the order of UTF-8 bytes; None if there is none."""
+    """Return the least text above all texts with this prefix, in the order of UTF-8 bytes; None if no text is above."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1])
         if code < 0x10FFFF:
