@@ -1,4 +1,4 @@
-"""What Python 3.11 brought, for 3.10; goes with the last PySpark that takes 3.10, which is 4.2."""
+"""Additions of Python 3.11, for Python 3.10. Remove this module when PySpark 4.2, the last one for 3.10, is dropped."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ else:
     from enum import Enum
 
     class StrEnum(str, Enum):
-        """An enumeration whose members are strings, and are shown as strings."""
+        """An enumeration whose members are strings, and whose ``str()`` is the value."""
 
         __str__ = str.__str__
         __format__ = str.__format__  # type: ignore[assignment]
 
     def from_iso(text: str) -> datetime:
-        """Read a time in ISO 8601, with a zone of ``Z`` and any number of digits of a second too."""
+        """Parse a time in ISO 8601; also accept the zone ``Z`` and any number of digits after the seconds."""
         whole = re.sub(r"\.(\d+)", lambda digits: f".{digits[1][:6]:0<6}", text)
         return datetime.fromisoformat(re.sub("Z$", "+00:00", whole))
 

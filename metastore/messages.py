@@ -1,7 +1,8 @@
-"""What the outbox carries: one class for each operation on the Hive Metastore (``docs/spec/metastore.md``).
+"""Messages of the outbox: one class for each operation on the Hive Metastore (``docs/spec/metastore.md``).
 
-The index writes messages, in the transaction of the change that they publish; ``hive/outbox`` reads them and carries
-them out. Their JSON outlives a release: fields of a newer one are ignored, and an unknown operation is refused.
+The index writes a message in the same transaction as the change that it publishes; ``hive/outbox`` reads messages and
+applies them. The JSON of messages must work across releases: fields of a newer release are ignored, and an unknown
+operation is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CreateNamespace:
-    """Make the namespace, unless it is there."""
+    """Create the namespace, unless it exists."""
 
     operation: ClassVar[str] = "create_namespace"
     namespace: Namespace
@@ -39,7 +40,7 @@ class AlterNamespace:
 
 @dataclass(frozen=True, slots=True)
 class DropNamespace:
-    """Drop the namespace of this name, if it is there."""
+    """Drop the namespace of this name, if it exists."""
 
     operation: ClassVar[str] = "drop_namespace"
     name: str
@@ -47,7 +48,7 @@ class DropNamespace:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """Make the table, unless it is there at its location."""
+    """Create the table, unless it exists at its location."""
 
     operation: ClassVar[str] = "create_table"
     definition: TableDefinition
@@ -55,15 +56,15 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """Set the table's properties, and its columns and location where they changed.
+    """Set the table's properties, and its columns and location if they changed.
 
     Attributes:
-        removed: Names of the properties that go.
+        removed: Names of the properties to remove.
         rebuild: Whether the columns or the location changed.
         retype: Whether the types of partition columns changed.
-        previous_location: Where the table lay before, with ``rebuild``; None without.
-        kept: The descriptors of its partitions (``PartitionDescriptor``) that stay where columns change.
-        settings: Settings of the table's SerDe that are set.
+        previous_location: The table's location before the change, with ``rebuild``; None without.
+        kept: Descriptors (``PartitionDescriptor``) of partitions that keep their own columns when the table's change.
+        settings: Settings of the table's SerDe to set.
     """
 
     operation: ClassVar[str] = "alter_table"
@@ -87,7 +88,7 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Drop the table, if it is there at its location; ``purge`` says that its files are deleted by the catalog."""
+    """Drop the table, if it exists at its location; ``purge`` says that the catalog deletes its files."""
 
     operation: ClassVar[str] = "drop_table"
     definition: TableDefinition
@@ -100,12 +101,12 @@ class PublishedPartition:
 
     Attributes:
         name: The directory name.
-        location: Absolute URI; None: below the table's location; empty: that of a view.
+        location: Absolute URI; None: below the table's location; empty: a view's partition.
         parameters: Statistics; a view's partition has none.
-        descriptor: Its own descriptor, as ``PartitionDescriptor`` writes it, empty for the table's; None leaves an
-            existing partition's descriptor, and gives a new partition the table's.
-        moved: Whether the change has put the partition at this location. If it has not, and the metastore has it
-            elsewhere, a Hive engine has put it there, and the delivery leaves it there.
+        descriptor: The partition's own descriptor, as ``PartitionDescriptor`` writes it; an empty mapping for the
+            table's. None leaves an existing partition's descriptor, and gives a new partition the table's.
+        moved: Whether the change has put the partition at this location. If not, and the metastore has the partition at
+            another location, a Hive engine has put it there, and the delivery leaves it there.
     """
 
     name: str
@@ -117,13 +118,13 @@ class PublishedPartition:
 
 @dataclass(frozen=True, slots=True)
 class SyncPartitions:
-    """Bring partitions of a table or view to the index's state, and drop others.
+    """Set partitions of a table or view to the index's state, and drop others.
 
     Attributes:
         added: Partitions that the index has added.
         altered: Partitions that the index has changed.
         dropped: Names of the partitions to drop.
-        location: The table's location, which distinguishes it from another table of the name. Empty for a view.
+        location: The table's location, which distinguishes it from another table of the same name. Empty for a view.
     """
 
     operation: ClassVar[str] = "sync_partitions"
@@ -136,7 +137,7 @@ class SyncPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterTableStatistics:
-    """Set the statistics of a table without partition columns; ``location`` as in ``SyncPartitions``."""
+    """Set the statistics of a table without partition columns; ``location`` distinguishes tables of the same name."""
 
     operation: ClassVar[str] = "alter_table_statistics"
     table: TableIdentifier
@@ -149,7 +150,7 @@ class PutView:
     """Create the view, or alter an existing one.
 
     Attributes:
-        query: Its text, catalog, namespace and query columns; other parts of it are not sent.
+        query: The view's text, catalog, namespace and query columns; other attributes are not sent.
     """
 
     operation: ClassVar[str] = "put_view"
@@ -159,14 +160,14 @@ class PutView:
 
 @dataclass(frozen=True, slots=True)
 class DropView:
-    """Drop the view of this name, if it is there."""
+    """Drop the view of this name, if it exists."""
 
     operation: ClassVar[str] = "drop_view"
     view: TableIdentifier
 
 
 SET_ASIDE_AFTER = 8
-"""How many refusals set a message aside (about two minutes): what does not depend on it goes on without it."""
+"""Refusals until a message is set aside (about two minutes): messages that do not depend on it are then delivered."""
 
 Message: TypeAlias = (
     CreateNamespace
@@ -189,12 +190,13 @@ class Delivery:
 
     Attributes:
         table: The name of the table or view; None for a message about the namespace.
-        payload: The message's JSON, which ``read_message`` reads: another release may have written it.
-        attempts: How often the metastore was asked in vain.
-        last_error: Why the last attempt failed, if there was one.
-        next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC, by the database's clock).
-        refusals: How often the metastore answered and did not accept it.
-        due: Whether it may be tried now, by the database's clock.
+        payload: The message's JSON. ``read_message`` parses it, because another release may have written it.
+        attempts: The number of failed attempts.
+        last_error: Why the last attempt failed; None before the first failure.
+        next_attempt_at_ms: The time before which it is not retried (milliseconds since the epoch, UTC, by the
+            database's clock).
+        refusals: How often the metastore answered and did not accept the message.
+        due: Whether the message may be tried now, by the database's clock.
     """
 
     outbox_id: int
@@ -211,17 +213,17 @@ class Delivery:
 
     @property
     def set_aside(self) -> bool:
-        """Whether it was refused so often that independent messages are delivered without it."""
+        """Whether the message was refused so often that independent messages are delivered without it."""
         return self.refusals >= SET_ASIDE_AFTER
 
     @property
     def subject(self) -> str:
-        """Name the table, view or namespace that the message is about."""
+        """The name of the table, view or namespace that the message is about."""
         return f"{self.namespace}.{self.table}" if self.table else self.namespace
 
 
 def subject(message: Message) -> tuple[str, str | None]:
-    """Return the namespace, and the table or view in it, under whose name a message is enqueued."""
+    """Return the namespace, and the table or view in it (None for neither), under which a message is enqueued."""
     match message:
         case CreateNamespace(namespace) | AlterNamespace(namespace):
             return namespace.name, None
@@ -276,10 +278,10 @@ def payload_of(message: Message) -> JsonObject:
 
 
 def read_message(delivery: Delivery) -> Message:
-    """Return the message that a row of the outbox holds.
+    """Return the message in a row of the outbox.
 
     Raises:
-        MetastoreRefusedError: This release does not know the message.
+        MetastoreRefusedError: This release does not know the message's operation.
     """
     try:
         return _read(delivery)
@@ -337,12 +339,16 @@ def _read_alteration(payload: JsonObject) -> AlterTable:
 
 
 class _Numbers:
-    """Numbers descriptors, so that a message holds each once: a thousand wide ones would exceed a database row."""
+    """Numbers the descriptors of a message, so that its JSON contains each one once.
+
+    A thousand copies of a wide table's descriptor would exceed the size of a database row.
+    """
 
     def __init__(self) -> None:
         self.found: list[JsonObject] = []
         self._by_text: dict[str, int] = {}
-        # Most of a message are one object, which need not be written a thousand times to be known.
+        # Look up descriptors by object identity first: most partitions of a message share one object, which then need
+        # not be serialized for each.
         self._by_id: dict[int, int] = {}
 
     def of(self, descriptor: JsonObject) -> int:
@@ -368,7 +374,7 @@ def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> Publ
 
 
 def _definition(definition: TableDefinition) -> JsonObject:
-    """Return the definition for messages, without the index's own marks on statistics."""
+    """Return the definition for messages, without the index's internal marks in its statistics."""
     columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
     return definition_to_dict(replace(definition, columns=columns))
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The partitions and directories that a transaction claims.
+    """The partitions and directories that a transaction claims, to find conflicts with other transactions.
 
     Attributes:
-        exclusive: Whether it replaces existing files; otherwise it only adds.
-        names: Names of partitions by the hash of their typed values (``claim_hash``), and the URIs of directories
-            outside of the table that a command gives to partitions.
+        exclusive: Whether the transaction replaces existing files; otherwise it only adds files.
+        names: Partition names by the hash of their typed values (``claim_hash``), and URIs of directories outside the
+            table that a command gives to partitions.
         covers: Returns whether the transaction's predicate is true for a partition name; None without a predicate.
     """
 
@@ -46,12 +46,12 @@ class Claims:
     covers: Callable[[str], bool] | None = None
 
     def collision(self, other: Claims, existing: Iterable[str] = ()) -> str | None:
-        """Return a partition that both touch and at least one replaces; None when both may commit.
+        """Return a partition that both transactions touch and at least one replaces; None if both may commit.
 
         Args:
             other: The claims of a transaction that is reserved, or was committed after this one's base version.
-            existing: Partitions that are there or that the other one ended: where both have a predicate, they meet in
-                one of these or not at all, since a write that makes a partition claims its name.
+            existing: Partitions that exist, or that the other transaction ended. If both transactions have a predicate,
+                only these partitions are compared: a write that creates a partition claims its name, too.
         """
         if not (self.exclusive or other.exclusive):
             return None
@@ -60,7 +60,7 @@ class Claims:
                 return name
         if self.covers is None:
             return None
-        # A command also claims the directory that it chooses, which no predicate is true for.
+        # Skip directories that a command claims: the predicate can only be evaluated on partition names.
         partitions = (name for name in other.names.values() if "://" not in name)
         named = next((name for name in partitions if self.covers(name)), None)
         if named is not None or other.covers is None:
@@ -74,10 +74,10 @@ def replaces(plan: WritePlan) -> bool:
 
 
 def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
-    """Return the names of the table's partitions that the transaction claims.
+    """Return the names of the table's partitions that the transaction claims by name.
 
-    Partitions selected by a predicate are claimed by the predicate: those of a DROP, and an exchange's partitions of
-    the source.
+    Partitions that a predicate selects are claimed by the predicate instead: those of a DROP, and the source's
+    partitions of an EXCHANGE.
     """
     match plan.change:
         case CheckedWrite() as write:
@@ -94,7 +94,7 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
 
 
 def chosen_places(plan: WritePlan) -> list[str]:
-    """Return the directories that the command chooses for partitions; a writer to one of them meets the claim."""
+    """Return the directories that the command assigns to partitions; they are claimed against other writers."""
     match plan.change:
         case CheckedAdd(partitions=partitions):
             return [partition.location for partition in partitions if partition.location is not None]
@@ -105,9 +105,9 @@ def chosen_places(plan: WritePlan) -> list[str]:
 
 
 def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """Return the predicate of an overwrite, ``TRUE`` for the whole table; None of any other write.
+    """Return the predicate for the partitions that an overwrite, a DROP or an EXCHANGE takes from this table.
 
-    That of a DROP too, and of an exchange in the table that it takes partitions from.
+    ``TRUE`` means the whole table. None for all other writes, and for the target table of an EXCHANGE.
     """
     asked = plan.asked
     if not isinstance(asked, Overwrite | DropPartitions | ExchangePartitions):
@@ -120,12 +120,12 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
 
 
 def claimed_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """Return ``bound_predicate``; ``TRUE`` for a statement that replaces a table from which its rows come."""
+    """Return ``bound_predicate``, but ``TRUE`` for a statement that replaces the table."""
     return TRUE if isinstance(plan.asked, Replace | CreateOrReplace) else bound_predicate(plan, table)
 
 
 def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
-    """Return a test of partition names: whether the predicate is true for one; None without a predicate."""
+    """Return a function that says whether the predicate is true for a partition name; None without a predicate."""
     if predicate is None:
         return None
     keys = table.definition.keys
@@ -134,7 +134,7 @@ def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] |
 
 
 def replaced_by(plan: WritePlan, table: Table) -> Callable[[str], bool]:
-    """Return a function that says whether the write replaces a partition's files, by name, or only adds to them."""
+    """Return a function that says, by name, whether the write replaces a partition's files or only adds some."""
     if isinstance(plan.asked, Append):
         return lambda _: False
     return covers(bound_predicate(plan, table), table) or (lambda _: True)

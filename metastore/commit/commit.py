@@ -1,4 +1,4 @@
-"""A commit as a value: each of its six steps takes it, and returns it with the result of the step.
+"""The state of a commit. Each of the six steps of the commit takes a ``Commit`` and returns it with its own result.
 
 ``docs/spec/commit-protocol.md`` describes the steps: check, reserve, promote, apply, publish, clean.
 """
@@ -23,9 +23,9 @@ class CommitOptions:
     """The options of a commit call, besides the files.
 
     Attributes:
-        static_partition: The fully static partition, which is registered also without rows.
+        static_partition: The partition of a fully static PARTITION clause, which is registered also without rows.
         watermark_ms: The watermark of a streaming write, milliseconds since the epoch.
-        final: Whether the streaming query has ended by itself.
+        final: Whether the streaming query has ended by itself, so that no partition waits any longer.
     """
 
     static_partition: str | None = None
@@ -38,22 +38,22 @@ class Commit:
     """A running commit.
 
     Attributes:
-        transaction: The transaction as the last step left it. From ``check`` on its plan is the checked one.
+        transaction: The transaction after the last step. From ``check`` on its plan contains the check's findings.
         options: The options of the commit call.
         files: The files that the call sends.
         recorded: The number of files recorded before the call (``TransactionFiles.record``); None if unknown.
         all_files: All staged files of the transaction, if the call has sent them; None: they are read from the index.
             ``reserve`` records them. From then on none of them waits for its partition to be due.
-        table: The transaction's table, loaded with it; None: load it again, if there is one.
-        is_retry: Whether an earlier call had no answer. The index may have forgotten how far that call came.
-        by_owner: Whether the writer runs it; False for a recovery.
+        table: The transaction's table, loaded with it; None if the table must be loaded again, or does not exist.
+        is_retry: Whether an earlier call got no answer. That call may have completed some steps.
+        by_owner: Whether the writer runs the commit; False for a recovery by another process.
         promoted: The partitions in which files of this commit may have their final names. ``promote`` adds to it before
             it touches a file, so that the owner can undo a commit that a restored index has forgotten.
         stored: The store's data about each promoted file, by partition and name.
         leftovers: Files to delete together with the replaced ones.
-        is_staging_removed: Whether ``promote`` has removed the staging directory. ``apply`` then moves a commit
-            without files to delete to ``finished``.
-        duplicate_version: The version that committed this batch before; None without one.
+        is_staging_removed: Whether ``promote`` has removed the staging directory. ``apply`` then moves a commit without
+            files to delete to ``finished``.
+        duplicate_version: The version that committed this batch before; None if it is not a duplicate.
     """
 
     transaction: Transaction
@@ -87,12 +87,12 @@ class Commit:
 
     @property
     def expected_records(self) -> int | None:
-        """The number of files that the index must have recorded at ``reserve``; None: it is not checked."""
+        """The number of files that the index must have recorded at ``reserve``; None if it is not checked."""
         if self.recorded is None or self.all_files is not None:
             return self.recorded
         return self.recorded + len(self.files)
 
     @property
     def unrecorded_files(self) -> Sequence[StagedFile]:
-        """The files that the index may not know before ``reserve``: ``undo`` removes them, too."""
+        """The files that may not be recorded in the index before ``reserve``; an undo must remove them as well."""
         return self.files if self.all_files is not None or self.is_retry else ()

@@ -1,7 +1,7 @@
-"""Fault points: places where a test injects a fault into the commit protocol. Without an armed one they do nothing.
+"""Fault points: places in the commit protocol where a test can inject a fault. In production they do nothing.
 
-In a process a test arms a point with ``armed``; for a child process the environment variable ``CATALOG_EXT_FAULT``
-does, as ``point=action`` or ``point=action:nth`` (the nth time that the point is reached).
+A test arms a point in its own process with ``armed``; for a child process it sets the environment variable
+``CATALOG_EXT_FAULT`` to ``point=action`` or ``point=action:nth`` (the nth time that the point is reached).
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ POINTS = (
     "clean.before", "clean.removed", "clean.staging", "clean.after",
     "undo.before", "undo.sources", "undo.due", "undo.after",
 )  # fmt: skip
-"""Every fault point of a write, in the order of the protocol's steps. ``promote.file`` is reached before each file,
-``undo.due`` before some of what had waited is hidden again and after all of it."""
+"""Every fault point of a write, in the order of the protocol's steps.
+
+``promote.file`` is reached before each file. ``undo.due`` is reached before files of due partitions are hidden again,
+and after all of them are.
+"""
 
 MOVE_POINTS = ("move.before", "move.taken", "move.asked")
-"""Those of moving files that keep their names: before a mover takes some, after that, and when it may put them down."""
+"""Fault points of moves that keep file names: before files are taken, after that, and before they are put down."""
 
 DROP_POINTS = ("drop.before", "drop.aside")
-"""Those of deleting a dropped table's directory: before it, and when it has another name."""
+"""Fault points of deleting a dropped table's directory: before it is renamed, and after."""
 
 VACUUM_POINTS = ("vacuum.claimed",)
-"""Those of vacuum: before the files are deleted that it has claimed."""
+"""The fault point of a vacuum, reached before it deletes the files that it has claimed."""
 
 DEFERRED_DELETE_POINTS = ("deferred.before", "deferred.page", "deferred.after")
-"""Points of completing a deferred delete: before it, after each of its transactions, and after the last one."""
+"""Fault points of completing a deferred delete: before it, after each of its transactions, and after the last one."""
 
 RESTORE_POINTS = ("restored.begun", "restored.written", "restored.repaired")
-"""Those of the command restored: when the incarnation has begun in the index, when it is in the warehouse, and when all
-tables are repaired."""
+"""Fault points of ``restored``: incarnation written to the index, then to the warehouse; all tables repaired."""
 
 _ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *VACUUM_POINTS, *DEFERRED_DELETE_POINTS, *RESTORE_POINTS)
 
 
 class InjectedFault(Exception):
-    """What the action ``error`` raises: an error that nothing in the code expects."""
+    """The error of the action ``error``, which stands for an error that the code does not expect."""
 
 
 def _kill(point: str) -> None:
@@ -117,14 +119,14 @@ def fault_point(point: str) -> None:
 
 @contextmanager
 def armed(point: str, action: str | Callable[[str], None], nth: int = 1, *, lasting: bool = False) -> Iterator[None]:
-    """Arm a point for as long as the context lasts.
+    """Arm a fault point while the context lasts.
 
     Args:
         point: One of ``POINTS``.
         action: ``kill``, ``stop`` (the process hangs until it gets SIGCONT), ``error``, ``unavailable``, ``storage``,
             or a function that takes the point's name.
-        nth: The action is taken when the point is reached for this time (from 1).
-        lasting: Whether it is taken every time after that too.
+        nth: The number of the pass at which the action is taken (from 1).
+        lasting: Whether the action is taken at every later pass, too.
     """
     before = _armed.get(point)
     _armed[point] = _Fault(point, action, nth, lasting=lasting)

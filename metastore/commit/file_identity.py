@@ -1,4 +1,7 @@
-"""Which file is which: other engines give names again; ours, which carry their transaction's id, are given once."""
+"""Decides whether a file on the store is the one that the index recorded.
+
+Other engines may reuse a file's name. Names that this catalog gives contain a transaction's id and are used once.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ def _is_own(path: str) -> bool:
 
 
 def indexed_file(path: str, file: DataFile) -> Removal:
-    """Return a file of the index, by a path or URI, to be compared with the store's.
+    """Return a file of the index, by a path or URI, in the form that is compared with the store's files.
 
-    A write does not ask S3 for the times of its files: the index has the time of the commit, which is left out.
+    The modification time is left out for files on S3 that a write of this catalog made: the index has only the commit's
+    time for them.
     """
     has_own_time = file.etag is None or not _is_own(path)
     return Removal(path, file.size, file.modified_ms if has_own_time else None, file.etag)
@@ -27,8 +31,9 @@ def indexed_file(path: str, file: DataFile) -> Removal:
 def is_same(recorded: Removal, size: int, modified_ms: int, etag: int | None) -> bool:
     """Return whether the file now at the recorded path, with this size, time and ETag, is the recorded file.
 
-    A name with a transaction's id is compared only if its ETag is known: users rewrite such files in place and bring
-    them back. Without an ETag the index may have another time for the file than the store, so the name decides.
+    For a name with a transaction's id only the ETag is compared, if it is known, because users may rewrite such files
+    in place or restore them. Without an ETag the name alone decides: the index may have another time for the file than
+    the store.
     """
     if recorded.etag is None and _is_own(recorded.path):
         return True
@@ -36,13 +41,16 @@ def is_same(recorded: Removal, size: int, modified_ms: int, etag: int | None) ->
 
 
 def has_only_its_name(recorded: Removal) -> bool:
-    """Return whether nothing but the URI says which file was recorded: an object of ours without a known ETag.
+    """Return whether only the URI identifies the recorded file: an S3 object of this catalog without a known ETag.
 
-    The index has the time of the commit for it. On other stores a write asks for the times of its files.
+    The index has only the commit's time for such an object. On other stores a write reads the times of its files.
     """
     return recorded.etag is None and recorded.path.startswith("s3a:") and _is_own(recorded.path)
 
 
 def is_unchanged(recorded: Removal, size: int, modified_ms: int | None, etag: int | None) -> bool:
-    """Return whether a file, recorded by its URI, is as it was recorded, also one of ours, as far as that was known."""
+    """Return whether a file that was recorded by its URI is unchanged, as far as its size, time and ETag were recorded.
+
+    This also compares files whose names contain a transaction's id.
+    """
     return has_only_its_name(recorded) or recorded.is_still(size, modified_ms, etag)

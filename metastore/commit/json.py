@@ -1,7 +1,7 @@
-"""Staged files, outcomes and plans as JSON values, specified in ``docs/spec/service.md`` and ``docs/spec/index.md``.
+"""Converts staged files, outcomes and plans to JSON values and back (``docs/spec/service.md``, ``docs/spec/index.md``).
 
-A plan is one flat object, whatever its kind. Every field is written, those of other kinds empty. A reader ignores
-fields that it does not know: a newer release may have written them.
+A plan is one flat object for all kinds of writes. Every field is written; fields of other kinds are empty. A reader
+ignores fields that it does not know, because a newer release may have written them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def staged_file_to_dict(file: StagedFile) -> JsonObject:
 
 
 def staged_file_from_dict(value: JsonObject) -> StagedFile:
-    """Return the file that ``staged_file_to_dict`` wrote."""
+    """Return the file from the JSON values of ``staged_file_to_dict``."""
     upload = value["upload"]
     return StagedFile(
         partition=value["partition"], name=value["name"], size=value["size"], rows=value["rows"],
@@ -86,7 +86,7 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
 
 
 def digest_of(files: Sequence[StagedFile], recorded: int | None) -> str:
-    """Return a digest of the files that a request sends, and of the number recorded before them."""
+    """Return a digest of the files in a commit request, and of the number of files recorded before the request."""
     listed = to_json([recorded, [staged_file_to_dict(file) for file in files]])
     return hashlib.sha256(listed.encode()).hexdigest()[:32]
 
@@ -106,7 +106,7 @@ def outcome_to_dict(outcome: WriteOutcome) -> JsonObject:
 
 
 def outcome_from_dict(value: JsonObject) -> WriteOutcome:
-    """Return the outcome that ``outcome_to_dict`` wrote."""
+    """Return the outcome from the JSON values of ``outcome_to_dict``."""
     return WriteOutcome(**value)
 
 
@@ -182,7 +182,10 @@ def _command_to_dict(
     change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
     | CheckedExchange,
 ) -> JsonObject:  # fmt: skip
-    """Return the fields of a command; ``names``, once it is checked, are the partitions of the table that it claims."""
+    """Return the JSON fields of a partition command.
+
+    ``names`` lists, for a checked command, the partitions of the table that it claims.
+    """
     match change:
         case AddPartitions():
             return {"command": _add_to_dict(change.partitions, change)}
@@ -231,9 +234,9 @@ def _file_to_list(file: DataFile) -> list[Any]:
 
 
 def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
-    """Return the plan that ``plan_to_dict`` wrote, after a passage through JSON.
+    """Return the plan from the JSON values of ``plan_to_dict``.
 
-    ``checked``: the transaction may have passed ``check``; a command shows by itself whether it has.
+    ``checked`` says whether the transaction may have passed ``check``; for a command the values themselves show this.
     """
     asked, locks = _asked(value), value["hive_locks"]
     return WritePlan(
@@ -251,7 +254,7 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         beside_located=value["beside_located"],
         partition_commit=value["partition_commit"],
         hive_locks=LockSettings(LockMode(locks["mode"]), locks["wait_s"]),
-        # What else moves files is a command.
+        # The field is also true for commands that move a table's own files.
         moves_user_files=value["moves"] and not value["command"],
     )
 
@@ -280,7 +283,7 @@ def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> A
             return RenamePartition(command["from"], command["to"])
         case WriteKind.RELOCATE_PARTITION:
             name = command["name"]
-            # Once it is checked, the default location stands there as null.
+            # A checked command has null for the default location; restore its URI.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
         case _:
             predicate = predicate_from_json(value["predicate"])

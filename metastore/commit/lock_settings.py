@@ -12,7 +12,7 @@ DEFAULT_WAIT_S = 300.0
 
 
 class LockMode(StrEnum):
-    """The lock mode: whether Hive locks are taken, and how by an append (Hive's ``hive.txn.strict.locking.mode``)."""
+    """Whether Hive locks are taken, and of which type by an append (Hive's ``hive.txn.strict.locking.mode``)."""
 
     NONE = "none"
     SHARED = "shared"

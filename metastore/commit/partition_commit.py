@@ -1,7 +1,7 @@
-"""Flink's partition commit: decides when partitions of a streaming write become visible, and runs policies for them.
+"""Partition commit as in Flink: decides when partitions of a stream become visible, and runs policies for them.
 
-``docs/design/5-streaming.md`` says which files wait, and when they are due. ``clean`` fails as a whole if one policy
-fails, and recovery runs all of them again: each runs at least once per commit.
+``docs/design/5-streaming.md`` describes which files wait, and when they are due. If one policy fails, the step
+``clean`` fails, and a recovery runs all policies again: each policy runs at least once per commit.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _LOCAL_TIME = DataType("timestamp_ntz")
 
 
 class Trigger(StrEnum):
-    """When a partition is due."""
+    """The event that makes a waiting partition due."""
 
     PROCESS_TIME = "process-time"
     PARTITION_TIME = "partition-time"
 
 
 class PolicyKind(StrEnum):
-    """What is done for a committed partition; the metastore follows every commit, named or not."""
+    """The action for a committed partition. The metastore is updated after every commit, whether it is named or not."""
 
     METASTORE = "metastore"
     SUCCESS_FILE = "success-file"
@@ -64,8 +64,8 @@ class Decision:
     """The effect of an epoch's commit on partitions.
 
     Attributes:
-        waiting: Staged partitions whose files are kept back.
-        due: Partitions whose files were kept back by earlier epochs and are due now.
+        waiting: Partitions whose staged files stay invisible for now.
+        due: Partitions whose files were kept invisible by earlier epochs and become visible now.
     """
 
     waiting: tuple[str, ...] = ()
@@ -78,12 +78,12 @@ class PartitionCommit:
 
     Attributes:
         keys: The table's partition columns.
-        delay_ms: The delay by which the watermark (or the clock) must be past a partition's time.
+        delay_ms: The delay after a partition's time, by the watermark or the clock, until the partition is due.
         zone: The zone in which partition times are local.
-        pattern: A text with ``$key`` in it whose value is the partition's time.
+        pattern: A text with ``$key`` variables whose value is the partition's time.
         policies: The policies, in the given order.
-        policy_class: The importable callable of ``CUSTOM``.
-        success_file: Name of the empty file of ``SUCCESS_FILE``.
+        policy_class: The name of the importable callable of the policy ``CUSTOM``.
+        success_file: The name of the empty file of the policy ``SUCCESS_FILE``.
     """
 
     keys: tuple[str, ...]
@@ -97,10 +97,10 @@ class PartitionCommit:
 
     @classmethod
     def of(cls, options: Mapping[str, str], keys: Sequence[str]) -> PartitionCommit:
-        """Return the checked form of a table's properties; other properties are passed over.
+        """Parse and check a table's partition-commit properties; other properties are ignored.
 
         Raises:
-            InvalidConfigurationError: An option has a value that it may not have, or two do not fit together.
+            InvalidConfigurationError: An option has an invalid value, or two options contradict each other.
         """
         result = cls(
             keys=tuple(keys),
@@ -133,18 +133,18 @@ class PartitionCommit:
 
     @property
     def may_wait(self) -> bool:
-        """Whether files of a stream may be kept back by one epoch and added by a later one."""
+        """Whether files of a stream may be kept invisible by one epoch and added by a later one."""
         return self.trigger is Trigger.PARTITION_TIME or self.delay_ms > 0
 
     def variables(self) -> list[str]:
-        """Return the partition columns that the pattern names."""
+        """Return the partition columns that the time pattern names."""
         return [braced or plain for braced, plain in _VARIABLE.findall(self.pattern)]
 
     def partition_time_ms(self, partition: str) -> int:
-        """Return when the partition begins, in milliseconds since the epoch.
+        """Return the time at which the partition begins, in milliseconds since the epoch.
 
         Raises:
-            InvalidValueError: Its values give no time.
+            InvalidValueError: The partition's values do not form a time.
         """
         values = {key.lower(): value for key, value in parse_partition_name(partition)}
 
@@ -168,18 +168,18 @@ class PartitionCommit:
     def decide(
         self, staged: Iterable[str], waiting: Mapping[str, int], *, watermark_ms: int | None, final: bool, now_ms: int,
     ) -> Decision:  # fmt: skip
-        """Return the partitions that become visible with this commit.
+        """Return the partitions that become visible with this commit, and those that wait.
 
         Args:
             staged: Names of the partitions for which this write has files.
             waiting: Partitions with waiting files of earlier epochs of the query, with the time since when they wait.
-            watermark_ms: The query's watermark, milliseconds since the epoch (0 if it has none yet); None for a
-                batch write, whose partitions never wait.
+            watermark_ms: The query's watermark, milliseconds since the epoch (0 if it has none yet); None for a batch
+                write, whose partitions never wait.
             final: Whether the query has ended by itself, so that everything is due.
             now_ms: The time, by the clock that dated ``waiting``.
 
         Raises:
-            InvalidValueError: A partition's values give no time.
+            InvalidValueError: A partition's values do not form a time.
         """
         if final:
             return Decision(due=tuple(sorted(waiting)))
@@ -196,14 +196,14 @@ class PartitionCommit:
 
     @property
     def acts(self) -> bool:
-        """Whether a committed partition has policies besides the metastore, which is always updated."""
+        """Whether there are policies to run for a committed partition, besides updating the metastore."""
         return any(policy is not PolicyKind.METASTORE for policy in self.policies)
 
     def custom_policy(self) -> Callable[[Mapping[str, str | None], str], object] | None:
         """Import and return the callable of the policy ``custom``; None if there is no such policy.
 
         Raises:
-            InvalidConfigurationError: It cannot be imported, or is not callable.
+            InvalidConfigurationError: The callable cannot be imported, or is not callable.
         """
         if PolicyKind.CUSTOM not in self.policies or self.policy_class is None:
             return None
@@ -220,7 +220,7 @@ class PartitionCommit:
 
 
 def chosen_options(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return the partition-commit options of a write: its own go before the table's properties."""
+    """Return the partition-commit options of a write; the write's options override the table's properties."""
     texts = {o: [property_value(options, o), property_value(properties, o)] for o in OPTIONS}
     return {option: text for option, found in texts.items() for text in found[::-1] if text is not None}
 
@@ -230,13 +230,13 @@ def run_policies(
     partitions: Iterable[tuple[str, str]],
     write_success_file: Callable[[str], None],
 ) -> None:
-    """Run the policies for every committed partition, in order; a failure stops no other.
+    """Run the policies for every committed partition, in order; a failure does not stop the others.
 
     ``partitions`` are the names and locations (URIs) of the partitions that received files. ``write_success_file``
     writes an empty file at a URI.
 
     Raises:
-        PartitionPolicyError: At least one failed; all of them will run again.
+        PartitionPolicyError: At least one policy failed; all of them will run again.
         InvalidConfigurationError: The custom policy cannot be imported.
     """
     custom = commit.custom_policy()
@@ -278,14 +278,14 @@ def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
 
 
 def parse_trigger(text: str) -> Trigger:
-    """Return the trigger with a name; as every parser here, it raises ``ValueError`` for an invalid text."""
+    """Return the trigger with this name; like all parsers here, raise ``ValueError`` for an invalid text."""
     if text.lower() not in tuple(Trigger):
         raise ValueError("give 'process-time' or 'partition-time'")
     return Trigger(text.lower())
 
 
 def parse_delay_ms(text: str) -> int:
-    """Return a duration in milliseconds; without a unit it is seconds."""
+    """Parse a duration and return it in milliseconds; the default unit is seconds."""
     value = duration_s(text)
     if value is None:
         raise ValueError("give a duration such as 0s, 30 min, 1 h or 1 d")
@@ -293,7 +293,7 @@ def parse_delay_ms(text: str) -> int:
 
 
 def parse_zone(text: str) -> tzinfo:
-    """Return a zone by its name or its offset."""
+    """Return a time zone by its name or its offset."""
     offset = _OFFSET.fullmatch(text.upper())
     if offset is not None:
         sign, hours, minutes = offset.groups()
@@ -307,7 +307,7 @@ def parse_zone(text: str) -> tzinfo:
 
 
 def parse_policies(text: str) -> tuple[PolicyKind, ...]:
-    """Return the policies of a list with commas, in their order."""
+    """Return the policies in a comma-separated list, in order."""
     words = [word.strip().lower() for word in text.split(",")]
     if any(word not in tuple(PolicyKind) for word in words):
         raise ValueError("give 'metastore', 'success-file' or 'custom', with commas between them")
@@ -315,14 +315,14 @@ def parse_policies(text: str) -> tuple[PolicyKind, ...]:
 
 
 def parse_policy_class(text: str) -> str | None:
-    """Return the name of a callable, ``package.module:name``."""
+    """Check that the text has the form of a callable's name, ``package.module:name``, and return it."""
     if _CALLABLE.fullmatch(text) is None:
         raise ValueError("give an importable Python callable such as package.module:name")
     return text
 
 
 def parse_success_file(text: str) -> str:
-    """Return the name of a file that readers skip."""
+    """Check the name of the success file, which readers must skip as hidden, and return it."""
     if not is_hidden(text) or "/" in text or len(text) > 100 or text in (".", ".."):
         raise ValueError("readers would take it for data, give a name without '/' that begins with '_' or '.'")
     return text

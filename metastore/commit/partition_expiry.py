@@ -1,4 +1,4 @@
-"""When a partition expires: its time, taken from its values, and the table's retention period."""
+"""Decides when partitions expire: when their time, from their values, is older than the table's retention period."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import TableDefinition
 
 RETENTION = "partition.retention.period"
-"""The table property (Hive's) that says for how long a partition is kept after its time."""
+"""The table property (also Hive's) for how long a partition is kept after its time."""
 
 REGISTERED_AGAIN = "the next repair registers it again"
-"""In the reason of an expired partition of an external table whose property ``RETENTION`` does not cover it."""
+"""The end of the reason for dropping an expired partition that the next repair would register again.
+
+This concerns external tables whose files stay, unless the property ``RETENTION`` makes repairs skip the partition.
+"""
 
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The partitions' times and the retention of one table.
+    """The retention of one table, and the times of its partitions.
 
     Attributes:
-        commit: Takes the time out of a partition's values.
-        keys: The partition columns that the time comes from.
-        retention_s: In seconds, from the beginning of a partition.
-        words: The retention, for people.
+        commit: Computes a partition's time from its values.
+        keys: The partition columns that the time is computed from.
+        retention_s: The retention period in seconds, from the partition's time on.
+        words: The retention period as text for people.
     """
 
     commit: PartitionCommit
@@ -42,11 +45,11 @@ class Expiry:
 
     @classmethod
     def of(cls, definition: TableDefinition, retention: str | None = None) -> Expiry | None:
-        """Return the table's, or with another retention; None where neither says one.
+        """Return the table's retention, or the given one instead; None if there is neither.
 
         Raises:
-            InvalidConfigurationError: The retention is no duration.
-            InvalidInputError: No partition column is a time, and no pattern makes one of them.
+            InvalidConfigurationError: The retention is not a duration.
+            InvalidInputError: No partition column is a time, and no time pattern is set.
         """
         words = retention if retention is not None else property_value(definition.properties, RETENTION)
         if words is None:
@@ -74,12 +77,12 @@ class Expiry:
         if zone is not None:
             options[TIME_ZONE] = zone
         commit = PartitionCommit.of(options, names)
-        # A retention of the table's property was not in the statement: the message names the property.
+        # If the retention comes from the table's property and not from the statement, messages name the property.
         source = "" if retention is not None else f" ({RETENTION})"
         return cls(commit, _referenced(commit, names), seconds, f"{words.strip()}{source}")
 
     def expired(self, partition: str, now_ms: int) -> bool:
-        """Return whether the partition's time is longer ago than the retention; one without a time never is."""
+        """Return whether the partition's time plus the retention has passed; False for a partition without a time."""
         try:
             return self.commit.partition_time_ms(partition) + self.retention_s * 1000 < now_ms
         except InvalidValueError:
@@ -87,7 +90,7 @@ class Expiry:
 
     @property
     def reason(self) -> str:
-        """Why a partition is dropped, or not registered, for people."""
+        """The reason why a partition is dropped, or not registered, as text for people."""
         return f"expired: its time, by {' and '.join(self.keys)}, is longer ago than {self.words}"
 
 

@@ -1,7 +1,8 @@
 """The plan of a transaction: the requested change, with one class for each kind, and the findings of its check.
 
-A transaction begins with the request (``Asked``). ``check`` looks at the table and the store and adds its findings
-(``Checked``); from ``reserve`` on the plan has everything that a recoverer needs.
+A transaction begins with the request (``Asked``). The step ``check`` reads the table and the store and adds its
+findings (``Checked``). From the step ``reserve`` on the plan has everything that another process needs to recover the
+transaction.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 
 MISMATCH = "replace-where-mismatch"
-"""The setting that says what becomes of rows that an overwrite's condition is not true for."""
+"""The setting that decides about rows for which an overwrite's condition is not true."""
 
 
 class WriteKind(StrEnum):
-    """The tags of the kinds of change, in the service's messages and in the kept plan."""
+    """The kinds of change, as written in the service's messages and in the stored plan."""
 
     APPEND = "append"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
@@ -42,7 +43,7 @@ class WriteKind(StrEnum):
 
 
 class Promotion(StrEnum):
-    """How a staged file gets its final name."""
+    """The way in which a staged file gets its final name."""
 
     RENAME = "rename"
     UPLOAD = "upload"
@@ -58,26 +59,26 @@ class DataDeletion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Files are added to partitions, which are made where they are not there."""
+    """Adds files to partitions; missing partitions are created."""
 
     kind: ClassVar = WriteKind.APPEND
 
 
 @dataclass(frozen=True, slots=True)
 class OverwritePartitions:
-    """Partitions that receive rows are replaced."""
+    """Replaces the partitions that receive rows (dynamic overwrite)."""
 
     kind: ClassVar = WriteKind.OVERWRITE_PARTITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """Partitions that a predicate is true for are replaced: without new files DELETE, or TRUNCATE.
+    """Replaces the partitions for which a predicate is true; without new files it is a DELETE or TRUNCATE.
 
     Attributes:
-        predicate: Unbound, None for the whole table.
+        predicate: Unbound (with column names); None for the whole table.
         keep_emptied: Whether partitions that are left without files stay registered (TRUNCATE).
-        adds_others: Whether new files may go to partitions that the predicate is not true for.
+        adds_others: Whether new files may go to partitions for which the predicate is not true.
     """
 
     kind: ClassVar = WriteKind.OVERWRITE
@@ -88,7 +89,7 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A table comes with its first files."""
+    """Creates a table together with its first files."""
 
     kind: ClassVar = WriteKind.CREATE
     definition: TableDefinition
@@ -96,7 +97,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A table replaces an existing one."""
+    """Replaces an existing table by a new one with its first files."""
 
     kind: ClassVar = WriteKind.REPLACE
     definition: TableDefinition
@@ -104,7 +105,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class CreateOrReplace:
-    """A table comes, in the place of the one of its name if there is one."""
+    """Creates a table with its first files, and replaces a table of the same name if there is one."""
 
     kind: ClassVar = WriteKind.CREATE_OR_REPLACE
     definition: TableDefinition
@@ -112,7 +113,7 @@ class CreateOrReplace:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """A partition to be registered, with the URI of its directory (None: the default location)."""
+    """A partition to register, with the URI of its directory (None: the default location)."""
 
     name: str
     location: str | None = None
@@ -120,7 +121,7 @@ class NewPartition:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Partitions are registered with the files that lie there."""
+    """Registers partitions with the files in their directories."""
 
     kind: ClassVar = WriteKind.ADD_PARTITIONS
     partitions: tuple[NewPartition, ...]
@@ -129,7 +130,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class DropPartitions:
-    """Partitions that an unbound predicate is true for leave the table."""
+    """Drops the partitions for which an unbound predicate is true."""
 
     kind: ClassVar = WriteKind.DROP_PARTITIONS
     predicate: Predicate
@@ -138,7 +139,7 @@ class DropPartitions:
 
 @dataclass(frozen=True, slots=True)
 class RenamePartition:
-    """A partition gets other values."""
+    """Renames a partition to other values."""
 
     kind: ClassVar = WriteKind.RENAME_PARTITION
     name: str
@@ -147,7 +148,7 @@ class RenamePartition:
 
 @dataclass(frozen=True, slots=True)
 class RelocatePartition:
-    """A partition gets the files of another directory, given by its URI."""
+    """Gives a partition another directory, by its URI, with the files in that directory."""
 
     kind: ClassVar = WriteKind.RELOCATE_PARTITION
     name: str
@@ -156,13 +157,13 @@ class RelocatePartition:
 
 @dataclass(frozen=True, slots=True)
 class ExchangePartitions:
-    """Partitions of another table move into this one.
+    """Moves partitions of another table into this one.
 
     Attributes:
-        source_id: The number of the table that loses them.
-        source: Its name, for people.
-        source_version: The version of it that the statement read.
-        predicate: Unbound, true for the partitions that move.
+        source_id: The number of the table that loses the partitions.
+        source: The name of that table, for people.
+        source_version: The version of that table that the statement read.
+        predicate: Unbound; true for the partitions that move.
     """
 
     kind: ClassVar = WriteKind.EXCHANGE_PARTITIONS
@@ -174,24 +175,24 @@ class ExchangePartitions:
 
 Creation: TypeAlias = Create | Replace | CreateOrReplace
 AskedWrite: TypeAlias = Append | OverwritePartitions | Overwrite | Creation
-"""Writes whose new files, if any, come from the tasks of a query."""
+"""Requests of writes whose new files, if any, come from the tasks of a query."""
 AskedCommand: TypeAlias = AddPartitions | DropPartitions | RenamePartition | RelocatePartition | ExchangePartitions
-"""Partition commands: they have no new rows."""
+"""Requests of partition commands, which write no rows."""
 Asked: TypeAlias = AskedWrite | AskedCommand
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedWrite:
-    """A write whose staged files are complete.
+    """A write after its check, with a complete list of staged files.
 
     Attributes:
-        static_partition: Name of the fully static partition, which is registered also without rows.
-        waiting: Partitions whose staged files the commit does not add, but keeps back in ``waiting_files``.
+        static_partition: The partition of a fully static PARTITION clause, which is registered also without rows.
+        waiting: Partitions whose staged files the commit does not add, but keeps in the table ``waiting_files``.
         due: Partitions whose files in ``waiting_files``, from earlier epochs of the application, the commit adds.
         published: Partitions that get files and have policies to run.
         found: The visible files in the directories of partitions that an append creates, by partition; they are added.
-        unknown: Files to delete, by partition: files that the index does not know unchanged, in directories that an
-            overwrite replaces, and files that relocations left in the directories of new partitions.
+        unknown: Files to delete, by partition: files in directories that an overwrite replaces which are not, or not
+            unchanged, in the index, and files that relocations left in the directories of new partitions.
         digest: The digest of the files that came with the commit. A repeated commit must have the same digest.
         replaced_version: The version of the replaced table before its directories were listed; None if no table is
             replaced.
@@ -210,7 +211,7 @@ class CheckedWrite:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAdd:
-    """The partitions that are not there yet, and the files that lie in each of them; nothing is deleted."""
+    """The partitions that do not exist yet, and the files in each of their directories; nothing is deleted."""
 
     asked: AddPartitions
     partitions: tuple[NewPartition, ...]
@@ -219,7 +220,7 @@ class CheckedAdd:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDrop:
-    """The files, by partition, that the index does not know unchanged and that are deleted together with the data."""
+    """Unknown or changed files, by dropped partition, that the index does not have; they are deleted with the data."""
 
     asked: DropPartitions
     unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
@@ -227,12 +228,12 @@ class CheckedDrop:
 
 @dataclass(frozen=True, slots=True)
 class MovingPartition:
-    """A partition that a command has found: the commit takes it only if it is unchanged.
+    """A partition that ``check`` has found for a command; the commit fails if it has changed since.
 
     Attributes:
-        partition_id: Its number.
-        begin_version: The version that last changed it.
-        name: Its new name.
+        partition_id: The partition's number.
+        begin_version: The version that last changed the partition.
+        name: The partition's new name.
     """
 
     partition_id: int
@@ -242,7 +243,7 @@ class MovingPartition:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRename:
-    """The partitions with the old values, first the one that keeps its number, and whether their files move."""
+    """The partitions with the old values (the first one keeps its number), and whether their files move."""
 
     asked: RenamePartition
     partitions: tuple[MovingPartition, ...]
@@ -251,7 +252,7 @@ class CheckedRename:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRelocate:
-    """The new directory (None: the default location), and the files that lie there."""
+    """The new directory of the partition (None: the default location), and the files in it."""
 
     asked: RelocatePartition
     location: str | None
@@ -260,7 +261,7 @@ class CheckedRelocate:
 
 @dataclass(frozen=True, slots=True)
 class CheckedExchange:
-    """The source's partitions with the names that they get, its location, and whether files move."""
+    """The source's partitions with their new names, the source's location, and whether files move."""
 
     asked: ExchangePartitions
     partitions: tuple[MovingPartition, ...]
@@ -278,26 +279,27 @@ _CREATIONS_BY_KIND = {creation.kind: creation for creation in CREATIONS}
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """The change that a transaction makes, and its places. It is kept with the transaction, for recovery.
+    """The change that a transaction makes, and where its files are. It is stored with the transaction, for recovery.
 
     Attributes:
         change: The request, or (from ``reserve`` on) the request and the findings of its check.
         location: The table's location, canonical.
-        staging: Name of the staging directory (no slash).
-        base: Directory of new partition directories: the table's, or that of a relocating overwrite.
-        promotion: By rename or by completing uploads.
+        staging: The name of the staging directory (without a slash).
+        base: The directory that contains new partition directories: the table's, or that of a relocating overwrite.
+        promotion: Whether staged files are renamed or their uploads completed.
         relocate: Whether an overwrite moves partitions to ``base``.
-        locations: Directories outside ``base``, by partition: until ``reserve`` of all partitions that the write can
-            touch, then of those that it touches.
-        lease_ms: The time for which the owner may send no heartbeat.
-        created_location: Whether the table's directory was made for this transaction.
-        hides_uploads: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those
-            of a stream whose partitions may wait. Stores abort uploads that are pending for long.
-        asks_locations: Whether the write can touch more such partitions than a plan can hold: until ``reserve``,
-            ``locations`` then has those that its tasks have asked for.
-        beside_located: Whether any partition of the table has a location of its own, which may be another's directory.
+        locations: Directories outside ``base``, by partition: before ``reserve`` those of all partitions that the write
+            can touch, afterwards only those that it touches.
+        lease_ms: The longest time between two heartbeats of the owner, in milliseconds.
+        created_location: Whether the table's directory was created for this transaction.
+        hides_uploads: Whether uploads become whole objects with hidden names, which are later copied to the final
+            names. This is for streams whose partitions may wait, since stores abort uploads that are pending for long.
+        asks_locations: Whether the write can touch more partitions outside ``base`` than a plan can hold. Until
+            ``reserve``, ``locations`` then has only those that the write's tasks have asked for.
+        beside_located: Whether any partition of the table has a location of its own, which may be another partition's
+            directory.
         partition_commit: The partition-commit options of this write (``partition_commit.chosen_options``).
-        hive_locks: Whether Hive locks are taken for it.
+        hive_locks: Whether the transaction takes Hive locks.
         moves_user_files: Whether the write moves the user's own files (LOAD DATA).
     """
 
@@ -319,36 +321,36 @@ class WritePlan:
 
     @property
     def asked(self) -> Asked:
-        """What was asked."""
+        """The request, without the findings of a check."""
         return self.change.asked if isinstance(self.change, CHECKED) else self.change
 
     @property
     def write(self) -> CheckedWrite | None:
-        """The checked write; None of a command, and before ``reserve``."""
+        """The checked write; None for a command, and before ``reserve``."""
         return self.change if isinstance(self.change, CheckedWrite) else None
 
     @property
     def is_command(self) -> bool:
-        """Whether it is a partition command."""
+        """Whether the change is a partition command."""
         return isinstance(self.asked, COMMANDS)
 
     @property
     def definition(self) -> TableDefinition | None:
-        """The table that a creation or replacement makes."""
+        """The definition of the table that the write creates or replaces; None for other changes."""
         return self.asked.definition if isinstance(self.asked, CREATIONS) else None
 
     @property
     def source_id(self) -> int | None:
-        """The number of the table that an exchange takes partitions from."""
+        """The number of the table that an exchange takes partitions from; None for other changes."""
         return self.asked.source_id if isinstance(self.asked, ExchangePartitions) else None
 
     @property
     def moves(self) -> bool:
-        """Whether the staged files are moved from their sources: those of a checked command, or of LOAD DATA."""
+        """Whether files are moved from their present places: by a checked command, or by LOAD DATA."""
         return self.moves_user_files or (isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves)
 
     def may_delete_near(self, directory: str) -> bool:
-        """Return whether files that the transaction deletes may lie in a directory or below it; False is certain."""
+        """Return whether the transaction may delete files in a directory or below it; only False is certain."""
         if self.beside_located or self.moves_user_files or self.definition is not None:
             return True
         near = self.location
@@ -366,7 +368,7 @@ class WritePlan:
         return ours.startswith(theirs) or theirs.startswith(ours)
 
     def directory(self, partition: str) -> str:
-        """Return the URI of the directory that gets the write's files of a partition."""
+        """Return the URI of the directory for the write's new files of a partition."""
         return self.locations.get(partition) or (f"{self.base}/{partition}" if partition else self.base)
 
 
@@ -374,10 +376,10 @@ def asked_write(
     kind: WriteKind, *, predicate: Predicate | None = None, keep_emptied: bool = False, adds_others: bool = False,
     definition: TableDefinition | None = None,
 ) -> AskedWrite:  # fmt: skip
-    """Return the write of a kind: ``definition`` is that of a creation, the other arguments are an ``Overwrite``'s.
+    """Return the request of a write of this kind; ``definition`` is for creations, other arguments for ``Overwrite``.
 
     Raises:
-        InvalidInputError: The kind is a partition command's, or a creation lacks its definition.
+        InvalidInputError: The kind belongs to a partition command, or a creation has no definition.
     """
     if definition is not None and kind in _CREATIONS_BY_KIND:
         return _CREATIONS_BY_KIND[kind](definition)

@@ -1,4 +1,4 @@
-"""Files that commits take away, and that are deleted after them."""
+"""Files that a commit removes from the table, and that are deleted from the store after the commit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from catalog_ext.metastore.model.etags import same_etag, same_time
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A file to delete, with its state when that was decided: other engines reuse names.
+    """A file to delete, with its state when the deletion was decided, because other engines may reuse its name.
 
     Attributes:
-        path: Its name in the partition's directory (in plans), or its absolute URI; a directory, which is removed
-            once it is empty, ends with a slash.
+        path: The file's name in the partition's directory (in plans), or its absolute URI. A path that ends with a
+            slash is a directory, which is removed when it is empty.
         size: Bytes; None if it was not recorded (directories, files identified by name).
         modified_ms: Milliseconds since 1970; None if it was not recorded, as for a policy's success file.
         etag: The hash of the object's ETag (``etag_hash``); None if it was not known, or the store has none.
@@ -27,18 +27,18 @@ class Removal:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory."""
+        """Whether the removal is a directory."""
         return self.path.endswith("/")
 
     @property
     def is_marker(self) -> bool:
-        """Whether it is the empty file of a policy; a recreated partition gets a new one."""
+        """Whether the file is the empty success file of a policy; a recreated partition gets a new one."""
         return (self.size, self.modified_ms, self.etag) == (0, None, None)
 
     def is_still(self, size: int, modified_ms: int | None, etag: int | None) -> bool:
         """Return whether a file of this size, time and ETag is the file to delete.
 
-        Unknown attributes, on either side, count as equal.
+        Attributes that are unknown, on either side, count as equal.
         """
         known = self.size in (None, size) and same_time(self.modified_ms, modified_ms)
         return known and same_etag(self.etag, etag)
@@ -48,7 +48,7 @@ RemovalJson: TypeAlias = "str | list[str | int | None]"
 
 
 def removal_to_json(removal: Removal) -> RemovalJson:
-    """Return the removal as a JSON value: its path alone where nothing more is known."""
+    """Return the removal as a JSON value: only its path if nothing else is recorded."""
     if removal.size is None and removal.modified_ms is None and removal.etag is None:
         return removal.path
     known = [removal.path, removal.size, removal.modified_ms]
@@ -56,5 +56,5 @@ def removal_to_json(removal: Removal) -> RemovalJson:
 
 
 def removal_from_json(value: RemovalJson) -> Removal:
-    """Return the removal that ``removal_to_json`` wrote."""
+    """Return the removal from the JSON value of ``removal_to_json``."""
     return Removal(value) if isinstance(value, str) else Removal(*value)  # type: ignore[arg-type]

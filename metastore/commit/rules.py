@@ -1,7 +1,7 @@
 """The rules of the partition commands: their effects on partitions, and the reasons for refusals.
 
-``check`` and ``apply`` use the same rules: ``check`` on the rows and files before any file is touched, ``apply`` on the
-rows under the lock of the table's row.
+The steps ``check`` and ``apply`` use the same rules: ``check`` before any file is touched, ``apply`` while it holds the
+lock on the table's row in the index.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def partitions_to_add(
     asked: AddPartitions, table: Table, wanted: Sequence[NewPartition], living: Iterable[Partition]
 ) -> tuple[NewPartition, ...]:
-    """Return the wanted partitions whose values no living partition has.
+    """Return the wanted partitions that do not exist yet, compared by their values.
 
     Raises:
         PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` is false.
@@ -48,12 +48,14 @@ def partitions_to_add(
 
 
 def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partition]) -> CheckedRename:
-    """Return which partitions get the new values; files of a managed table at default locations move.
+    """Return the partitions to rename, and whether their files move.
+
+    The files move if the table is managed and they are at default locations.
 
     Raises:
-        PartitionNotFoundError: None has the old values.
-        PartitionAlreadyExistsError: One has the new values.
-        InvalidInputError: Several directories have the old values, and their files stay where they are.
+        PartitionNotFoundError: No partition has the old values.
+        PartitionAlreadyExistsError: A partition has the new values.
+        InvalidInputError: Several directories have the old values, and their files would stay in place.
     """
     living = list(living)
     partitions = partitions_of(table, asked.name, living)
@@ -68,11 +70,11 @@ def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partitio
 
 
 def exchanged_names(table: Table, source: Table, found: Iterable[Partition]) -> list[tuple[Partition, str]]:
-    """Return the partitions of an exchange's source by name, each with its name in the target table.
+    """Return the partitions of an exchange's source, ordered by name, each with its name in the target table.
 
     Raises:
         PartitionNotFoundError: The source has no partition that the exchange names.
-        InvalidInputError: Several would get one name, and files of one of them stay in place.
+        InvalidInputError: Several partitions would get one name, and the files of one of them stay in place.
     """
     pairs = [(partition, respelled(partition.name, table)) for partition in sorted(found, key=lambda p: p.name)]
     if not pairs:
@@ -98,7 +100,7 @@ def _require_one_descriptor(table: Table, partitions: Sequence[Partition]) -> No
 
 
 def staying(living: Iterable[Partition], name: str) -> list[Partition]:
-    """Return partitions with equal values, first the one that SET LOCATION keeps: one that the metastore has."""
+    """Sort partitions with equal values; SET LOCATION keeps the first, if possible one in the metastore."""
     return sorted(living, key=lambda p: (not p.in_metastore, p.name != name, p.name))
 
 
@@ -108,13 +110,13 @@ def as_checked(
     living: Iterable[Partition],
     moved: Callable[[Partition], bool],
 ) -> list[Partition]:
-    """Return the partitions that ``check`` has found, in its order, if they are unchanged.
+    """Return the partitions that ``check`` has found, in its order, after checking that they are unchanged.
 
-    A partition whose files stay in place (``moved`` is false) may have got files from a repair since: they belong to
-    it. ``living`` are the planned partitions that still exist.
+    A partition whose files stay in place (``moved`` is false) may have changed by a repair since: its new files belong
+    to it. ``living`` are the planned partitions that still exist.
 
     Raises:
-        ConflictError: Another process has changed one of them.
+        ConflictError: Another process has changed or dropped one of the partitions.
     """
     found = {partition.partition_id: partition for partition in living}
     expected = {moving.partition_id: moving.begin_version for moving in planned}
@@ -129,7 +131,7 @@ def as_checked(
 
 
 def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> dict[str, list[Partition]]:
-    """Return the names whose typed values a living partition has, with these partitions."""
+    """Return the names that have existing partitions with equal typed values, each with these partitions."""
     keys = table.definition.keys
     of_values: dict[str, list[Partition]] = {}
     for partition in living:
@@ -139,7 +141,7 @@ def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> 
 
 
 def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[Partition]:
-    """Return the partitions with the values of a name, first the one with exactly that name.
+    """Return the partitions with the values of a name, starting with the one of exactly that name.
 
     Raises:
         PartitionNotFoundError: There is no such partition.
@@ -151,10 +153,10 @@ def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[
 
 
 def require_free(table: Table, names: Sequence[str], living: Iterable[Partition]) -> None:
-    """Return if no living partition has the values of one of the names.
+    """Check that no existing partition has the values of one of the names.
 
     Raises:
-        PartitionAlreadyExistsError: One has.
+        PartitionAlreadyExistsError: A partition with these values exists.
     """
     there = by_name(table, names, living)
     if there:
@@ -162,37 +164,37 @@ def require_free(table: Table, names: Sequence[str], living: Iterable[Partition]
 
 
 def own_location(table: Table, name: str, place: str | None) -> str | None:
-    """Return a partition's place as the index keeps it: None for the default one."""
+    """Return a partition's location as the index stores it: None for the default location."""
     return None if place == table.directory(name) else place
 
 
 def lies_inside(table: Table, place: str) -> bool:
-    """Return whether a partition's directory, given by its URI, is in the table's."""
+    """Return whether a partition's directory, given by its URI, is inside the table's directory."""
     return place.startswith(f"{table.definition.location}/")
 
 
 def keeps_files(replaced: Table, plan: WritePlan) -> bool:
-    """Return whether a replacement leaves the files of the table that it replaces: an external one, elsewhere."""
+    """Return whether a replacement keeps the old table's files: it is external and has another location."""
     return replaced.definition.table_type is TableType.EXTERNAL and replaced.definition.location != plan.location
 
 
 def goes_with_table(replaced: Table, place: str) -> bool:
-    """Return whether the files in a partition's directory go with a table that is replaced."""
+    """Return whether the files in a partition's directory are deleted with a replaced table."""
     return place == replaced.definition.location or lies_inside(replaced, place)
 
 
 def deletes(asked: DropPartitions, table: Table, place: str) -> bool:
-    """Return whether a ``DROP`` deletes the data of a partition that lies there."""
+    """Return whether a DROP deletes the files of a partition in this directory."""
     return asked.deletes is DataDeletion.ALL or (asked.deletes is DataDeletion.INSIDE and lies_inside(table, place))
 
 
 def moves_files(source: Table, partition: Partition) -> bool:
-    """Return whether an ``EXCHANGE`` moves the files of a partition: those in the source's directory, as in Hive."""
+    """Return whether an EXCHANGE moves a partition's files: like Hive, only those in the source's directory."""
     return lies_inside(source, source.directory_of(partition))
 
 
 def respelled(name: str, table: Table) -> str:
-    """Return the partition's name with the keys as the table has them; its values keep their spelling."""
+    """Return the partition's name with its keys in the table's spelling; the values keep their spelling."""
     keys = table.definition.keys
     values = [(split_component(component) or ("", ""))[1] for component in name.split("/")]
     return "/".join(f"{escape_path_name(key.name)}={value}" for key, value in zip(keys, values, strict=True))
@@ -220,9 +222,9 @@ def _already_exists(table: Table, there: dict[str, list[Partition]]) -> Partitio
 
 
 def not_found(table: Table, which: str, *, droppable: bool = False) -> PartitionNotFoundError:
-    """Return the error for a partition of a table or view that is not there, as the statement wrote it.
+    """Return the error for a partition that does not exist in a table or view; the message quotes the statement's name.
 
-    ``droppable``: it was to be dropped, for which a statement can say IF EXISTS.
+    ``droppable`` adds a hint to IF EXISTS, for a DROP.
     """
     kind, remedy = "table", ", MSCK REPAIR TABLE finds new ones"
     if table.definition.table_type is TableType.VIEW:

@@ -1,4 +1,4 @@
-"""Files that tasks have written and that no reader sees yet."""
+"""Files that tasks have written and that readers do not see before the commit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import ColumnStatistics
 
 FILES_AT_ONCE = 5000
-"""Files of a transaction that a step holds in memory at a time."""
+"""The number of a transaction's files that a step holds in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedPart:
-    """A part of a multipart upload; ``checksums`` by boto3's names (``ChecksumCRC32C``) where the store gave some."""
+    """A part of a multipart upload, with the store's ``checksums`` by boto3's names (``ChecksumCRC32C``)."""
 
     number: int
     etag: str
@@ -25,7 +25,7 @@ class UploadedPart:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A multipart upload to the file's final key that is not completed."""
+    """A multipart upload to the file's final key that is not completed yet."""
 
     upload_id: str
     parts: tuple[UploadedPart, ...]
@@ -33,18 +33,18 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file that a task has written and that no reader sees yet.
+    """A file that a task has written and that readers do not see before the commit.
 
     Attributes:
         partition: The partition's name (``''`` in an unpartitioned table).
-        name: Its final name in the partition's directory; it contains the transaction's id.
+        name: The file's final name in the partition's directory; it contains the transaction's id.
         size: Bytes.
-        rows: Exact count.
-        statistics: By column name, where the format has them.
+        rows: The exact row count.
+        statistics: By column name, if the format has statistics.
         upload: On S3, the upload to complete.
-        source: Absolute URI of a file of the table (or of another one) that a partition command moves.
-        modified_ms: When the source was modified, in milliseconds since 1970; None where it was not recorded.
-        etag: The hash of the source's ETag (``etag_hash``), where a listing of S3 has given it.
+        source: The absolute URI of an existing file, of this or another table, that a partition command moves.
+        modified_ms: When the source was modified, in milliseconds since 1970; None if it was not recorded.
+        etag: The hash of the source's ETag (``etag_hash``), if a listing of S3 has returned it.
     """
 
     partition: str
@@ -59,7 +59,7 @@ class StagedFile:
 
 
 class StoredFile(NamedTuple):
-    """What the store says about a file that has its final name; None where it was not asked, or does not say.
+    """The store's data about a file that has its final name; None for data that was not requested or is unknown.
 
     Attributes:
         modified_ms: Last modification, in milliseconds since 1970.

@@ -1,4 +1,4 @@
-"""Transactions as values; ``docs/spec/commit-protocol.md`` describes their meaning."""
+"""Transactions as values; ``docs/spec/commit-protocol.md`` describes the protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOT_READ = -1
 VACUUM = "VACUUM"
-"""The operation of a transaction that holds the files which a vacuum is deleting."""
+"""The operation name of a transaction in which a vacuum claims the files that it deletes."""
 
 
 class State(StrEnum):
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A row of ``transactions``.
+    """A row of the index table ``transactions``.
 
     Attributes:
         table_id: None until the commit that creates the table.
@@ -44,7 +44,7 @@ class Transaction:
         base_version: The version that the statement read; ``NOT_READ`` for a replacement that did not read the table.
         version: The version that the commit made.
         outcome: The result of the write, from the commit on.
-        reserved: Whether it has passed ``reserve``: before that none of its files gets a final name.
+        reserved: Whether the transaction has passed ``reserve``; before that none of its files gets a final name.
     """
 
     transaction_id: str
@@ -67,7 +67,7 @@ class Transaction:
 
 
 TRANSACTION_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
-"""Where a file's name carries the id of a transaction."""
+"""Finds a transaction's id in a file's name."""
 
 
 def new_transaction_id() -> str:
@@ -76,25 +76,25 @@ def new_transaction_id() -> str:
 
 
 def transaction_id_in(name: str) -> str | None:
-    """Return the transaction's id that a file's name carries, if it carries one."""
+    """Return the transaction's id in a file's name; None if the name contains none."""
     found = TRANSACTION_ID.search(name)
     return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFormat:
-    """How the files of a write are made, or were found to be: as its table was read when the statement was planned.
+    """The format of a write's files: the table's format and options when the statement was planned.
 
     Attributes:
         format: The table's format.
-        options: The table's options of the reader.
+        options: The table's reader options.
     """
 
     format: str
     options: Mapping[str, str]
 
     def changes(self, now: PlannedFormat) -> str:
-        """Return a text on the differences to the present format; empty without one. Option values may be secrets."""
+        """Return a text on the differences to the present format; empty without any. Option values may be secrets."""
         found = [] if self.format == now.format else [f"the format, {self.format}, is {now.format}"]
         keys = sorted({*self.options, *now.options})
         names = [repr(key) for key in keys if self.options.get(key) != now.options.get(key)]
@@ -103,20 +103,20 @@ class PlannedFormat:
 
 @dataclass(frozen=True, slots=True)
 class BeginWrite:
-    """The request for a transaction.
+    """The request to begin a transaction.
 
     Attributes:
-        asked: What it is to change.
-        operation: The word for the history.
-        owner: Names the process, for people.
-        table: The table at the version that the statement read; None where it is created.
-        options: The write's own options, which go before the table's properties.
-        touches: A bound predicate that is true for every partition that the write can touch; None where any may be.
+        asked: The requested change.
+        operation: The name of the statement for the history.
+        owner: The name of the writing process, for people.
+        table: The table at the version that the statement read; None if the statement creates the table.
+        options: The write's own options, which override the table's properties.
+        touches: A bound predicate that is true for every partition that the write can touch; None if it can touch any.
         reads_replaced: Whether the rows of a creation come from the table that it replaces, at ``table``'s version.
-        transaction_id: Chosen by the writer: a repeated request begins one transaction.
-        moves_user_files: Whether it moves the user's own files from where they are (LOAD DATA).
-        planned: What its files are like: it does not begin where the table is read otherwise by now. None where it
-            brings no files, or makes its table.
+        transaction_id: An id that the writer chooses, so that a repeated request begins only one transaction.
+        moves_user_files: Whether the write moves the user's own files from their present place (LOAD DATA).
+        planned: The format of the write's files. If the table's format has changed since, the request fails. None if
+            the write brings no files, or creates its table.
     """
 
     asked: Asked
@@ -135,12 +135,12 @@ class BeginWrite:
 
 @dataclass(frozen=True, slots=True)
 class BegunWrite:
-    """What a writer has to know.
+    """The answer to a writer whose transaction has begun.
 
     Attributes:
         duplicate: Whether the application's version is committed already; there is no transaction then.
         partition_locations: Directories of the partitions that are not under ``plan.base``, by name.
-        lease_ms: A heartbeat is due at a third of it.
+        lease_ms: The lease in milliseconds; the writer sends a heartbeat after each third of it.
     """
 
     transaction_id: str
@@ -155,12 +155,12 @@ class WriteOutcome:
     """The result of a write.
 
     Attributes:
-        version: The table's version that shows it; for a duplicate, the version of the first commit.
-        rows: Rows of the visible files that this write or an earlier epoch of the same stream wrote.
-            None if unknown: LOAD DATA moves files without reading them.
+        version: The table's version after the write; for a duplicate, the version of the first commit.
+        rows: The rows of the visible files that this write or an earlier epoch of the same stream wrote. None if
+            unknown: LOAD DATA moves files without reading them.
         bytes: The bytes of these files.
-        waiting: Partitions whose files are kept back until they are due (``sink.partition-commit.trigger``).
-        pending_deliveries: Messages that the metastore has not accepted yet.
+        waiting: Partitions whose files stay invisible until they are due (``sink.partition-commit.trigger``).
+        pending_deliveries: The number of messages that the metastore has not accepted yet.
         commit_ms: The duration of the call of ``commit``, without the metastore.
     """
 

@@ -1,10 +1,9 @@
 """The error tree of catalog-ext.
 
-Every error that a user can meet is one of these; each has a stable ``code`` and says whether the same call may be
-tried again (``retryable``), whether it is an error of analysis or of running (``kind``), and what its SQLSTATE is
-(``sqlstate``). The service sends these, ``message`` and ``parameters`` as they are, and the connector raises the Spark
-exception that they name. A class's docstring says what the error means and what to do (``Remedy: …``): the
-reference in ``docs/errors.md`` is made of them.
+Every error that a user can see has a class here. Each class has a stable ``code``, an SQLSTATE (``sqlstate``), a
+``kind`` (analysis or runtime) and a mark whether the same call may be retried (``retryable``). The service sends these
+attributes with ``message`` and ``parameters``, and the connector raises the Spark exception that they name. A class's
+docstring says what the error means and what to do (``Remedy: …``): ``docs/errors.md`` is generated from the docstrings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of the index database, of writes that meet other writes, and of versions that are gone."""
+"""Errors of the index database, of conflicts between writes, and of expired versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 class ConflictError(CatalogExtError):
     """Another process changed the same partitions first; this statement was undone and left nothing behind.
 
-    Remedy: Run it again: it then sees what the other did.
+    Remedy: Run it again: it then sees the other process's changes.
     """
 
     code = "CATALOG_EXT_CONFLICT"
@@ -18,9 +18,9 @@ class ConflictError(CatalogExtError):
 
 
 class TransactionStateError(CatalogExtError):
-    """A write was ended by another process: recovered after its lease, or aborted.
+    """Another process ended this write: it recovered the write after its lease, or aborted it.
 
-    Remedy: Run the statement again; raise `transaction.lease` if its owner is slow.
+    Remedy: Run the statement again. If the write was only slow, raise `transaction.lease`.
     """
 
     code = "CATALOG_EXT_TRANSACTION_STATE"
@@ -29,7 +29,7 @@ class TransactionStateError(CatalogExtError):
 
 
 class VersionExpiredError(CatalogExtError):
-    """The version of the table that a reader wants is forgotten.
+    """The table's version that a reader requested has expired.
 
     Remedy: Run the query again at the newest version; raise `vacuum.retention` for longer queries.
     """
@@ -40,9 +40,9 @@ class VersionExpiredError(CatalogExtError):
 
 
 class CommitStateUnknownError(CatalogExtError):
-    """The index did not say whether the write is committed; it is, or will be, if it can.
+    """The index did not answer whether the write is committed; it may be, or may still become so.
 
-    Remedy: Do not repeat it blindly: `CALL lake.system.recover` settles it, `t.history` shows it.
+    Remedy: Do not repeat the write blindly: `CALL lake.system.recover` completes it, `t.history` shows it.
     """
 
     code = "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
@@ -52,7 +52,7 @@ class CommitStateUnknownError(CatalogExtError):
 class PartitionPolicyError(CatalogExtError):
     """A partition-commit policy failed after the data was committed.
 
-    Remedy: Mend the policy; the next commit of the partition runs it again.
+    Remedy: Correct the policy; the next commit of the partition runs it again.
     """
 
     code = "CATALOG_EXT_PARTITION_POLICY"
@@ -72,7 +72,7 @@ class StreamChangedError(CatalogExtError):
 class IndexDatabaseError(CatalogExtError):
     """The index database refused a statement.
 
-    Remedy: The message has the database's own words.
+    Remedy: The message quotes the database's error.
     """
 
     code = "CATALOG_EXT_INDEX_ERROR"
@@ -80,9 +80,9 @@ class IndexDatabaseError(CatalogExtError):
 
 
 class IndexUnavailableError(IndexDatabaseError):
-    """The index database does not answer, stays locked, is full, or takes no writes.
+    """The index database does not answer, stays locked, is full, or is read-only.
 
-    Remedy: Start it, look at its address, make room, or let it be written; then run the statement again.
+    Remedy: Start it, check its address, free disk space, or allow writes to it; then run the statement again.
     """
 
     code = "CATALOG_EXT_INDEX_UNAVAILABLE"
@@ -91,7 +91,7 @@ class IndexUnavailableError(IndexDatabaseError):
 
 
 class IndexNotAtHeadError(IndexDatabaseError):
-    """The index database's schema is of another release.
+    """The schema of the index database belongs to another release.
 
     Remedy: Run `catalog-ext migrate` with the newer release.
     """
@@ -100,13 +100,13 @@ class IndexNotAtHeadError(IndexDatabaseError):
 
 
 class IndexRestoredError(IndexDatabaseError):
-    """The index is older than what it once wrote: it was restored, copied, or its database failed over.
+    """The index is older than its own last commits: it was restored or copied, or its database failed over.
 
-    It does not know the last commits, so that it recovers, vacuums, delivers and writes nothing; or a version or a
-    table was asked for that belongs to another incarnation of the index.
+    The index has lost these commits, so nothing is recovered, vacuumed, delivered or written. The error is also raised
+    if the requested version or table belongs to the index before the restore.
 
-    Remedy: Run `catalog-ext restored --dry-run`, then `catalog-ext restored`. A stream begins with a new checkpoint, a
-    DataFrame is read again.
+    Remedy: Run `catalog-ext restored --dry-run`, then `catalog-ext restored`. Start a stream with a new checkpoint, and
+    read a DataFrame again.
     """
 
     code = "CATALOG_EXT_INDEX_RESTORED"

@@ -6,9 +6,9 @@ from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class InvalidInputError(CatalogExtError):
-    """An argument is wrong, or two of them contradict each other.
+    """An argument is wrong, or two arguments contradict each other.
 
-    Remedy: Give what the message asks for.
+    Remedy: Correct the argument that the message names.
     """
 
     code = "CATALOG_EXT_INVALID_INPUT"
@@ -17,18 +17,18 @@ class InvalidInputError(CatalogExtError):
 
 
 class InvalidIdentifierError(InvalidInputError):
-    """A text names no namespace or table.
+    """A text is not a valid name of a namespace or table.
 
-    Remedy: Write `namespace.table`, with the catalog's name in front where SQL wants it; a namespace has one level.
+    Remedy: Write `namespace.table`, with the catalog's name in front where SQL requires it; a namespace has one level.
     Column names have no comma, colon, semicolon, slash or backslash, also without a metastore: Hive engines cannot
-    keep them all. Spark's own file tables have them, so rename such columns (`toDF`, `AS`).
+    store all of these characters. Spark's own file tables allow them, so rename such columns (`toDF`, `AS`).
     """
 
     code = "CATALOG_EXT_INVALID_IDENTIFIER"
 
 
 class InvalidPartitionNameError(InvalidInputError):
-    """A directory's path is no partition name of the table.
+    """A directory's path is not a valid partition name of the table.
 
     Remedy: Name every key once, in the table's order: `ds=2025-01-01/region=eu`.
     """
@@ -37,7 +37,7 @@ class InvalidPartitionNameError(InvalidInputError):
 
 
 class InvalidPartitionSpecError(InvalidInputError):
-    """A PARTITION clause names a column that is no partition column, or one twice, without a value, or not all of them.
+    """A PARTITION clause names an unknown or repeated column, a column without a value, or not all columns.
 
     Remedy: Name the partition columns of the table or view, each once: DESCRIBE shows them.
     """
@@ -48,25 +48,25 @@ class InvalidPartitionSpecError(InvalidInputError):
 class InvalidPredicateError(InvalidInputError):
     """A condition is not valid over the table's partition columns.
 
-    Remedy: Use comparisons, IN, LIKE, IS NULL, AND, OR and NOT over partition columns; the message says where it
-    goes wrong.
+    Remedy: Use comparisons, IN, LIKE, IS NULL, AND, OR and NOT over partition columns; the message names the wrong
+    place.
     """
 
     code = "CATALOG_EXT_INVALID_PREDICATE"
 
 
 class InvalidTypeError(InvalidInputError):
-    """A type is not known, or cannot be what it is asked to be.
+    """A type is unknown, or is not allowed for this column.
 
-    Remedy: Write Spark's DDL name of a type; partition columns are of atomic types, but not intervals and strings
-    with a collation.
+    Remedy: Write Spark's DDL name of a type; partition columns have atomic types, except intervals and strings with a
+    collation.
     """
 
     code = "CATALOG_EXT_INVALID_TYPE"
 
 
 class InvalidValueError(InvalidInputError):
-    """A value does not fit its column's type, or cannot stand in a path.
+    """A value does not fit its column's type, or cannot be part of a path.
 
     Remedy: Give a value that Spark casts to the type, without the characters that the message names.
     """
@@ -75,7 +75,7 @@ class InvalidValueError(InvalidInputError):
 
 
 class InvalidConfigurationError(InvalidInputError):
-    """A setting has a value that it may not have.
+    """A setting has a value that is not allowed.
 
     Remedy: Set one of the values that the message lists; `docs/configuration.md` has every setting.
     """
@@ -84,7 +84,7 @@ class InvalidConfigurationError(InvalidInputError):
 
 
 class OperationNotSupportedError(InvalidInputError):
-    """Spark has the statement, and tables of catalog-ext do not.
+    """Spark has this statement, but tables of catalog-ext do not support it.
 
     Remedy: The message says what to do instead.
     """
@@ -94,7 +94,7 @@ class OperationNotSupportedError(InvalidInputError):
 
 
 class PartitionDescriptorError(InvalidInputError):
-    """A partition is not read as its table, and the statement would mix the two.
+    """The statement would mix the table's file format with that of a partition that has its own.
 
     Remedy: `INSERT OVERWRITE` the partition, which gives it the table's format.
     """
@@ -115,7 +115,7 @@ class InvalidPatternError(InvalidInputError):
 class InvalidAlterationError(InvalidInputError):
     """The table's format or kind does not allow the change.
 
-    Remedy: Do what the message says, or write the table anew by CREATE TABLE ... AS.
+    Remedy: Follow the message, or rewrite the table by CREATE TABLE ... AS.
     """
 
     code = "CATALOG_EXT_INVALID_ALTERATION"
@@ -132,9 +132,9 @@ class PartitionColumnAlterationError(InvalidInputError):
 
 
 class UnsupportedTypeChangeError(InvalidInputError):
-    """Files that are there cannot be read as the new type.
+    """Existing files cannot be read as the new type.
 
-    Remedy: Choose a wider type, add a new column, or write the table anew by CREATE TABLE ... AS.
+    Remedy: Choose a wider type, add a new column, or rewrite the table by CREATE TABLE ... AS.
     """
 
     code = "CATALOG_EXT_UNSUPPORTED_TYPE_CHANGE"
@@ -142,7 +142,7 @@ class UnsupportedTypeChangeError(InvalidInputError):
 
 
 class AcidTableError(InvalidInputError):
-    """A table is to be one of Hive's transactional (ACID) tables.
+    """A statement would create one of Hive's transactional (ACID) tables.
 
     Remedy: Leave the property `transactional` out, or set it to 'false'.
     """
@@ -162,9 +162,9 @@ class UnsupportedFormatError(InvalidInputError):
 
 
 class ViewError(InvalidInputError):
-    """A statement that the view cannot take.
+    """A view does not support the statement.
 
-    Remedy: See the message: it says what the view is and what it takes.
+    Remedy: The message says what the view is and which statements it supports.
     """
 
     code = "CATALOG_EXT_INVALID_VIEW"
@@ -193,7 +193,7 @@ class ViewPartitionColumnsNotLastError(ViewError):
 class ViewPartitionColumnOrderError(ViewError):
     """PARTITIONED ON names the last columns of the view in another order.
 
-    Remedy: Name them in the order in which they are selected.
+    Remedy: Name the columns in the order in which they are selected.
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_ORDER"
@@ -213,7 +213,7 @@ class ViewPartitionColumnDuplicateError(ViewError):
 class ViewOnlyPartitionColumnsError(ViewError):
     """PARTITIONED ON names all columns of the view.
 
-    Remedy: Leave at least one column that is no partition column.
+    Remedy: Leave at least one column that is not a partition column.
     """
 
     code = "CATALOG_EXT_VIEW_ONLY_PARTITION_COLUMNS"
@@ -221,9 +221,9 @@ class ViewOnlyPartitionColumnsError(ViewError):
 
 
 class ViewPartitionColumnsChangedError(ViewError):
-    """A view with partitions is to be replaced by one with other partition columns.
+    """A statement would replace a view that has partitions by a view with other partition columns.
 
-    Remedy: Drop its partitions first, or keep names, types and order of its partition columns.
+    Remedy: Drop the view's partitions first, or keep names, types and order of its partition columns.
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMNS_CHANGED"
@@ -231,7 +231,7 @@ class ViewPartitionColumnsChangedError(ViewError):
 
 
 class ViewPartitionLocationError(ViewError):
-    """A partition of a view is to have a location.
+    """A statement gives a location to a partition of a view.
 
     Remedy: Leave LOCATION out: a view has no files.
     """
@@ -241,9 +241,9 @@ class ViewPartitionLocationError(ViewError):
 
 
 class ViewPartitionsAutomaticError(ViewError):
-    """A partition is to be added to or dropped from a view whose partitions come by themselves.
+    """A statement adds or drops a partition of a view whose partitions are computed automatically.
 
-    Remedy: Take the property `partition.auto` away first.
+    Remedy: Remove the property `partition.auto` first.
     """
 
     code = "CATALOG_EXT_VIEW_PARTITIONS_AUTOMATIC"

@@ -1,4 +1,4 @@
-"""Errors of names that name nothing, of names that are taken, and of namespaces that are in use."""
+"""Errors for missing objects, for names that are in use, and for namespaces that are not empty."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class NotFoundError(CatalogExtError):
-    """Something of that name is not there.
+    """No object of that name exists.
 
-    Remedy: Look at the name; the message lists those there are.
+    Remedy: Check the name; the message lists existing ones.
     """
 
     code = "CATALOG_EXT_NOT_FOUND"
@@ -19,7 +19,7 @@ class NotFoundError(CatalogExtError):
 class NamespaceNotFoundError(NotFoundError):
     """The namespace (database) does not exist.
 
-    Remedy: Create it, or correct the name; SHOW NAMESPACES lists those there are.
+    Remedy: Create it, or correct the name; SHOW NAMESPACES lists the existing ones.
     """
 
     code = "CATALOG_EXT_NAMESPACE_NOT_FOUND"
@@ -28,7 +28,7 @@ class NamespaceNotFoundError(NotFoundError):
 class TableNotFoundError(NotFoundError):
     """The table does not exist in the index.
 
-    Remedy: Register, import or create it, or correct the name; SHOW TABLES lists those there are.
+    Remedy: Register, import or create it, or correct the name; SHOW TABLES lists the existing ones.
     """
 
     code = "CATALOG_EXT_TABLE_NOT_FOUND"
@@ -38,7 +38,7 @@ class TableNotFoundError(NotFoundError):
 class ColumnNotFoundError(NotFoundError):
     """The table has no column or field of that name.
 
-    Remedy: Correct the name; DESCRIBE lists those there are.
+    Remedy: Correct the name; DESCRIBE lists the existing columns.
     """
 
     code = "CATALOG_EXT_COLUMN_NOT_FOUND"
@@ -46,25 +46,25 @@ class ColumnNotFoundError(NotFoundError):
 
 
 class ViewNotFoundError(NotFoundError):
-    """There is no view of that name; a table may have it.
+    """There is no view of that name; there may be a table of that name.
 
-    Remedy: Look at the name: `SHOW VIEWS IN lake.namespace` lists the views there are.
+    Remedy: Check the name: `SHOW VIEWS IN lake.namespace` lists the existing views.
     """
 
     code = "CATALOG_EXT_VIEW_NOT_FOUND"
 
 
 class PartitionNotFoundError(NotFoundError):
-    """No partition is what the specification says.
+    """No partition matches the specification.
 
-    Remedy: SHOW PARTITIONS lists those there are; say IF EXISTS where nothing need be there.
+    Remedy: SHOW PARTITIONS lists the existing ones; write IF EXISTS to accept a missing partition.
     """
 
     code = "CATALOG_EXT_PARTITION_NOT_FOUND"
 
 
 class LocationNotFoundError(NotFoundError):
-    """Nothing is at the location, or a file is where a directory should be.
+    """The location does not exist, or is a file instead of a directory.
 
     Remedy: Correct the path, or write the files first.
     """
@@ -73,7 +73,7 @@ class LocationNotFoundError(NotFoundError):
 
 
 class PathNotFoundError(LocationNotFoundError):
-    """Nothing is at an ad-hoc path, or at some of the paths that its lists and ranges name.
+    """An ad-hoc path does not exist, or some of the paths in its lists and ranges do not.
 
     Remedy: Correct the path; the message lists every one that is missing.
     """
@@ -82,9 +82,9 @@ class PathNotFoundError(LocationNotFoundError):
 
 
 class TransactionNotFoundError(NotFoundError):
-    """The write that a request belongs to is not known.
+    """The write that a request belongs to is unknown.
 
-    Remedy: Begin it again: it was undone and forgotten, or belongs to another index.
+    Remedy: Start the write again: the index has undone and deleted it, or it belongs to another index.
     """
 
     code = "CATALOG_EXT_TRANSACTION_NOT_FOUND"
@@ -100,9 +100,9 @@ class ProcedureNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(CatalogExtError):
-    """The name is taken.
+    """The name is already in use.
 
-    Remedy: Choose another name, or drop what has it.
+    Remedy: Choose another name, or drop the object that has it.
     """
 
     code = "CATALOG_EXT_ALREADY_EXISTS"
@@ -111,18 +111,18 @@ class AlreadyExistsError(CatalogExtError):
 
 
 class NamespaceAlreadyExistsError(AlreadyExistsError):
-    """The namespace (database) exists.
+    """The namespace (database) already exists.
 
-    Remedy: Say IF NOT EXISTS, or choose another name.
+    Remedy: Write IF NOT EXISTS, or choose another name.
     """
 
     code = "CATALOG_EXT_NAMESPACE_ALREADY_EXISTS"
 
 
 class TableAlreadyExistsError(AlreadyExistsError):
-    """The table's name is taken, here or in the metastore.
+    """The table's name is already in use, in the index or in the metastore.
 
-    Remedy: Choose another name, drop or unregister what has it, or say IF NOT EXISTS.
+    Remedy: Choose another name, drop or unregister the object that has it, or write IF NOT EXISTS.
     """
 
     code = "CATALOG_EXT_TABLE_ALREADY_EXISTS"
@@ -130,27 +130,27 @@ class TableAlreadyExistsError(AlreadyExistsError):
 
 
 class ColumnAlreadyExistsError(AlreadyExistsError):
-    """The table has a column or field of that name already.
+    """The table already has a column or field of that name.
 
-    Remedy: Choose another name; names differ by more than their case.
+    Remedy: Choose another name; names that differ only in case are equal.
     """
 
     code = "CATALOG_EXT_COLUMN_ALREADY_EXISTS"
 
 
 class ViewAlreadyExistsError(AlreadyExistsError):
-    """A view has that name already.
+    """A view already has that name.
 
-    Remedy: Drop it first, or say CREATE OR REPLACE VIEW or IF NOT EXISTS.
+    Remedy: Drop it first, or write CREATE OR REPLACE VIEW or IF NOT EXISTS.
     """
 
     code = "CATALOG_EXT_VIEW_ALREADY_EXISTS"
 
 
 class PartitionAlreadyExistsError(AlreadyExistsError):
-    """A partition of equal values is there; nothing was changed.
+    """A partition with equal values already exists; nothing was changed.
 
-    Remedy: Say IF NOT EXISTS, drop it first, or name other values.
+    Remedy: Write IF NOT EXISTS, drop it first, or name other values.
     """
 
     code = "CATALOG_EXT_PARTITION_ALREADY_EXISTS"
@@ -159,7 +159,7 @@ class PartitionAlreadyExistsError(AlreadyExistsError):
 class NamespaceNotEmptyError(CatalogExtError):
     """The namespace has tables or views.
 
-    Remedy: Drop or unregister them first, or say CASCADE.
+    Remedy: Drop or unregister them first, or write CASCADE.
     """
 
     code = "CATALOG_EXT_NAMESPACE_NOT_EMPTY"

@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 
 class ErrorKind(StrEnum):
-    """Says which of Spark's two families of exceptions an error becomes."""
+    """The family of Spark exceptions that an error becomes in Spark."""
 
     ANALYSIS = "analysis"
-    """The statement is wrong, or does not fit what is there: an ``AnalysisException``."""
+    """The statement is wrong, or does not fit the existing objects: an ``AnalysisException``."""
     RUNTIME = "runtime"
-    """The statement could not be done: a ``SparkRuntimeException``."""
+    """The statement could not be executed: a ``SparkRuntimeException``."""
 
 
 class CatalogExtError(Exception):
     """An unexpected error; the root of every error that catalog-ext raises on purpose.
 
-    Remedy: look into the service's log for its traceback, and report it.
+    Remedy: Look into the service's log for its traceback, and report it.
 
     Args:
-        message: The problem, the table and value it concerns, and the remedy, in one or two sentences.
+        message: The problem, the table and value that it concerns, and the remedy, in one or two sentences.
         parameters: Values named in the message, for programs.
     """
 
     code: ClassVar[str] = "CATALOG_EXT_ERROR"
     retryable: ClassVar[bool] = False
     sqlstate: ClassVar[str] = "XX000"
-    """What JDBC clients branch on; spark-sql prints the Java trace of an error that has none, or one of class XX."""
+    """The SQLSTATE for JDBC clients; spark-sql prints a Java stack trace for errors without one or with class XX."""
     kind: ClassVar[ErrorKind] = ErrorKind.RUNTIME
 
     def __init__(self, message: str, parameters: Mapping[str, str] | None = None) -> None:
@@ -43,14 +43,14 @@ class CatalogExtError(Exception):
         self.parameters: dict[str, str] = dict(parameters or {})
 
     def about(self, what: str, parameters: Mapping[str, str]) -> Self:
-        """Return the error with its subject in front of the message, and with more parameters."""
+        """Return a copy of the error with a subject in front of the message, and with additional parameters."""
         return type(self)(f"{what}: {self.message}", {**parameters, **self.parameters})
 
 
 class ServiceError(CatalogExtError):
     """The service of the catalog failed.
 
-    Remedy: Look into its log.
+    Remedy: Look into the service's log.
     """
 
     code = "CATALOG_EXT_SERVICE_ERROR"
@@ -58,9 +58,9 @@ class ServiceError(CatalogExtError):
 
 
 class UnauthorizedError(ServiceError):
-    """The service does not know the token.
+    """The service does not accept the token.
 
-    Remedy: Give the token of `catalog-ext serve` by `token`, `token-file` or CATALOG_EXT_TOKEN.
+    Remedy: Set the token of `catalog-ext serve` by `token`, `token-file` or CATALOG_EXT_TOKEN.
     """
 
     code = "CATALOG_EXT_UNAUTHORIZED"
@@ -68,7 +68,7 @@ class UnauthorizedError(ServiceError):
 
 
 class ReadOnlyTokenError(ServiceError):
-    """The token of the session may read and not write.
+    """The session's token allows reads but not writes.
 
     Remedy: Give a session that writes the token of `catalog-ext serve --token-file`, not that of `--read-token-file`.
     """
@@ -78,7 +78,7 @@ class ReadOnlyTokenError(ServiceError):
 
 
 class EnvironmentSetupError(CatalogExtError):
-    """Java, PySpark or a jar is missing or does not fit.
+    """Java, PySpark or a jar is missing or has an unsupported version.
 
     Remedy: Install what the message names.
     """

@@ -1,4 +1,4 @@
-"""Errors of the store, of directories and files that do not fit together as a table, and of the Hive Metastore."""
+"""Errors of the store, of files and directories that do not form a valid table, and of the Hive Metastore."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 class StorageError(CatalogExtError):
     """The store failed an operation.
 
-    Remedy: The message has the store's own words.
+    Remedy: The message quotes the store's error.
     """
 
     code = "CATALOG_EXT_STORAGE_ERROR"
@@ -16,7 +16,7 @@ class StorageError(CatalogExtError):
 
 
 class StorageAccessDeniedError(StorageError):
-    """The store refuses these credentials.
+    """The store rejects the credentials, or they do not permit the operation.
 
     Remedy: Give credentials that may read (or write) the location.
     """
@@ -37,9 +37,9 @@ class LocationNotAllowedError(StorageError):
 
 
 class StorageUnavailableError(StorageError):
-    """The store is throttling, timing out, or not reachable.
+    """The store throttles requests, times out, or is not reachable.
 
-    Remedy: Run the statement again later; look at the endpoint.
+    Remedy: Run the statement again later; check the endpoint.
     """
 
     code = "CATALOG_EXT_STORAGE_UNAVAILABLE"
@@ -48,26 +48,25 @@ class StorageUnavailableError(StorageError):
 
 
 class StagedFileMissingError(StorageError):
-    """A written file is gone before it got its final name; the write was undone.
+    """A written file disappeared before it got its final name; the write was undone.
 
-    Remedy: Run it again; look for what deletes files of the staging directory.
+    Remedy: Run it again; find out which process deletes files of the staging directory.
     """
 
     code = "CATALOG_EXT_STAGED_FILE_MISSING"
 
 
 class WaitingFilesMissingError(StorageError):
-    """Files that an earlier epoch of a stream has left waiting are gone; nothing was written.
+    """Files that an earlier epoch of a stream stored for a later commit are missing; nothing was written.
 
-    Remedy: `catalog-ext discard-waiting TABLE` says what is lost, gives it up, and the query goes on when it is started
-    again.
+    Remedy: `catalog-ext discard-waiting TABLE` lists the lost files and gives them up; then start the query again.
     """
 
     code = "CATALOG_EXT_WAITING_FILES_MISSING"
 
 
 class IncompleteListingError(StorageError):
-    """A listing ended before its end; nothing was concluded from what it had shown.
+    """A listing ended before its end; the partial result was not used.
 
     Remedy: Run the command again.
     """
@@ -78,8 +77,8 @@ class IncompleteListingError(StorageError):
 class TableLayoutError(CatalogExtError):
     """The directories do not fit the partition columns, or a statement would delete or move another table's files.
 
-    Remedy: Give the partition columns, or move the paths that the message lists. Where two tables have the same files,
-    `overwrite-mode` = `relocate` keeps them, or SET LOCATION or `unregister_table` ends the sharing.
+    Remedy: Give the partition columns, or move the paths that the message lists. If two tables share files,
+    `overwrite-mode` = `relocate` keeps the shared files, and SET LOCATION or `unregister_table` ends the sharing.
     """
 
     code = "CATALOG_EXT_TABLE_LAYOUT"
@@ -88,7 +87,7 @@ class TableLayoutError(CatalogExtError):
 
 
 class PathLayoutError(TableLayoutError):
-    """The files of an ad-hoc path disagree on their keys.
+    """The files of an ad-hoc path have different partition keys.
 
     Remedy: Narrow the path to files with equal keys; the message shows paths that differ.
     """
@@ -108,7 +107,7 @@ class SchemaConflictError(CatalogExtError):
 
 
 class SchemaMismatchError(CatalogExtError):
-    """Two tables that must have equal columns and partition columns do not.
+    """Two tables that must have equal columns and partition columns have different ones.
 
     Remedy: Alter one of them; the message names the first difference.
     """
@@ -121,7 +120,7 @@ class SchemaMismatchError(CatalogExtError):
 class RepairRefusedError(CatalogExtError):
     """A strict repair found paths that it would have to skip; nothing was changed.
 
-    Remedy: Mend the paths that the report lists, or repair without strict.
+    Remedy: Correct the paths that the report lists, or repair without strict.
     """
 
     code = "CATALOG_EXT_REPAIR_REFUSED"
@@ -130,9 +129,9 @@ class RepairRefusedError(CatalogExtError):
 
 
 class MassDropError(RepairRefusedError):
-    """A repair would drop all that a table has, or more partitions than it may at once; nothing was changed.
+    """A repair would drop all partitions of a table, or more than it may at once; nothing was changed.
 
-    Remedy: Look whether the store is mounted and whole; if the partitions are gone for good, repair with
+    Remedy: Check that the store is mounted and complete; if the partitions are gone for good, repair with
     `allow_mass_drop => true` (`--force` on the command line).
     """
 
@@ -140,9 +139,9 @@ class MassDropError(RepairRefusedError):
 
 
 class MetastoreError(CatalogExtError):
-    """The Hive Metastore failed a call.
+    """A call of the Hive Metastore failed.
 
-    Remedy: The message has the metastore's own words; what is committed in the index stays so and is delivered
+    Remedy: The message quotes the metastore's error; changes that are committed in the index stay, and are delivered
     later.
     """
 
@@ -153,7 +152,7 @@ class MetastoreError(CatalogExtError):
 class MetastoreUnavailableError(MetastoreError):
     """The Hive Metastore does not answer.
 
-    Remedy: Start it, or look at its address; what is pending is delivered when it answers.
+    Remedy: Start it, or check its address; pending messages are delivered when it answers.
     """
 
     code = "CATALOG_EXT_METASTORE_UNAVAILABLE"
@@ -162,9 +161,9 @@ class MetastoreUnavailableError(MetastoreError):
 
 
 class MetastoreReplacedError(MetastoreUnavailableError):
-    """The Hive Metastore that answers is not the index's own: nothing is changed there.
+    """The Hive Metastore that answers is not the one that belongs to the index: nothing is changed there.
 
-    Remedy: Bring the old one back, or take the new one on: `catalog-ext adopt`, then `catalog-ext publish --all`.
+    Remedy: Bring the old metastore back, or accept the new one: `catalog-ext adopt`, then `catalog-ext publish --all`.
     """
 
     code = "CATALOG_EXT_METASTORE_REPLACED"
@@ -172,9 +171,10 @@ class MetastoreReplacedError(MetastoreUnavailableError):
 
 
 class MetastoreAccessError(MetastoreUnavailableError):
-    """The Hive Metastore was reached, and its certificate or our Kerberos ticket does not do: no call was made.
+    """The Hive Metastore was reached, but its certificate or the client's Kerberos ticket is invalid: no call was made.
 
-    Remedy: The message says which, and the setting or command that mends it; what is pending is delivered then.
+    Remedy: The message names the reason, and the setting or command that corrects it; pending messages are delivered
+    then.
     """
 
     code = "CATALOG_EXT_METASTORE_ACCESS"
@@ -183,18 +183,18 @@ class MetastoreAccessError(MetastoreUnavailableError):
 
 
 class MetastoreRefusedError(MetastoreError):
-    """The Hive Metastore answered, and said no.
+    """The Hive Metastore answered with a refusal.
 
-    Remedy: Mend what the message names; `catalog-ext status` shows what is pending.
+    Remedy: Correct what the message names; `catalog-ext status` shows pending messages.
     """
 
     code = "CATALOG_EXT_METASTORE_REFUSED"
 
 
 class HiveLockTimeoutError(MetastoreError):
-    """Another holder kept a Hive lock on the table or partition that is written for longer than the timeout.
+    """Another holder kept a Hive lock on the written table or partition for longer than the timeout.
 
-    Remedy: The message has who holds it. Run the statement again when that one is done, or raise `hive-locks.wait`.
+    Remedy: The message names the holder. Run the statement again when the holder has ended, or raise `hive-locks.wait`.
     """
 
     code = "CATALOG_EXT_HIVE_LOCK_TIMEOUT"
@@ -203,9 +203,9 @@ class HiveLockTimeoutError(MetastoreError):
 
 
 class HiveLockLostError(MetastoreError):
-    """The metastore gave up a lock of ours before the write was committed; the write was undone.
+    """The metastore ended a lock of this write before the commit; the write was undone.
 
-    Remedy: Run the statement again. Raise Hive's `hive.txn.timeout` if signs of life come too late.
+    Remedy: Run the statement again. Raise Hive's `hive.txn.timeout` if heartbeats come too late.
     """
 
     code = "CATALOG_EXT_HIVE_LOCK_LOST"
@@ -214,9 +214,9 @@ class HiveLockLostError(MetastoreError):
 
 
 class HiveLocksRefusedError(MetastoreRefusedError):
-    """The metastore gives no locks, as one without the tables of locks does; the statement did nothing.
+    """The metastore does not support locks, for example because its lock tables are missing; the statement did nothing.
 
-    Remedy: Make Hive's tables of transactions (its schematool does), or set `hive-locks` to `none`.
+    Remedy: Create Hive's transaction tables (with its schematool), or set `hive-locks` to `none`.
     """
 
     code = "CATALOG_EXT_HIVE_LOCKS_REFUSED"

@@ -1,8 +1,8 @@
 """Events of the metastore's notification log: which table and which partitions were changed.
 
-An event is a hint: it says where to look, and the present state is asked of the metastore and of the store. Messages
-are JSON of releases 2.3 to 4, plain or compressed. A part of a message that cannot be read makes its event vaguer,
-never wrong: all partitions of the table are in doubt then.
+An event is a hint: it says where to look, and the present state is read from the metastore and the store. Messages are
+JSON of releases 2.3 to 4, plain or compressed. If a part of a message cannot be read, its event covers more instead of
+less: all partitions of the table must then be checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(NamedTuple):
-    """The statistics that a delivery of ours has set (as parameter texts), by which its event is recognized."""
+    """The statistics (as parameter texts) that an outbox delivery has set; its own event is recognized by them."""
 
     files: str
     bytes: str
@@ -36,9 +36,9 @@ class PartitionHint:
     """A partition that an event names.
 
     Attributes:
-        name: The metastore's name for it (``k1=v1/k2=v2``); ``''`` for a table without partition columns.
-        dropped: Whether it was dropped, or got other values.
-        written: The statistics set by the event, if it changed all of them; None otherwise.
+        name: The metastore's name of the partition (``k1=v1/k2=v2``); ``''`` for a table without partition columns.
+        dropped: Whether the partition was dropped, or was renamed to other values.
+        written: The statistics after the event, if the event has set all of them; None otherwise.
     """
 
     name: str
@@ -51,16 +51,16 @@ class HiveEvent:
     """An event of the metastore's notification log.
 
     Attributes:
-        event_id: Its number; the events of one log have consecutive numbers.
-        at_s: Its time, in seconds since the epoch, by the metastore's clock.
-        kind: The metastore's word: ``ADD_PARTITION``.
-        database: ``''`` if it concerns none.
-        table: ``''`` if it concerns none.
-        partitions: The partitions that it names; None if it may concern any.
+        event_id: The event's number; the events of one log have consecutive numbers.
+        at_s: The time of the event, in seconds since the epoch, by the metastore's clock.
+        kind: The metastore's event type, for example ``ADD_PARTITION``.
+        database: ``''`` if the event concerns no database.
+        table: ``''`` if the event concerns no table.
+        partitions: The partitions that the event names; None if it may concern any.
         definition: Whether the table itself was created, altered or dropped.
         dropped: Whether the table was dropped or renamed.
-        columns: Whether it changed the table's columns.
-        storage: Whether it changed the table's format, SerDe, or the SerDe's settings.
+        columns: Whether the event changed the table's columns.
+        storage: Whether the event changed the table's format, SerDe, or the SerDe's settings.
         moved_from: The table's old location, if the event changed it under the same name.
         parameters: Names of the table's changed parameters; None if the event does not list them.
         renamed_to: The table's new name, as database and table; None without a rename.
@@ -84,7 +84,7 @@ class HiveEvent:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether the follower ignores it: it is about a function, a transaction, or a column's statistics."""
+        """Whether the follower ignores the event: it concerns a function, a transaction, or a column's statistics."""
         return not self.table or (self.partitions == () and not self.definition)
 
 
@@ -105,7 +105,7 @@ _SERDE_CLASS, _SERDE_SETTINGS = "2", "3"
 
 
 def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, message: str, form: str) -> HiveEvent:
-    """Parse an event; ``form`` is the format of the message, empty if the release does not name it."""
+    """Parse an event; ``form`` is the format of the message, empty if the server's release does not name the format."""
     database, table = database.lower(), table.lower()
     if not table or kind not in _OF_PARTITIONS | _OF_TABLES:
         return HiveEvent(event_id, at_s, kind, database, table)
@@ -206,7 +206,7 @@ def _altered(body: Mapping[str, Any]) -> Iterator[PartitionHint]:
 
 
 def _inserted(body: Mapping[str, Any]) -> str:
-    """Return the name of the partition that an INSERT has written to."""
+    """Return the name of the partition that an INSERT wrote; ``''`` for a table without partition columns."""
     for pairs in ("partKeyVals", "keyValues", "partitionKeyValues"):
         if body.get(pairs):
             return _name(body[pairs])
@@ -220,7 +220,7 @@ def _inserted(body: Mapping[str, Any]) -> str:
 
 
 def _written(then: Mapping[str, str], now: Mapping[str, str]) -> Statistics | None:
-    """Return the statistics that a change has set, all of them; None where it has left them as they were."""
+    """Return the file statistics after a change, if all are present and at least one has changed; None otherwise."""
     found = [now.get(name) for name in (FILES, BYTES, DDL_TIME)]
     if None in found or then == now:
         return None
@@ -244,10 +244,10 @@ def _text(struct: Mapping[str, Any], field: str) -> str:
 
 
 def _list(struct: Mapping[str, Any], field: str) -> list[Any]:
-    """Return a list of thrift's JSON: behind the type of its members and their number."""
+    """Return the members of a list in thrift's JSON, where the type of the members and their number come first."""
     return list(struct[field]["lst"][2:]) if field in struct else []
 
 
 def _map(struct: Mapping[str, Any], field: str) -> dict[str, str]:
-    """Return a map of thrift's JSON: behind the types of keys and values, and their number."""
+    """Return the entries of a map in thrift's JSON, where the types and the number of the entries come first."""
     return dict(struct[field]["map"][3]) if field in struct else {}

@@ -23,22 +23,22 @@ logger = logging.getLogger(__name__)
 ID_PARAMETER = "catalog-ext.metastore-id"
 PROPOSED_PARAMETER = "catalog-ext.metastore-id.proposed"
 DATABASE = "default"
-"""Every metastore has this database, and does not let it be dropped."""
+"""The database that holds the id: every metastore has it, and refuses to drop it."""
 
 CONFIRM_AFTER_S = 3.0
-"""Seconds between an id's proposal and the second look at it: by then each process that found none has proposed one.
+"""Seconds between the proposal of an id and its confirmation: each process that found no id has proposed one by then.
 
-The parameters are set as a whole, so that of two proposals the later one wins. A metastore whose database has two that
-are set at the same time wait for each other (Derby does, for 20 s) tries again after two seconds what it gave up.
+The parameters of a database are set as a whole, so of two proposals the later one wins. In some metastore databases two
+simultaneous updates block each other (Derby: for 20 s); the metastore retries a failed update after two seconds.
 """
 
 
 def metastore_id(metastore: HiveMetastore) -> str | None:
-    """Return the id that the metastore keeps; None where it has none yet.
+    """Return the id that the metastore stores; None if it has none yet.
 
     Raises:
         MetastoreUnavailableError: No server answers.
-        MetastoreRefusedError: It does not show its database.
+        MetastoreRefusedError: The metastore refuses to show its database ``default``.
     """
     try:
         return metastore.get_database(DATABASE).parameters.get(ID_PARAMETER)
@@ -49,8 +49,8 @@ def metastore_id(metastore: HiveMetastore) -> str | None:
 def give_id(metastore: HiveMetastore) -> str | None:
     """Return the metastore's id, setting a new one if it has none; None if the metastore cannot store it.
 
-    Several processes may set it at the same time: each proposes an id, and a moment later confirms the id that it then
-    finds proposed.
+    Several processes may do this at the same time: each proposes an id, waits ``CONFIRM_AFTER_S``, and then confirms
+    the proposal that the metastore has by then.
 
     Raises:
         MetastoreUnavailableError: No server answers.
@@ -62,7 +62,7 @@ def give_id(metastore: HiveMetastore) -> str | None:
         begun = time.monotonic()
         if PROPOSED_PARAMETER not in database.parameters:
             _propose(metastore, database)
-        # What took so long for one may take as long for another.
+        # Wait longer if this process's own proposal was slow: proposals of other processes may then be slow too.
         time.sleep(CONFIRM_AFTER_S + time.monotonic() - begun)
         database = metastore.get_database(DATABASE)
         given = database.parameters.get(ID_PARAMETER)
@@ -77,13 +77,14 @@ def _propose(metastore: HiveMetastore, database: HiveDatabase) -> None:
     try:
         metastore.alter_database(replace(database, parameters=new))
     except MetastoreRefusedError:
-        # Or the id of another process was there first.
+        # The update may have failed because another process stored or proposed an id at the same time; then use that
+        # id.
         if not {ID_PARAMETER, PROPOSED_PARAMETER} & metastore.get_database(DATABASE).parameters.keys():
             raise
 
 
 def _confirm(metastore: HiveMetastore, database: HiveDatabase) -> str | None:
-    """Make the proposed id the metastore's, and return it; None where the proposal was not kept."""
+    """Store the proposed id as the metastore's id, and return it; None if the metastore did not keep the proposal."""
     parameters = dict(database.parameters)
     proposed = parameters.pop(PROPOSED_PARAMETER, None)
     if proposed is None:
@@ -98,6 +99,6 @@ def _confirm(metastore: HiveMetastore, database: HiveDatabase) -> str | None:
 
 
 def with_id(metastore: HiveMetastore, database: HiveDatabase) -> HiveDatabase:
-    """Return the database with the metastore's id among its parameters, if it is the database that holds the id."""
+    """Return the database ``default`` with the metastore's id among its parameters, any other one unchanged."""
     known = metastore_id(metastore) if database.name == DATABASE else None
     return database if known is None else replace(database, parameters={**database.parameters, ID_PARAMETER: known})

@@ -1,4 +1,4 @@
-"""One lock of Hive's, from the request to its end: waited for, kept alive by a thread, given up."""
+"""A lock in Hive's lock manager: requests it, waits for it, keeps it alive with a heartbeat thread, and releases it."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _DEFAULT_TIMEOUT_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 _LONGEST_AWAY_S = 60.0
 LONGEST_JOIN_S = 1.0
-"""How long who gives a lock up waits for a sign of life that is on its way, in seconds."""
+"""The longest time that a release waits for a running heartbeat call, in seconds."""
 
 _SHOWN = 5
 _LONGEST = 128
-"""Characters that the tables of locks hold of a name."""
+"""The most characters that Hive's lock tables store for a name."""
 
 
 class HiveLock:
-    """A lock on some components, all of them or none.
+    """A Hive lock on several tables or partitions: all are locked, or none.
 
     Args:
-        metastore: Gives the lock.
-        components: What is locked.
-        agent: What it is for, as ``SHOW LOCKS`` says it, with a mark that no other request has.
-        wait_s: How long it is waited for, in seconds.
-        pause: Waits so many seconds.
+        metastore: The metastore whose lock manager is used.
+        components: The tables and partitions to lock.
+        agent: The purpose, shown by ``SHOW LOCKS``; a random mark is appended.
+        wait_s: The longest time to wait for the lock, in seconds.
+        pause: Waits the given number of seconds.
         clock: Returns the time, in seconds.
     """
 
@@ -61,10 +61,11 @@ class HiveLock:
         pause: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._metastore = metastore
-        # Every process asks in one order: the server takes the components of a request one after the other.
+        # Sort the components. The server locks them one after the other, so two processes with different orders could
+        # deadlock.
         self._components = sorted(components)
-        # Other processes may request equal locks: a recovery, or a repeated commit. The mark distinguishes ours, so
-        # that only ours is given up.
+        # Other processes may request equal locks: a recovery, or a repeated commit. The random mark identifies this
+        # request, so that only its own lock is released.
         mark = f" {secrets.token_hex(4)}"
         self._agent = agent[: _LONGEST - len(mark)] + mark
         self._wait_s = wait_s
@@ -78,13 +79,13 @@ class HiveLock:
         self._thread = threading.Thread(target=self._keep_alive, name="catalog-ext-hive-lock", daemon=True)
 
     def acquire(self) -> None:
-        """Return when it is held; from then on a thread keeps it alive.
+        """Wait until the lock is held; from then on a thread sends heartbeats.
 
         Raises:
-            HiveLockTimeoutError: Others have not given up theirs in time.
+            HiveLockTimeoutError: Other holders have not released their locks in time.
             HiveLockLostError: The server has ended the request.
-            HiveLocksRefusedError: The server gives no locks.
-            MetastoreError: It does not answer.
+            HiveLocksRefusedError: The server does not support locks.
+            MetastoreError: The server does not answer.
         """
         give_up = self._clock() + self._wait_s
         self._seen = self._clock()
@@ -112,9 +113,9 @@ class HiveLock:
             raise
 
     def _give_up_unanswered(self) -> None:
-        """Release a lock that a request with a lost answer may have got: no other process knows its number."""
+        """Release locks of a request whose answer was lost: no process knows their number, so nothing else would."""
         try:
-            # A component each is shown.
+            # SHOW LOCKS lists each component of a request; a set has each request number once.
             for number in {found.number for found in self._shown() if found.agent == self._agent}:
                 self._metastore.unlock(number)
         except MetastoreError as error:
@@ -138,8 +139,8 @@ class HiveLock:
     def _looked(self, number: int) -> int:
         """Return the state of the request; it counts as waiting while the server is away, perhaps restarting.
 
-        The server keeps the request in its database. If it were given up now, it would stay there and block later
-        requests.
+        The server keeps the request in its database. If this process stopped waiting now, the request would stay there
+        and block later requests.
         """
         began = self._clock()
         try:
@@ -161,7 +162,7 @@ class HiveLock:
             return self._timeout(f"an unknown holder ({error.message})")
         blocking = {one.blocked_by for one in shown if one.number == self._number}
         holders = [one for one in shown if one.number in blocking]
-        # The server did not name the blocking lock, or the blocking lock is on the database.
+        # Show all holders if the server did not name the blocking lock, or if the blocking lock is on the database.
         holders = holders or [one for one in shown if one.is_held and one.number != self._number]
         words = "; ".join(map(str, holders[:_SHOWN]))
         return self._timeout(words or "a holder that is gone by now")
@@ -184,7 +185,7 @@ class HiveLock:
         try:
             said = duration_s(self._metastore.config_value(TIMEOUT_SETTING, f"{_DEFAULT_TIMEOUT_S:g}s"))
         except MetastoreError as error:
-            # A server may keep its settings to itself; the default is Hive's own.
+            # A server may refuse to show its settings. Hive's own default is then the best estimate.
             logger.info("The metastore does not say what %s is: %s", TIMEOUT_SETTING, error.message)
             return _DEFAULT_TIMEOUT_S
         return said or _DEFAULT_TIMEOUT_S
@@ -196,9 +197,9 @@ class HiveLock:
     def _give_sign(self) -> None:
         number = self._number
         if number is None:
-            # Given up a moment ago.
+            # ``release`` was called a moment ago.
             return
-        # The server counts from when it gets it, which is no earlier.
+        # Take the time before the call: the server counts the timeout from when it gets the heartbeat, which is later.
         began = self._clock()
         try:
             self._metastore.heartbeat_lock(number)
@@ -213,17 +214,17 @@ class HiveLock:
             logger.warning("The lock %d of %s could not be kept alive.", number, self._what, exc_info=True)
 
     def _warn(self, what: str, number: int, *more: str) -> None:
-        # A lock that was released needs no warning.
+        # Do not warn about a lock that was released in the meantime.
         if not self._ended.is_set():
             logger.warning(what, number, self._what, *more)
 
     def confirm(self) -> None:
-        """Return if it is still held.
+        """Check that the lock is still held.
 
-        A server that does not answer keeps it until its time is over.
+        A server that does not answer keeps the lock until its timeout.
 
         Raises:
-            HiveLockLostError: It is not, or its state is unknown.
+            HiveLockLostError: The lock was lost, or its state is unknown.
         """
         if not self._lost:
             self._give_sign()
@@ -238,10 +239,11 @@ class HiveLock:
         )
 
     def release(self) -> None:
-        """Release it. A server that cannot be reached ends the lock at its timeout."""
+        """Release the lock. A server that cannot be reached ends the lock at its timeout."""
         self._ended.set()
         if self._thread.ident is not None:
-            # It may be at a server that does not answer, and the write is done.
+            # Wait for a running heartbeat only briefly: the server may be silent, and the write that needed the lock
+            # has ended.
             self._thread.join(LONGEST_JOIN_S)
         number, self._number = self._number, None
         if number is None or self._lost:

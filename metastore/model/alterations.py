@@ -33,20 +33,20 @@ Item: TypeAlias = Column | Field
 _PARTS = {"array": ("element",), "map": ("key", "value")}
 
 OnLevel: TypeAlias = "Callable[[Sequence[Item], int | None], list[Item]]"
-"""Changes the items of one level. Gets the items, and the position of the path's last name or None if it is missing."""
+"""A function that changes the items of one level: gets the items and the index of the path's last name, or None."""
 
 
 def find(items: Sequence[Item], name: str) -> int | None:
-    """Return the number of the item of this name, without regard to case."""
+    """Return the index of the item with this name, ignoring case; None if no item has it."""
     lower = name.lower()
     return next((i for i, item in enumerate(items) if item.name.lower() == lower), None)
 
 
 def at_path(items: Sequence[Item], path: Sequence[str], work: OnLevel, table: str) -> list[Item]:
-    """Return the items, with ``work`` done on the level where the path ends.
+    """Follow the path into nested types, apply ``work`` to the level of its last name, and return the changed items.
 
     Raises:
-        ColumnNotFoundError: A name of the path is not there; ``work`` decides about the last one.
+        ColumnNotFoundError: A name of the path before the last one is missing; ``work`` decides about the last name.
     """
     at = find(items, path[0])
     if len(path) == 1:
@@ -71,7 +71,8 @@ def _in_type(data_type: DataType, path: Sequence[str], work: OnLevel, table: str
     if len(path) > 1:
         children[at] = _in_type(children[at], path[1:], work, table)
     else:
-        # An element is no field, but changes as one: its type can.
+        # The elements of an array or map are not fields. Present them as fields, so that ``work`` can change their
+        # type.
         parts_as_fields = tuple(Field(part, child) for part, child in zip(parts, children, strict=True))
         children = [f.data_type for f in work(parts_as_fields, at)]
     return replace(data_type, children=tuple(children))
@@ -89,7 +90,7 @@ def not_found(name: str, table: str, names: Iterable[str], *, shown: str | None 
 
 
 BY_POSITION = ("csv", "text")
-"""Formats whose files have no names of columns."""
+"""Formats whose files have no column names, so columns are found by position."""
 
 
 def reads_headers(definition: TableDefinition) -> bool:
@@ -104,18 +105,18 @@ def reads_headers(definition: TableDefinition) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a column is to stand: behind another one of its level, or first (``after`` None)."""
+    """The position of a column: after another one of its level, or first (``after`` None)."""
 
     after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new column (or field of a struct); see ``catalog_ext.metastore.model.tables.Column``.
+    """Adds a column, or a field of a struct; see ``catalog_ext.metastore.model.tables.Column``.
 
     Attributes:
-        path: The names of its enclosing columns, then its own.
-        position: None is the end.
+        path: The names of the enclosing columns, then the new column's own name.
+        position: The position on its level; None for the end.
     """
 
     path: tuple[str, ...]
@@ -129,7 +130,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Another name; ``path`` is the old one."""
+    """Renames a column; ``path`` is its present path."""
 
     path: tuple[str, ...]
     name: str
@@ -145,7 +146,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChangeType:
-    """A wider type."""
+    """Changes a column's type to a wider one."""
 
     path: tuple[str, ...]
     type: str
@@ -161,7 +162,7 @@ class ChangeNullability:
 
 @dataclass(frozen=True, slots=True)
 class ChangeComment:
-    """Another comment, or None."""
+    """Sets a column's comment, or removes it with None."""
 
     path: tuple[str, ...]
     comment: str | None
@@ -169,7 +170,7 @@ class ChangeComment:
 
 @dataclass(frozen=True, slots=True)
 class ChangeDefault:
-    """Another default (``Column.default``), or None; existing files keep their value for the column."""
+    """Sets a column's default (``Column.default``), or removes it with None; existing files keep their value."""
 
     path: tuple[str, ...]
     default: str | None
@@ -177,7 +178,7 @@ class ChangeDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Another position among the columns of its level."""
+    """Moves a column to another position on its level."""
 
     path: tuple[str, ...]
     position: Position
@@ -188,15 +189,15 @@ ColumnChange: TypeAlias = (
 )
 _COMMENT = "comment"
 _OF_KEYS = (ChangeComment, ChangeDefault)
-"""What may change about a partition column, because no directory depends on it."""
+"""The changes that are allowed for a partition column, because directory names do not depend on them."""
 
 
 def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> TableDefinition:
-    """Return the definition after the changes, one after another.
+    """Return the definition after all changes, applied in order.
 
     Raises:
-        NotFoundError: A column is not there.
-        AlreadyExistsError: A new name is taken.
+        NotFoundError: A column does not exist.
+        AlreadyExistsError: A new name is already in use.
         PartitionColumnAlterationError: A change concerns a partition column.
         UnsupportedTypeChangeError: Files with the old type cannot be read as the new one.
         UnsupportedFormatError: The table's format cannot hold a new type.
@@ -215,7 +216,7 @@ def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> Tab
 
 
 def _check_replaced(before: TableDefinition, after: TableDefinition, changes: Sequence[ColumnChange]) -> None:
-    """Return if columns that went and came again (REPLACE COLUMNS) can still be read."""
+    """Check that existing files can be read for columns that were dropped and added again (REPLACE COLUMNS)."""
     came = {c.path[0].lower() for c in changes if isinstance(c, AddColumn) and len(c.path) == 1}
     went = {c.path[0].lower() for c in changes if isinstance(c, DropColumn) and len(c.path) == 1}
     for name in sorted(came & went):
@@ -236,7 +237,7 @@ def _check_type(definition: TableDefinition, column: str, old: DataType, new: Da
 
 
 def with_properties(definition: TableDefinition, set_: Mapping[str, str], remove: Sequence[str]) -> TableDefinition:
-    """Return the definition with properties set and removed; ``comment`` among them is its own."""
+    """Return the definition with properties set and removed; the property ``comment`` is the table's comment."""
     comment = set_.get(_COMMENT, None if _COMMENT in remove else definition.comment)
     properties = {k: v for k, v in {**definition.properties, **set_}.items() if k not in remove and k != _COMMENT}
     return replace(definition, properties=properties, comment=comment)
@@ -244,7 +245,7 @@ def with_properties(definition: TableDefinition, set_: Mapping[str, str], remove
 
 @dataclass(frozen=True, slots=True)
 class _Alteration:
-    """One change of one table."""
+    """Applies one change to a table's definition."""
 
     definition: TableDefinition
     change: ColumnChange
@@ -302,7 +303,7 @@ class _Alteration:
             raise self._invalid("a table of the format text has one column")
 
     def _on_level(self, items: Sequence[Item], at: int | None) -> list[Item]:
-        """Return the items of the change's level, where the last name of the path is the item ``at``."""
+        """Return the items of the changed level; ``at`` is the index of the path's last name, None if it is missing."""
         change = self.change
         if isinstance(change, AddColumn):
             return self._add(list(items), change)

@@ -1,4 +1,4 @@
-"""Items a batch at a time, as ``itertools.batched`` of Python 3.12 has them."""
+"""Splits iterables into batches, like ``itertools.batched`` of Python 3.12."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the items in their order, at most ``size`` at a time; no more of them is held."""
+    """Yield the items in order, in lists of at most ``size``; only one batch is kept in memory."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch

@@ -1,4 +1,4 @@
-"""Changes to a table's contents as values: repair previews them, the index applies them, and the metastore follows."""
+"""Changes to a table's contents as values: repairs preview them, the index applies them, the outbox publishes them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import DataFile
 
 Summary: TypeAlias = "Mapping[str, str | int | Mapping[str, str] | None]"
-"""What the history says of a commit: counts, and circumstances that the committer gave (``docs/spec/index.md``)."""
+"""The summary of a commit in the table's history: counts, and details from the committer (``docs/spec/index.md``)."""
 
 FROM_METASTORE = "metastore"
-"""The summary's ``source`` of a version that was taken from the metastore, which need not hear of it."""
+"""The summary's ``source`` of a version that was imported from the metastore, and is not published back."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartition:
-    """A partition appears, with its files.
+    """A partition is added, with its files.
 
     Attributes:
         name: The partition's name, ``''`` in an unpartitioned table.
-        location: Absolute URI where it is not at ``<table location>/<name>``, else None.
-        in_metastore: False when the metastore cannot represent it (``k=``, or the twin of an equal value).
-        descriptor: How its files are read, where that is not as its table's; None where it is.
+        location: Absolute URI if it differs from ``<table location>/<name>``, else None.
+        in_metastore: False if the metastore cannot represent the partition: a value is empty, or another partition of
+            the table has equal values there.
+        descriptor: The partition's own format and columns; None if its files are read like the table's.
     """
 
     name: str
@@ -38,20 +39,20 @@ class AddPartition:
 
 @dataclass(frozen=True, slots=True)
 class DropPartition:
-    """A partition and its files leave the table; nothing is deleted on the store."""
+    """A partition and its files are removed from the index; nothing is deleted on the store."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFiles:
-    """Files of a known partition come and go; a file that changed is both removed and added.
+    """Files of a known partition are added and removed; a changed file is both.
 
     Attributes:
         removed: Paths relative to the partition's directory.
-        location: Absolute URI that the partition moves to; None when it stays where it is.
-        redescribed: Whether it is read otherwise from now on: by ``descriptor``, or without one as its table. What is
-            known of its files' rows and columns is forgotten.
+        location: Absolute URI of the partition's new directory; None if the directory stays.
+        redescribed: Whether the way of reading the files changes: to ``descriptor``, or without one to the table's. The
+            row counts and column statistics of the files are then forgotten.
     """
 
     name: str
@@ -70,8 +71,8 @@ class AppliedChanges:
     """The outcome of one commit to the index.
 
     Attributes:
-        version: The table's version that it made, or the unchanged one when there was nothing to do.
-        deliveries: How many messages for the metastore it put into the outbox.
+        version: The new version of the table; the unchanged one if there was nothing to do.
+        deliveries: The number of messages for the metastore that were put into the outbox.
     """
 
     version: int

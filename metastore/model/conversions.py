@@ -1,4 +1,4 @@
-"""Type conversions of columns: which types can be read as other types, by Hive's converters and by each file format."""
+"""Type conversions of columns: which types can be read as which other types, in Hive and in each file format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-"""Decimal digits that the greatest value of an integer type has."""
+"""The most decimal digits of a value of each integer type."""
 
 _NUMBERS = (*_DIGITS, "float", "double", "decimal")
 
@@ -17,7 +17,7 @@ _NUMBERS = (*_DIGITS, "float", "double", "decimal")
 def conversion_problem(old: DataType, new: DataType) -> str | None:
     """Return why values of the type ``old`` cannot be shown as ``new``; None if Hive and Spark show equal values.
 
-    A value that Hive would cut or round, or format differently from Spark, is a problem, and so is a text read as a
+    It is a problem if Hive cuts or rounds a value, or formats it differently from Spark, and if a text is read as a
     number.
     """
     if old == new or _is_followed(old, new):
@@ -48,24 +48,24 @@ def _integer_is_followed(old: str, new: DataType) -> bool:
         return _DIGITS[new.name] >= _DIGITS[old]
     if new.name == "decimal":
         return _digits(new) >= _DIGITS[old]
-    # A FLOAT has 24 bits, a DOUBLE 53.
+    # A FLOAT has 24 bits for digits and a DOUBLE 53: too few for all values of INT and BIGINT, or of BIGINT.
     return new.name in ("string", "double", "float") and (new.name, old) not in {
         ("float", "int"), ("float", "bigint"), ("double", "bigint"),
     }  # fmt: skip
 
 
 def _digits(decimal: DataType) -> int:
-    """Return the number of digits of a DECIMAL before the point."""
+    """Return the number of digits of a DECIMAL before the decimal point."""
     return decimal.parameters[0] - decimal.parameters[1]
 
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _AS_TEXT = ("csv", "json", "text")
-"""Formats whose values are text, which a STRING column shows as it is written."""
+"""Formats whose values are text, which a STRING column shows unchanged."""
 
 
 def widening_problem(file_format: str, old: DataType, new: DataType) -> str | None:
-    """Return why files that hold ``old`` cannot be read as ``new``; None when they can."""
+    """Return why files with values of the type ``old`` cannot be read as ``new``; None if they can."""
     if old == new or _widens(old, new):
         return None
     if new.name == "string" and not (old.children or old.fields):

@@ -1,4 +1,4 @@
-"""Checks of every table and view definition: columns, partition columns, format."""
+"""Checks that every table and view definition must pass: columns, partition columns, format."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_KEYS = 64
 
 
 def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return the columns, if their names are valid and all different.
+    """Return the columns after checking that their names are valid and different.
 
     Raises:
-        InvalidInputError: A name is not valid, or comes twice.
+        InvalidInputError: A name is not valid, or occurs twice.
     """
     seen: dict[str, Column] = {}
     for column in columns:
@@ -52,7 +52,7 @@ def check_storable(definition: TableDefinition) -> None:
 
     Raises:
         InvalidInputError: The table has no columns.
-        UnsupportedFormatError: The format cannot hold them.
+        UnsupportedFormatError: The format cannot hold a column.
     """
     table = str(definition.identifier)
     if not definition.columns:
@@ -72,10 +72,10 @@ def check_storable(definition: TableDefinition) -> None:
 
 
 def check_column_storable(column: Column, file_format: str, options: Mapping[str, str], table: str) -> None:
-    """Return if files of the format and its options can hold the column.
+    """Check that files of the format and its options can hold the column.
 
     Raises:
-        UnsupportedFormatError: They cannot.
+        UnsupportedFormatError: The format cannot hold the column's type.
     """
     serde = options.get("serde", "").rpartition(".")[2]
     data_type = column.data_type
@@ -89,7 +89,8 @@ def check_column_storable(column: Column, file_format: str, options: Mapping[str
     if file_format == "csv" and (data_type.children or data_type.fields) and serde != "LazySimpleSerDe":
         others = "does not have. Use parquet, orc or json"
     elif file_format == "orc" and data_type.some(lambda each: each.collation is not None):
-        # Spark hands the type to ORC's parser, collation included: it writes the files and fails to read them.
+        # Spark passes the collation on to ORC, whose type parser does not know it: Spark writes such files but cannot
+        # read them.
         others = "cannot be read with in Spark. Use parquet, csv or json, or name the collation in the query"
     if others is not None:
         raise UnsupportedFormatError(
@@ -100,10 +101,11 @@ def check_column_storable(column: Column, file_format: str, options: Mapping[str
 
 
 def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column, ...]:
-    """Return the partition columns of a map from name to type.
+    """Return the partition columns from a mapping of names to types.
 
     Raises:
-        InvalidInputError: A name or a type is not valid, a type cannot be a key's, or a name comes twice.
+        InvalidInputError: A name or a type is not valid, a partition column cannot have the type, or a name occurs
+            twice.
     """
     result = tuple(
         Column(validate_column_name(name), str(_key_type(name, text, table))) for name, text in columns.items()
@@ -112,10 +114,10 @@ def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column
 
 
 def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
-    """Return the columns, if a table can be partitioned by them.
+    """Return the columns after checking that a table can be partitioned by them.
 
     Raises:
-        InvalidInputError: A type cannot be a key's, a name comes twice or there are too many.
+        InvalidInputError: A partition column cannot have the type, a name occurs twice, or there are too many columns.
     """
     for column in columns:
         _key_type(column.name, column.type, table)

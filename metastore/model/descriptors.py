@@ -1,4 +1,4 @@
-"""How a partition's files are read where it is another way than their table's."""
+"""The descriptor of a partition whose files are read in another way than those of its table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionDescriptor:
-    """A partition's own descriptor, which differs from its table's.
+    """A partition's own format, options and columns, if they differ from its table's.
 
     Attributes:
-        format: The format of its files (``catalog_ext.metastore.model.tables.FORMATS``).
+        format: The format of the partition's files (``catalog_ext.metastore.model.tables.FORMATS``).
         options: Spark's reader options of the format.
-        columns: The columns of its files, in Spark's types. Columns at the table's positions have the table's names.
-        hive: The metastore's data: ``serde``, ``input_format``, ``output_format``, ``serde_parameters`` and
-            ``columns`` (lists of a name, Hive's type and a comment).
+        columns: The columns of the files, in Spark's types. Columns at the table's positions have the table's names.
+        hive: The metastore's data: ``serde``, ``input_format``, ``output_format``, ``serde_parameters`` and ``columns``
+            (lists of a name, Hive's type and a comment).
     """
 
     format: str
@@ -33,11 +33,11 @@ class PartitionDescriptor:
 
     @cached_property
     def text(self) -> str:
-        """The descriptor as JSON text, which is equal for equal descriptors."""
+        """The descriptor as JSON text; equal descriptors have equal text."""
         return to_json(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the descriptor as JSON values."""
         return {
             "format": self.format,
             "options": dict(self.options),
@@ -47,7 +47,7 @@ class PartitionDescriptor:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> PartitionDescriptor:
-        """Return the descriptor of its JSON values."""
+        """Return the descriptor from the JSON values of ``to_dict``."""
         return cls(value["format"], value["options"], columns_from_list(value["columns"]), value["hive"])
 
     def __eq__(self, other: object) -> bool:

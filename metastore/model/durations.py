@@ -1,4 +1,4 @@
-"""Durations as people write them: ``500ms``, ``30s``, ``1 h``, ``7 days``."""
+"""Parses durations as people write them: ``500ms``, ``30s``, ``1 h``, ``7 days``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_S = 1e14
 
 
 def duration_s(text: str) -> float | None:
-    """Return seconds; a number without a unit is seconds, and text that is no duration, or one of ages, gives None."""
+    """Return a duration in seconds (the default unit); None if the text is not a duration, or exceeds 1e14 s."""
     match = _DURATION.fullmatch(text.lower())
     value = float(match.group(1)) * _SECONDS[match.group(2) or "s"] if match else None
     return value if value is not None and value <= _LONGEST_S else None

@@ -1,4 +1,4 @@
-"""ETags and modification times of files, as stores give them and as the index keeps them."""
+"""Compares ETags and modification times of files, which stores and the index represent differently."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 
 def etag_hash(etag: str | bytes | None) -> int | None:
-    """Return the hash of an object's ETag, a signed number of 64 bits; None where the store gives none.
+    """Return the hash of an object's ETag, a signed number of 64 bits; None if the store has no ETag.
 
     Quotation marks and the sign of a weak ETag are left out: a listing, a HEAD and an event write them differently.
     """
@@ -18,14 +18,15 @@ def etag_hash(etag: str | bytes | None) -> int | None:
 
 
 def same_etag(one: int | None, other: int | None) -> bool:
-    """Return whether two hashes may be of one object's ETag; an unknown one may be any."""
+    """Return whether two hashes may belong to the same ETag; an unknown hash (None) may equal any."""
     return one is None or other is None or one == other
 
 
 def same_time(one: int | None, other: int | None) -> bool:
     """Return whether two modification times of a file (milliseconds since 1970) may be equal.
 
-    Some stores give times by the second in one answer and by the millisecond in another. None is an unknown time.
+    Some stores give times in seconds in one answer and in milliseconds in another. None is an unknown time, which may
+    equal any.
     """
     if one is None or other is None or one == other:
         return True

@@ -1,4 +1,4 @@
-"""Names of namespaces and tables, and patterns of them."""
+"""Checks and parses names of namespaces, tables and columns, and patterns for several tables."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from fnmatch import fnmatchcase
 from catalog_ext.metastore.errors import InvalidIdentifierError, InvalidInputError, TableNotFoundError
 
 MAX_IDENTIFIER_LENGTH = 128
-"""The Hive Metastore keeps names of at most 128 characters (``TBLS.TBL_NAME`` of its schema 2.3 to 4)."""
+"""The longest name that the Hive Metastore can store (``TBLS.TBL_NAME`` of its schema 2.3 to 4)."""
 
 _FURTHER = frozenset("- ")
 
 
 def validate_identifier(name: str, what: str) -> str:
-    """Return the name in lower case, as the Hive Metastore keeps it.
+    """Return the name in lower case, as the Hive Metastore stores it.
 
     ``what`` is the kind of the named object in the message (``table``, ``namespace``).
 
     Raises:
-        InvalidIdentifierError: It is empty, too long, or has a character other than letters, digits, ``_``, ``-`` and
-            a blank after the first.
+        InvalidIdentifierError: The name is empty, too long, or has a character that is not allowed: letters are, and
+            after the first one also digits, ``_``, ``-`` and blanks.
     """
     shown = name if len(name) <= MAX_IDENTIFIER_LENGTH else f"{name[:40]}… ({len(name)} characters)"
     if not name or len(name) > MAX_IDENTIFIER_LENGTH or not _is_valid(name):
@@ -35,7 +35,7 @@ def validate_identifier(name: str, what: str) -> str:
 
 
 def _is_valid(name: str) -> bool:
-    # The connector applies this rule too (SessionNames), by the same Unicode categories.
+    # The connector's class SessionNames applies the same rule, with the same Unicode categories; change both together.
     return _is_letter(name[0]) and all(_is_letter(character) or character in _FURTHER for character in name)
 
 
@@ -47,8 +47,8 @@ def validate_column_name(name: str) -> str:
     """Return the column name unchanged.
 
     Raises:
-        InvalidIdentifierError: It is empty, longer than the metastore's 767 characters, or has a control character, a
-            comma, a colon or a slash (the metastore and the directories cannot carry these).
+        InvalidIdentifierError: The name is empty, longer than the metastore's 767 characters, or has a control
+            character, a comma, a colon or a slash (the metastore and directory names cannot contain these).
     """
     if not name or len(name) > 767 or any(c in ",:;/\\" or ord(c) < 32 or ord(c) == 127 for c in name):
         shown = name if len(name) <= 60 else f"{name[:40]}… ({len(name)} characters)"
@@ -62,7 +62,7 @@ def validate_column_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableIdentifier:
-    """A table's name: its namespace (one level, as the Hive Metastore has it) and its own."""
+    """The name of a table and of its namespace, which has one level as in the Hive Metastore."""
 
     namespace: str
     name: str
@@ -72,7 +72,7 @@ class TableIdentifier:
 
     @classmethod
     def of(cls, namespace: str, name: str) -> TableIdentifier:
-        """Return the identifier of validated parts, in lower case.
+        """Return the identifier with both parts checked and in lower case.
 
         Raises:
             InvalidIdentifierError: A part is not a valid name.
@@ -81,12 +81,14 @@ class TableIdentifier:
 
     @classmethod
     def parse(cls, text: str, catalog: str | None = None) -> TableIdentifier:
-        """Return the identifier that ``namespace.table`` or ``catalog.namespace.table`` names.
+        """Parse ``namespace.table`` or ``catalog.namespace.table``.
 
-        Parts may stand in backticks. ``catalog`` is the only catalog's name accepted in front; None accepts any.
+        Parts may be quoted in backticks. ``catalog`` is the only catalog name that is accepted in front; None accepts
+        any.
 
         Raises:
-            InvalidIdentifierError: Not two or three parts, a bad part, or another catalog's name in front.
+            InvalidIdentifierError: The text does not have two or three parts, a part is not a valid name, or the
+                catalog is a different one.
         """
         parts = [
             quoted.replace("``", "`") if quoted else plain
@@ -103,11 +105,11 @@ class TableIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """Names with ``*`` (any characters) and ``?`` (one), without regard to case.
+    """A pattern for tables with ``*`` (any characters) and ``?`` (one character), ignoring case.
 
     Attributes:
-        namespaces: Matches databases.
-        tables: Matches tables in them.
+        namespaces: Matches the names of databases.
+        tables: Matches the names of tables in these databases.
     """
 
     namespaces: str = "*"
@@ -115,10 +117,10 @@ class TablePattern:
 
     @classmethod
     def parse(cls, text: str, catalog: str) -> TablePattern:
-        """Return the pattern: ``sales`` (all of its tables), ``sales.fact_*``, with or without the catalog in front.
+        """Parse a pattern: ``sales`` (all of its tables) or ``sales.fact_*``, with or without the catalog in front.
 
         Raises:
-            InvalidInputError: The text is not such a pattern.
+            InvalidInputError: The text is not a pattern of this form.
         """
         parts = text.strip().lower().split(".")
         if len(parts) == 3 and parts[0] == catalog.lower():
@@ -131,25 +133,25 @@ class TablePattern:
         return cls(*parts)
 
     def has_namespace(self, name: str) -> bool:
-        """Return whether tables of a database may match."""
+        """Return whether the pattern matches the database's name, so that tables in it may match."""
         return fnmatchcase(name.lower(), self.namespaces)
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table matches, in a database that does."""
+        """Return whether the pattern matches the table's name, for a table in a matching database."""
         return fnmatchcase(name.lower(), self.tables)
 
     def matches(self, namespace: str, name: str) -> bool:
-        """Return whether a table of a database matches."""
+        """Return whether the pattern matches the database and the table."""
         return self.has_namespace(namespace) and self.has_table(name)
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether the text is meant for more than one table: a database, or a name with ``*`` or ``?``."""
+    """Return whether the text may name several tables: a database, or a name with ``*`` or ``?``."""
     return "." not in text or any(c in text for c in "*?")
 
 
 def no_table_matches(text: str, who: str) -> TableNotFoundError:
-    """Return the error for a pattern without a match, which may be misspelled.
+    """Return the error for a pattern that matches no table, with a hint if it may be misspelled.
 
     ``who`` begins the sentence: ``The index has no table``.
     """

@@ -1,4 +1,4 @@
-"""Names that belong to no part of a table: hidden ones, markers of old S3 clients, and the property's globs."""
+"""Names of files and directories that do not belong to a table: hidden ones, S3 markers, and the user's globs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MOST_LENGTH = 1000
 
 
 class IgnoredNames:
-    """Decides which files and directories a table does not look at.
+    """Decides which files and directories do not belong to a table.
 
     Args:
-        patterns: Globs of names (``*``, ``?``, ``[…]``), matched with regard to case.
+        patterns: Globs of names (``*``, ``?``, ``[…]``); case matters.
     """
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
@@ -35,7 +35,7 @@ class IgnoredNames:
         """Return the ignored names of a table with these properties.
 
         Raises:
-            InvalidConfigurationError: The property, which an import may have brought, is not a list of globs.
+            InvalidConfigurationError: The property is not a list of globs. An imported table may have any text there.
         """
         text = property_value(properties, IGNORED_NAMES_PROPERTY) or ""
         try:
@@ -49,16 +49,17 @@ class IgnoredNames:
 
     @property
     def has_globs(self) -> bool:
-        """Whether the table has globs of its own."""
+        """Whether the table's property lists globs."""
         return self._expression is not None
 
     def directory(self, name: str) -> bool:
-        """Return whether nothing in a directory of this name is a part of the table."""
+        """Return whether a directory of this name, with everything in it, does not belong to the table."""
         return is_hidden(name) or self.is_matched(name)
 
     def file(self, name: str) -> bool:
-        """Return whether a file of this name is no part of the table."""
-        # Asked of each file of a listing: ``is_hidden``, ``is_marker`` and ``is_matched`` without their calls.
+        """Return whether a file of this name does not belong to the table."""
+        # This runs for each file of a listing, so the checks of ``is_hidden``, ``is_marker`` and ``is_matched`` are
+        # inlined for speed.
         return (
             (name.startswith(("_", ".")) and "=" not in name)
             or name.endswith(_MARKER)
@@ -66,20 +67,20 @@ class IgnoredNames:
         )
 
     def is_matched(self, name: str) -> bool:
-        """Return whether one of the globs matches the name."""
+        """Return whether one of the table's globs matches the name."""
         return self._expression is not None and self._expression.match(name) is not None
 
 
 def is_marker(name: str) -> bool:
-    """Return whether a file stands for a directory: S3N and EMR wrote such objects, and S3A hides them."""
+    """Return whether a file of this name only marks a directory: S3N and EMR wrote such objects, and S3A hides them."""
     return name.endswith(_MARKER)
 
 
 def parse_ignored_names(text: str) -> tuple[str, ...]:
-    """Return the globs of a list with commas.
+    """Return the globs of a comma-separated list.
 
     Raises:
-        ValueError: One is empty, too long, matches every name or has a slash.
+        ValueError: A glob is empty, too long, matches every name or has a slash.
     """
     globs = tuple(glob.strip() for glob in text.split(",")) if text.strip() else ()
     if any(not glob or "/" in glob or len(glob) > _MOST_LENGTH or _matches_all(glob) for glob in globs):
@@ -88,7 +89,7 @@ def parse_ignored_names(text: str) -> tuple[str, ...]:
 
 
 def _matches_all(glob: str) -> bool:
-    """Return whether a glob such as ``*`` or ``?*`` matches every name of some length, and so every partition."""
+    """Return whether a glob such as ``*`` or ``?*`` matches all names of some length, so may hide all partitions."""
     return "*" in glob and not glob.strip("*?")
 
 

@@ -1,4 +1,4 @@
-"""Definitions as JSON values, and JSON text."""
+"""Converts definitions, columns and statistics to JSON values and back."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Namespace
 
 JsonObject: TypeAlias = "Mapping[str, Any]"
-"""A JSON object, as Python's ``json`` reads and writes it: what crosses the edge of a service, a database or a file."""
+"""A JSON object as Python's ``json`` represents it, for the service's messages, database columns and files."""
 
 
 def to_json(value: object) -> str:
-    """Return compact JSON text, equal for equal values; in ASCII, so that every database can store it."""
+    """Return compact JSON text that is equal for equal values, in ASCII, so that every database can store it."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
 
 
 def columns_to_list(columns: Sequence[Column]) -> list[JsonObject]:
-    """Return the columns as the service contract writes them."""
+    """Return the columns as JSON values, as in the service's contract."""
     return [_column_to_dict(c) for c in columns]
 
 
@@ -41,8 +41,8 @@ def _column_to_dict(column: Column) -> JsonObject:
 
 
 def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
-    """Return the columns that ``columns_to_list`` wrote."""
-    # A newer release may have written more fields.
+    """Return the columns from the JSON values of ``columns_to_list``."""
+    # Read known fields only: a newer release may have written more.
     required, more = ("name", "type", "nullable", "comment"), ("default", "existing_default", "statistics_after")
     return tuple(Column(*(item[name] for name in required), *map(item.get, more)) for item in items)
 
@@ -59,7 +59,7 @@ def definition_to_dict(definition: TableDefinition) -> JsonObject:
 
 
 def definition_from_dict(value: JsonObject) -> TableDefinition:
-    """Return the definition that ``definition_to_dict`` wrote."""
+    """Return the definition from the JSON values of ``definition_to_dict``."""
     return TableDefinition(
         identifier=TableIdentifier(value["namespace"], value["name"]), table_type=TableType(value["table_type"]),
         format=value["format"], location=value["location"], columns=columns_from_list(value["columns"]),
@@ -69,7 +69,7 @@ def definition_from_dict(value: JsonObject) -> TableDefinition:
 
 
 def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> JsonObject:
-    """Return the statistics of columns as JSON values, by the columns' names."""
+    """Return the statistics of columns as JSON values, by column name."""
     return {
         name: {
             "min": s.minimum, "max": s.maximum, "nulls": s.nulls, **({} if s.after is None else {"after": s.after}),
@@ -79,7 +79,7 @@ def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> JsonObject
 
 
 def statistics_from_dict(value: JsonObject) -> dict[str, ColumnStatistics]:
-    """Return the statistics that ``statistics_to_dict`` wrote."""
+    """Return the statistics from the JSON values of ``statistics_to_dict``."""
     return {name: ColumnStatistics(s["min"], s["max"], s["nulls"], s.get("after")) for name, s in value.items()}
 
 

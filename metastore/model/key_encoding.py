@@ -1,4 +1,4 @@
-"""The order-preserving text of a typed partition value, which the index keeps in its key columns.
+"""Encodes partition values as text that sorts like the values, for the key columns of the index.
 
 Texts compare by their UTF-8 bytes as the values compare in Spark. ``''`` is NULL (the default partition), which sorts
 first. The layouts are described in ``docs/spec/index.md``.
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.types import DataType
 
 NULL_KEY = ""
-"""The encoded form of NULL."""
+"""The encoding of NULL."""
 
 MAX_KEY_BYTES = 255
-"""Longer encodings are cut at a character boundary: indexes of the three databases limit the length of a key."""
+"""The longest stored encoding, in UTF-8 bytes; longer ones are cut, because databases limit the length of a key."""
 
 
 def encode_integer(number: int) -> str:
-    """Return a text that sorts as the integer does: sign, two digits of length, digits (complemented when negative).
+    """Return a text that sorts as the integer does: sign, two digits of length, digits (complemented if negative).
 
     >>> encode_integer(7) < encode_integer(12), encode_integer(-12) < encode_integer(-7)
     (True, True)
@@ -42,7 +42,7 @@ def encode_integer(number: int) -> str:
 def _encode_string(text: str) -> str:
     if text == "":
         return "\x01"
-    # PostgreSQL refuses NUL, and \x01 marks the empty string: both are stuffed so that the order stays.
+    # Escape two characters: PostgreSQL refuses NUL, and \x01 marks the empty string. The escapes keep the sort order.
     if "\x00" in text or "\x01" in text:
         text = "".join({"\x00": "\x01\x01", "\x01": "\x01\x02"}.get(c, c) for c in text)
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
@@ -54,7 +54,7 @@ def _encode_string(text: str) -> str:
 
 
 def _encode_float(number: float) -> str:
-    # One NaN for all, above infinity; -0.0 is 0.0.
+    # Give all NaNs one encoding, which sorts above infinity, and -0.0 that of 0.0: in Spark these values are equal.
     number = math.nan if math.isnan(number) else number
     bits: int = struct.unpack(">Q", struct.pack(">d", 0.0 if number == 0 else abs(number)))[0]
     negative = number < 0
@@ -63,16 +63,16 @@ def _encode_float(number: float) -> str:
 
 def _encode_decimal(value: Decimal | int, scale: int) -> str:
     with localcontext() as context:
-        # The default context would round to 28 digits.
+        # Raise the precision: the default decimal context would round to 28 digits, and Spark has up to 38.
         context.prec = 120
         return encode_integer(int(Decimal(value).scaleb(scale)))
 
 
 def encode_scalar(value: Scalar, data_type: DataType) -> str:
-    """Return the whole encoding of a value, of any length; never ``''``.
+    """Return the full encoding of a value, of any length; never ``''``.
 
     Raises:
-        InvalidValueError: A text has a lone surrogate, which no database keeps.
+        InvalidValueError: A text has a lone surrogate, which no database can store.
     """
     if isinstance(value, bool):
         return "1" if value else "0"
@@ -92,7 +92,7 @@ def encode_scalar(value: Scalar, data_type: DataType) -> str:
 
 
 def encode_key(value: Value, data_type: DataType) -> str:
-    """Return the encoding as the index keeps it: at most ``MAX_KEY_BYTES`` bytes of UTF-8, ``''`` for NULL."""
+    """Return the encoding for the index: at most ``MAX_KEY_BYTES`` bytes of UTF-8, ``''`` for NULL."""
     return NULL_KEY if value is None else truncate_key(encode_scalar(value, data_type))
 
 
@@ -105,7 +105,7 @@ def truncate_key(encoded: str) -> str:
 
 
 def decoded_text(encoded: str, data_type: DataType) -> str | None:
-    """Return the value of a key as text for users; None for NULL, and the stored prefix of a truncated text."""
+    """Return the value of an encoded key as text for users; None for NULL. A truncated text gives its prefix."""
     if encoded == NULL_KEY:
         return None
     match data_type.name:
@@ -138,12 +138,12 @@ def _decode_integer(encoded: str) -> int:
 
 
 def is_truncated(encoded: str) -> bool:
-    """Return whether ``truncate_key`` shortens the text."""
+    """Return whether ``truncate_key`` would shorten the text."""
     return len(encoded.encode("utf-8")) > MAX_KEY_BYTES
 
 
 def next_prefix(prefix: str) -> str | None:
-    """Return the least text above every text that starts with the prefix, in UTF-8 order; None without one."""
+    """Return the least text above all texts with this prefix, in the order of UTF-8 bytes; None if no text is above."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1])
         if code < 0x10FFFF:

@@ -1,7 +1,7 @@
-"""The partition-name codec: ``k1=v1/k2=v2`` and back, with Hive's escaping.
+"""Encodes and decodes partition names, ``k1=v1/k2=v2``, with Hive's escaping.
 
-The escape set is that of Hive's ``FileUtils.escapePathName`` (Spark's ``ExternalCatalogUtils`` lacks NUL); a name
-is kept exactly as it was found on the store, and decoded only to be read.
+The escaped characters are those of Hive's ``FileUtils.escapePathName`` (Spark's ``ExternalCatalogUtils`` lacks NUL). A
+name is stored exactly as it was found on the store, and decoded only for reading its values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The directory value that stands for NULL (``hive.exec.default.partition.name``)."""
 
 MAX_VALUE_LENGTH = 1023
-"""The metastore keeps partition values of fewer than 1024 characters."""
+"""The longest partition value that the metastore can store, in characters."""
 
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(c) for c in range(32)}
 _ESCAPE_SEQUENCE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -26,20 +26,20 @@ _NEEDS_ESCAPE = re.compile("[" + re.escape("".join(sorted(_ESCAPED))) + "]")
 
 
 def escape_path_name(text: str) -> str:
-    """Return the text with every character of Hive's escape set as ``%XX``."""
+    """Return the text with every character that Hive escapes written as ``%XX``."""
     return _NEEDS_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:
     """Return the text with each ``%XX`` replaced by its character.
 
-    A malformed escape stays unchanged, ``+`` is a plus.
+    A malformed escape stays unchanged, and so does ``+``.
     """
     return _ESCAPE_SEQUENCE.sub(lambda m: chr(int(m.group(1), 16)), text) if "%" in text else text
 
 
 def is_hidden(component: str) -> bool:
-    """Return whether Hive engines overlook a directory or file of this name (``_`` or ``.`` in front, and no ``=``)."""
+    """Return whether Hive ignores a file or directory of this name: it begins with ``_`` or ``.`` and has no ``=``."""
     return component.startswith(("_", ".")) and "=" not in component
 
 
@@ -50,7 +50,7 @@ def split_component(component: str) -> tuple[str, str] | None:
 
 
 def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
-    """Return the keys and unescaped values of a partition name, in its order; the default partition is None.
+    """Return the keys and unescaped values of a partition name, in order; the default partition's value is None.
 
     Raises:
         InvalidPartitionNameError: A component is not ``key=value``.
@@ -69,7 +69,7 @@ def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def partition_values(name: str) -> tuple[str | None, ...]:
-    """Return the unescaped values of a partition name; the default partition is None, and ``''`` has none.
+    """Return the unescaped values of a partition name; the default partition's value is None, and ``''`` has no values.
 
     Raises:
         InvalidPartitionNameError: A component is not ``key=value``.
@@ -78,7 +78,7 @@ def partition_values(name: str) -> tuple[str | None, ...]:
 
 
 class DeclaredNames:
-    """Spells partition names with the keys as a table declares them: on the store they may have another case."""
+    """Writes the keys of partition names in the table's spelling; on the store they may differ in case."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._declared = {key.lower(): escape_path_name(key) for key in keys}
@@ -86,12 +86,12 @@ class DeclaredNames:
 
     @property
     def pattern(self) -> str:
-        """A regular expression, also valid in RE2, for names with all keys in this spelling."""
+        """A regular expression, also valid in RE2, for partition names whose keys are all in the table's spelling."""
         keys = "|".join(map(re.escape, self._declared.values()))
         return rf"\A(?:{keys})=[^/]*(?:/(?:{keys})=[^/]*)*\z"
 
     def of(self, name: str) -> str:
-        """Return the name with its keys in this spelling; values, and unknown keys, stay unchanged."""
+        """Return the name with its keys in the table's spelling; values, and unknown keys, stay unchanged."""
         return "/".join(map(self._component, name.split("/"))) if self._declared else name
 
     def _component(self, component: str) -> str:
@@ -115,7 +115,7 @@ def metastore_obstacle(name: str) -> str:
 
 
 def format_partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
-    """Return the partition name that Hive writes for these keys and values; None and ``''`` are the default partition.
+    """Return the partition name that Hive writes for keys and values; None and ``''`` become the default partition.
 
     Raises:
         InvalidPartitionNameError: A value equals the default partition's name or has 1024 or more characters, or the

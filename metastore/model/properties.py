@@ -1,4 +1,4 @@
-"""Look-up of properties, whose keys ignore case, and the parameters in which Spark keeps results of ANALYZE."""
+"""Reads table properties, whose keys ignore case, and recognizes parameters with Spark's results of ANALYZE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def property_value(properties: Mapping[str, str], key: str) -> str | None:
-    """Return the text of the property, or None; a key in the same case wins over one that differs in case."""
+    """Return the value of a property, ignoring case, or None. A key with exactly this spelling is preferred."""
     if key in properties:
         return properties[key]
     lower = key.lower()
@@ -20,6 +20,6 @@ COLUMN_PREFIX = "spark.sql.statistics.colStats."
 
 
 def statistics_column(parameter: str) -> str:
-    """Return the column that Spark's statistics parameter describes; empty for other parameters."""
-    # The column's name may have dots itself.
+    """Return the column that one of Spark's statistics parameters describes; empty for other parameters."""
+    # Split at the last dot, because the column's name may contain dots.
     return parameter.removeprefix(COLUMN_PREFIX).rpartition(".")[0] if parameter.startswith(COLUMN_PREFIX) else ""

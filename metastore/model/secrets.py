@@ -1,4 +1,4 @@
-"""Knows by its name which setting is a secret, so that no secret is kept or shown."""
+"""Recognizes secret settings by their names, so that no secret is stored or shown."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def is_secret(name: str) -> bool:
 
 
 def drop_secrets(settings: Mapping[str, T]) -> dict[str, T]:
-    """Return the settings that are no secrets by their names."""
+    """Return the settings whose names do not say that they are secrets."""
     return {name: value for name, value in settings.items() if not is_secret(name)}

@@ -1,4 +1,4 @@
-"""Types and fields as Spark's schema JSON has them: in table parameters and in the footers of Parquet files."""
+"""Reads and writes types and fields in Spark's schema JSON, as in table parameters and in footers of Parquet files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _COLLATIONS = "__COLLATIONS"
-"""Maps the path of a string within a field's type (``name``, ``name.element``, ``name.value``) to its collation."""
+"""The metadata key for collations; its value maps a string's path in the type (``name``, ``name.element``) to one."""
 _TO_JSON = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
 _FROM_JSON = {json_name: name for name, json_name in _TO_JSON.items()} | {"null": "void"}
 
 
 def field_to_json(field: Field) -> JsonObject:
-    """Return the JSON object of a field; CHAR, VARCHAR and collations are kept in its metadata, as Spark does."""
+    """Return the JSON object of a field; as in Spark, CHAR, VARCHAR and collations are stored in its metadata."""
     metadata: dict[str, object] = {} if field.comment is None else {"comment": field.comment}
     if field.type.some(lambda each: each.name in ("char", "varchar")):
         metadata[_CHAR_VARCHAR] = str(field.type)
@@ -32,11 +32,11 @@ def field_to_json(field: Field) -> JsonObject:
 
 
 def field_from_json(item: JsonObject) -> Field:
-    """Return the field of a JSON object.
+    """Return the field from its JSON object.
 
     Raises:
-        InvalidTypeError: Tables cannot have its type.
-        KeyError: The object is no field.
+        InvalidTypeError: Tables cannot have the field's type.
+        KeyError: The object is not a field.
     """
     metadata = item.get("metadata") or {}
     raw = metadata.get(_CHAR_VARCHAR)
@@ -47,9 +47,10 @@ def field_from_json(item: JsonObject) -> Field:
 
 
 def _collations(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
-    """Return the collations within a field's type by path; fields of structs keep their own."""
+    """Return the collations in a field's type by path; struct fields store their collations in their own metadata."""
     if data_type.collation is not None:
-        # The provider is ICU for all collations except those whose names begin with UTF8_.
+        # Spark writes the provider in front: ``spark`` for collations whose names begin with UTF8_, ``icu`` for all
+        # others.
         provider = "spark" if data_type.collation.startswith("UTF8_") else "icu"
         yield path, f"{provider}.{data_type.collation}"
     for step, child in zip(_STEPS.get(data_type.name, ()), data_type.children, strict=False):
@@ -58,7 +59,8 @@ def _collations(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
 
 def _collated(data_type: DataType, path: str, collations: Mapping[str, str]) -> DataType:
     if path in collations and data_type.is_string:
-        # Parsed, so that a name is spelled as in a statement, and the binary collation is left out.
+        # Parse the type with its collation: this normalizes the name's spelling, and leaves the default binary
+        # collation out.
         return parse_type(f"{data_type} collate {collations[path].rpartition('.')[2]}")
     steps = _STEPS.get(data_type.name, ())
     children = (_collated(c, f"{path}.{s}", collations) for s, c in zip(steps, data_type.children, strict=False))

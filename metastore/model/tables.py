@@ -1,4 +1,4 @@
-"""The domain: namespaces, tables, partitions and files, as every part of catalog-ext passes them on."""
+"""The values of the domain: namespaces, tables, partitions and files, as all parts of catalog-ext exchange them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TableType(StrEnum):
     MANAGED = "MANAGED"
     EXTERNAL = "EXTERNAL"
     VIEW = "VIEW"
-    """A view, which has no files at all (``catalog_ext.metastore.model.views``); one namespace of names holds both."""
+    """A view, which has no files (``catalog_ext.metastore.model.views``); views and tables share one set of names."""
 
 
 class PartitionMode(StrEnum):
@@ -40,19 +40,20 @@ PARTITION_MODE_PROPERTY = "partition-columns"
 
 
 BUCKETED_BY_PROPERTY = "bucketed-by"
-"""The table property that says how an imported table is bucketed in the metastore; it is read, and not written."""
+"""The table property that describes the bucketing of an imported table; such a table is read-only."""
 
 
 LOCATION_WILDCARDS_PROPERTY = "location-wildcards"
-"""The table property that says ``true`` where the location is a pattern; the table is read, and not written."""
+"""The table property that is ``true`` if the location is a pattern with wildcards; such a table is read-only."""
 
 
 def stated_mode(properties: Mapping[str, str]) -> PartitionMode | None:
-    """Return the mode that a table's properties state; None where they state none."""
+    """Return the partition mode that a table's properties state; None if they do not state one."""
     text = property_value(properties, PARTITION_MODE_PROPERTY)
     if text is None:
         return None
-    # Properties of an imported table are Hive's: any text may stand under this key.
+    # Treat other texts as the default mode: an imported table has Hive's parameters, which may hold any text under this
+    # key.
     return PartitionMode.DECLARED if text.strip().lower() == PartitionMode.DECLARED else PartitionMode.VIRTUAL
 
 
@@ -61,11 +62,12 @@ class Column:
     """A column; ``type`` is a canonical type string (``str(catalog_ext.metastore.model.types.DataType)``).
 
     Attributes:
-        nullable: Whether a write may leave it NULL; a read returns whatever the files hold.
+        nullable: Whether a write may leave the column NULL; a read returns whatever the files hold.
         default: Spark's SQL text of the value that an INSERT without the column writes.
         existing_default: Spark's SQL text of the column's value in files that are older than the column.
-        statistics_after: The version after which files' statistics of the column's name describe this column: those of
-            older files may describe another column, of another type. None if all do. The index sets it.
+        statistics_after: The version after which statistics in files under the column's name describe this column;
+            statistics of older files may describe another column, of another type. None if all files' statistics
+            describe it. The index sets this.
     """
 
     name: str
@@ -121,7 +123,7 @@ class TableDefinition:
 
     @property
     def bucketed_by(self) -> str | None:
-        """How the table is bucketed, in words (``id into 4 buckets``); None where it is not."""
+        """A description of the table's bucketing (``id into 4 buckets``); None if the table is not bucketed."""
         return property_value(self.properties, BUCKETED_BY_PROPERTY)
 
     @property
@@ -150,9 +152,10 @@ class Table:
     """A registered table at one version.
 
     Attributes:
-        floor: The version that ended everything begun before it, whatever the rows in the index say; 0 if the rows are
-            complete. It belongs to the table, and not only to ``version``.
-        has_descriptors: Whether it has, or had, partitions with descriptors that differ from the table's.
+        floor: The version of a deferred bulk delete, which ended all partitions and files that began before it,
+            although their rows in the index may not say so yet; 0 without one. It belongs to the table, and not only to
+            ``version``.
+        has_descriptors: Whether the table has, or had, partitions with descriptors that differ from the table's.
     """
 
     table_id: int
@@ -170,11 +173,11 @@ class Table:
 
     @property
     def begins_at(self) -> int:
-        """The version before which nothing has begun that is there at ``version``; 0 where rows alone say it."""
+        """The least begin version of visible rows: a bulk delete ended older ones; 0 if none applies."""
         return self.floor if self.version >= self.floor else 0
 
     def directory(self, partition: str, location: str | None = None) -> str:
-        """Return the absolute URI of a partition's directory, given by its name and its location if it has one."""
+        """Return the absolute URI of a partition's directory; ``location`` is the partition's own one, if any."""
         root = self.definition.location
         return location or (f"{root}/{partition}" if partition else root)
 
@@ -187,11 +190,11 @@ class Table:
 class ColumnStatistics:
     """The statistics of one column in one file: bounds as canonical text, and the count of NULLs.
 
-    None is unknown, for each of them: it leaves no file out and answers no query. Where every value is NULL there are
-    no bounds either.
+    A value of None is unknown: a query then cannot skip the file, or be answered from the statistics. A column with
+    only NULLs has no bounds either.
 
     Attributes:
-        after: ``Column.statistics_after`` of the column, as the writer of the file knew it.
+        after: ``Column.statistics_after`` of the column at the time when the file was written.
     """
 
     minimum: str | None = None
@@ -200,7 +203,7 @@ class ColumnStatistics:
     after: int | None = None
 
     def contradicts(self, rows: int | None) -> bool:
-        """Return whether the statistics cannot be true of a file of so many rows; None: of no file."""
+        """Return whether the statistics are impossible for a file of so many rows; False if ``rows`` is None."""
         if self.nulls is None or rows is None:
             return False
         has_bounds = self.minimum is not None or self.maximum is not None
@@ -208,7 +211,7 @@ class ColumnStatistics:
 
 
 def consistent(statistics: Mapping[str, ColumnStatistics], rows: int | None) -> dict[str, ColumnStatistics]:
-    """Return the column statistics that are possible for a file of this row count; the others are unknown."""
+    """Return the column statistics that are possible for a file of this row count; impossible ones are left out."""
     return {name: column for name, column in statistics.items() if not column.contradicts(rows)}
 
 
@@ -217,7 +220,7 @@ class DataFile:
     """A file directly in a partition's directory.
 
     Attributes:
-        path: Its name, relative to the partition's directory, in the store's spelling.
+        path: The file's name, relative to the partition's directory, in the store's spelling.
         size: Bytes.
         modified_ms: Milliseconds since the epoch, UTC.
         rows: The exact row count, or None if the rows were not counted.
@@ -236,22 +239,24 @@ class DataFile:
 
 
 class Partition(NamedTuple):
-    """A partition in its state since one version.
+    """A partition in the state that it has from one version to another.
 
-    A named tuple, because a statement may make a million of them and a frozen dataclass costs five times as much.
+    A named tuple, because a statement may create a million of them, and a frozen dataclass takes five times as long.
 
     Attributes:
         name: The directory string, relative to the table; ``''`` for an unpartitioned table.
         location: Absolute URI if it differs from ``<table location>/<name>``, else None.
-        begin_version: The version that last changed it.
-        end_version: The version that changed or dropped it; the index's ``ALIVE`` for a living partition.
-        in_metastore: Whether the metastore has it, if it has the table.
+        begin_version: The version that last changed the partition.
+        end_version: The version that changed or dropped this state; the index's constant ``ALIVE`` for the present
+            state.
+        in_metastore: Whether the partition is published to the metastore if the table is.
         files: The number of files.
         bytes: The bytes of all files.
         rows: The rows of all files; None unless every file's row count is known.
-        descriptor: The number of its own descriptor within the table; None if it is read like the table.
-        created_at_ms: The time of the commit that added it, in milliseconds since the epoch, UTC.
-        keys: Its values encoded for ordering in the index (``encode_key``), padded with None to the index's columns.
+        descriptor: The number of the partition's own descriptor within the table; None if it is read like the table.
+        created_at_ms: The time of the commit that added the partition, in milliseconds since the epoch, UTC.
+        keys: The partition's values encoded for ordering in the index (``encode_key``), padded with None to the number
+            of the index's key columns.
     """
 
     partition_id: int

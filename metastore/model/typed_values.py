@@ -1,4 +1,4 @@
-"""The typed values of a partition, from its name and its table's partition columns; by them partitions are equal."""
+"""Typed values of a partition, from its name and the table's partition columns; equal values mean equal partitions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def typed_values(name: str, keys: Sequence[Key]) -> tuple[Value, ...]:
 
 
 def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, ...]:
-    """Return the typed values of a partition to be registered.
+    """Return the typed values of a partition that is about to be registered.
 
     Raises:
-        InvalidPartitionNameError: Its keys are not the table's partition columns in their order.
+        InvalidPartitionNameError: The partition's keys are not the table's partition columns in their order.
         InvalidValueError: A value does not fit its column's type.
     """
     pairs = parse_partition_name(name) if name else ()
@@ -50,11 +50,11 @@ def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, .
 
 
 def sort_key(values: Sequence[Value], keys: Sequence[Key]) -> tuple[str, ...]:
-    """Return the sort key of a partition: whole encodings, NULL first."""
+    """Return the sort key of a partition: the full encodings of its values, which sort NULL first."""
     return tuple("" if v is None else encode_scalar(v, key.type) for v, key in zip(values, keys, strict=True))
 
 
 def claim_hash(values: Sequence[Value], keys: Sequence[Key]) -> str:
     """Return 32 hexadecimal digits that are equal for partitions with equal typed values, whatever their names."""
-    # No encoding has a NUL.
+    # NUL is a safe separator, because no encoding contains it.
     return hashlib.blake2b("\x00".join(sort_key(values, keys)).encode("utf-8"), digest_size=16).hexdigest()

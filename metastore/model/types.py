@@ -1,4 +1,4 @@
-"""Column types, in the words of Spark's DDL, which Hive's type strings are a dialect of."""
+"""Column types in the syntax of Spark's DDL; Hive's type strings are a dialect of it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ KEY_TYPES = frozenset({
     "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char",
     "varchar", "date", "timestamp", "timestamp_ntz", "time",
 })  # fmt: skip
-"""Names of the types that a partition column may have, strings without a collation."""
+"""Names of the types that a partition column may have; strings must have no collation."""
 
 _BINARY_COLLATION = "UTF8_BINARY"
 _COLLATION = re.compile(
     r"(?:UTF8_BINARY|UTF8_LCASE|UNICODE|[a-z]{2,3}(?:_[a-z]{4})?(?:_[a-z]{3})?)(?:_(?:CI|CS|AI|AS|RTRIM))*",
     re.IGNORECASE,
 )
-"""The names that Spark forms its collations from: a base, or a language, script and country, then modifiers."""
+"""The form of Spark's collation names: a base, or a language, script and country, then modifiers."""
 
 _MAX_DEPTH = 100
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.|'')*')|([\w$]+)|(.))", re.UNICODE | re.DOTALL)
@@ -51,13 +51,13 @@ class Field:
 
     @property
     def data_type(self) -> DataType:
-        """The type, under the name that a column has for it."""
+        """The field's type; ``Column`` has the same property, so both can be used alike."""
         return self.type
 
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A type; ``str()`` gives its canonical DDL text in lower case.
+    """A data type; ``str()`` gives its canonical DDL text in lower case.
 
     Attributes:
         name: The name of the type. The name of an interval includes its units: ``interval day to second``.
@@ -84,12 +84,12 @@ class DataType:
 
     @property
     def is_string(self) -> bool:
-        """Whether it is STRING, CHAR or VARCHAR."""
+        """Whether the type is STRING, CHAR or VARCHAR."""
         return self.name in ("string", "char", "varchar")
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is an integer type."""
+        """Whether the type is an integer type."""
         return self.name in ("tinyint", "smallint", "int", "bigint")
 
     def some(self, condition: Callable[[DataType], bool]) -> bool:
@@ -102,7 +102,7 @@ STRING = DataType("string")
 
 
 def quote_name(name: str) -> str:
-    """Return the name as DDL has it: in backticks unless it is a plain word."""
+    """Return the name as written in DDL: in backticks, unless it is a plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
 
 
@@ -122,7 +122,7 @@ def _field_text(f: Field) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> DataType:
-    """Return the type that a Spark or Hive type string names.
+    """Parse a Spark or Hive type string.
 
     Raises:
         InvalidTypeError: The text is not a type that Spark's tables can have.
@@ -137,7 +137,7 @@ def parse_fields(text: str) -> tuple[Field, ...]:
     """Return the columns of a DDL list such as ``id BIGINT NOT NULL, fare DECIMAL(10,2) COMMENT 'in USD'``.
 
     Raises:
-        InvalidTypeError: The text is not such a list, or a name comes twice.
+        InvalidTypeError: The text is not a list of this form, or a name occurs twice.
     """
     parser = _Parser(text)
     fields = parser.field_list(())
@@ -148,11 +148,12 @@ def parse_fields(text: str) -> tuple[Field, ...]:
 
 
 class _Parser:
-    """Reads the grammar of type strings and column lists that Spark and Hive share, and refuses everything else.
+    """Parses the grammar of type strings and column lists that Spark and Hive share, and refuses everything else.
 
-    sqlglot's parser does not: it accepts ``char(0)``, ``decimal(39,0)``, ``map<int>``, ``array<int`` without its end,
-    ``int; drop table x``, a name that comes twice and a column without a type, and it reads ``struct<$a:int>`` as a
-    struct without fields. It refuses Hive's ``name: type`` in a column list, and deep nesting is a ``RecursionError``.
+    sqlglot's parser is too lenient: it accepts ``char(0)``, ``decimal(39,0)``, ``map<int>``, ``array<int`` without its
+    end, ``int; drop table x``, a repeated name and a column without a type, and it reads ``struct<$a:int>`` as a struct
+    without fields. It also refuses Hive's ``name: type`` in a column list, and raises ``RecursionError`` for deep
+    nesting.
     """
 
     def __init__(self, text: str) -> None:
@@ -252,7 +253,7 @@ class _Parser:
         return DataType(f"interval {first} to {self._take(*shorter).lower()}")
 
     def _collation(self) -> str | None:
-        """Return the collation after a string type; None without one, or it is the binary one."""
+        """Return the collation after a string type; None if there is no collation, or the default binary one."""
         if not self._accept("collate"):
             return None
         name = self._take().strip("`")

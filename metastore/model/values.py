@@ -1,4 +1,4 @@
-"""Typed values of partition columns: from the text in a directory's name, by the rules of Spark's casts."""
+"""Converts the text in a directory's name to typed values of partition columns, by the rules of Spark's casts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 _TRIMMED = "".join(chr(c) for c in (*range(33), 127))
-"""What Spark trims before it casts: blanks and control characters of ASCII, no others."""
+"""The characters that Spark trims before a cast: blanks and control characters of ASCII, no others."""
 _INTEGER = re.compile(r"[+-]?0*\d{1,40}", re.ASCII)
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.ASCII)
 _TIMESTAMP = re.compile(
@@ -54,7 +54,7 @@ def cast_text(text: str, data_type: DataType) -> Value:
     """Return the typed value of an unescaped partition value; ``''`` is NULL for every type but the string types.
 
     Args:
-        text: The value as the directory's name has it, unescaped.
+        text: The unescaped value in the directory's name.
         data_type: One of ``catalog_ext.metastore.model.types.KEY_TYPES``.
 
     Raises:
@@ -64,7 +64,7 @@ def cast_text(text: str, data_type: DataType) -> Value:
         return _cast_string(text, data_type)
     if text == "":
         return None
-    # The bytes of a BINARY key are the UTF-8 form of the directory's text; Spark trims nothing of it.
+    # The bytes of a BINARY value are the UTF-8 form of the directory's text, which Spark does not trim.
     trimmed = text if data_type.name == "binary" else text.strip(_TRIMMED)
     value = _CASTS[data_type.name](trimmed, data_type)
     if value is None:
@@ -89,7 +89,8 @@ def _cast_string(text: str, data_type: DataType) -> str:
 
 
 def _cast_binary(text: str, _: DataType) -> str | None:
-    # Spark puts the replacement character for bytes that are no text: which bytes they were is lost.
+    # Refuse the replacement character: Spark writes it for bytes that are not valid UTF-8, so the original bytes are
+    # lost.
     return None if "\ufffd" in text else text
 
 
@@ -117,12 +118,12 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
             value = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
         except InvalidOperation:
             return None
-        # Adding zero turns -0 into 0, which Spark's decimals do not distinguish.
+        # Adding zero turns -0 into 0: Spark's decimals do not distinguish them.
         return value + 0 if abs(value.scaleb(scale)) < 10**precision else None
 
 
 def decimal_number(text: str) -> Decimal | None:
-    """Return the exact number that Spark reads from a text; None if it is no number."""
+    """Return the exact number that Spark reads from a text; None if the text is not a number."""
     if not _DECIMAL.fullmatch(text.strip(_TRIMMED)):
         return None
     return Decimal(text.strip(_TRIMMED))
@@ -134,11 +135,11 @@ def _cast_float(text: str, data_type: DataType) -> float | None:
     sign, bare = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
     if bare.lower() in ("inf", "infinity"):
         return sign * math.inf
-    # Java's parser, which Spark casts with, takes the suffixes of its own literals.
+    # Spark casts with Java's parser, which also accepts the suffixes of Java's literals (``1.5f``, ``2D``).
     if not re.fullmatch(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", bare, re.ASCII):
         return None
     value = sign * float(bare.rstrip("dDfF"))
-    # Adding zero turns -0.0 into 0.0, which equals it.
+    # Adding zero turns -0.0 into 0.0: the two are equal in Spark.
     return (_single(value) if data_type.name == "float" else value) + 0.0
 
 
@@ -159,8 +160,8 @@ def _microseconds(fraction: str | None) -> int:
 
 def _cast_timestamp(text: str, data_type: DataType) -> datetime | None:
     if data_type.name == "timestamp_ntz":
-        # Spark drops the zone. A TIMESTAMP with a zone is an instant, whose local time depends on the session: it does
-        # not fit.
+        # For TIMESTAMP_NTZ Spark ignores a zone in the text. A TIMESTAMP text with a zone is an instant whose local
+        # time depends on the session, so it is not accepted here.
         text = _ZONE.sub(r"\g<clock>", text)
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
@@ -203,7 +204,7 @@ _CASTS: dict[str, Callable[[str, DataType], Value]] = {
 def value_text(value: Scalar, data_type: DataType | None = None) -> str:
     """Return the canonical text of a value, as Spark casts it to STRING.
 
-    Only FLOAT has another text than a Python float of unknown type, which is taken for DOUBLE.
+    A Python float is formatted as DOUBLE unless ``data_type`` is FLOAT, whose text is shorter.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -228,7 +229,7 @@ def _float_text(value: float, *, single: bool) -> str:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     number = Decimal(shortest).normalize()
     if len(number.as_tuple().digits) == 1:
-        # Java writes at least two digits, and takes the nearest such number: 4.9E-324 and not 5.0E-324.
+        # Java writes at least two digits, and chooses the nearest number with two digits: 4.9E-324 and not 5.0E-324.
         number = Decimal(f"{value:.1e}").normalize()
     text = "".join(map(str, number.as_tuple().digits))
     point = number.adjusted() + 1
@@ -246,7 +247,7 @@ def _shortest_single(value: float) -> str:
 
 
 def _single(value: float) -> float:
-    """Return the nearest number that 32 bits can hold."""
+    """Return the nearest number that a 32-bit float can hold."""
     try:
         result: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -260,14 +261,14 @@ def _with_fraction(clock: str, microsecond: int, day: str) -> str:
 
 
 def local_text(text: str, data_type: DataType, zone: str, target_zone: str | None = None) -> str:
-    """Return the literal; for the type TIMESTAMP, an instant such as ``…T10:00:00Z`` becomes the local time of a zone.
+    """Convert a TIMESTAMP literal with a zone, such as ``…T10:00:00Z``, to local time; return other literals unchanged.
 
     Args:
         text: A literal.
-        data_type: The type that it is cast to.
+        data_type: The type that the literal is cast to.
         zone: The name or the offset of the session's zone, in Spark's form.
-        target_zone: The zone of the wanted local time, if it is another: then a literal without a zone is an
-            instant in the session's zone too.
+        target_zone: The zone of the wanted local time; None for the session's zone. If it is another zone, a literal
+            without a zone is taken as local time in the session's zone and converted, too.
     """
     trimmed = text.strip(_TRIMMED)
     if data_type.name != "timestamp":
@@ -299,5 +300,5 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def epoch_microseconds(value: datetime) -> int:
-    """Return the microseconds from 1970-01-01 00:00:00 to the local time given, negative before it."""
+    """Return the microseconds from 1970-01-01 00:00:00 to a local time; negative for earlier times."""
     return (value - _EPOCH) // timedelta(microseconds=1)

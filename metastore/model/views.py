@@ -1,4 +1,4 @@
-"""Views: named queries. A view's partitions are declared, or follow those of the tables that it reads."""
+"""Views: named queries. A view's partitions are declared, or are computed from those of the tables that it reads."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Column, Table, TableDefinition
 
 VIEW_FORMAT = "view"
-"""The ``format`` of a view's row in the index."""
+"""The value of ``format`` in a view's row in the index."""
 
 AUTOMATIC_PROPERTY = "partition.auto"
-"""The property by which a view's partitions follow those of the tables that it reads."""
+"""The property that makes a view's partitions follow those of the tables that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewQuery:
-    """What a view is besides its definition: all that Spark needs to analyse its text again as it was.
+    """A view's query with its context, so that Spark can analyse the text again with the same meaning.
 
     Attributes:
         text: The query, as the user wrote it.
-        catalog: The current catalog when it was written.
-        namespace: The current namespace then.
-        configuration: The session settings that its meaning depends on.
-        schema_mode: What happens when the query's columns change: ``BINDING``, ``COMPENSATION``, ...
-        query_columns: The names of the query's columns; empty where they are the view's.
-        tables: The tables of this catalog that it reads, also by way of other views (``namespace.table``).
-        own_catalog: The name that this catalog had in the session; empty where it was not given, and was current.
+        catalog: The current catalog when the query was written.
+        namespace: The current namespace when the query was written.
+        configuration: The session settings that the query's meaning depends on.
+        schema_mode: Spark's reaction to changed columns of the query: ``BINDING``, ``COMPENSATION``, ...
+        query_columns: The names of the query's columns; empty if they are the view's.
+        tables: The tables of this catalog that the query reads, also through other views (``namespace.table``).
+        own_catalog: The name that this catalog had in the session; empty if it is unknown, and then it was the current
+            catalog.
     """
 
     text: str
@@ -47,14 +48,14 @@ class ViewQuery:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view; its partition columns are the last of its columns, and separate in its definition."""
+    """A view. Its partition columns are the last of its columns; its definition lists them separately."""
 
     table: Table
     query: ViewQuery
 
     @property
     def definition(self) -> TableDefinition:
-        """Name, columns, properties and comment."""
+        """The view as a table definition: name, columns, properties and comment."""
         return self.table.definition
 
     @property
@@ -64,12 +65,12 @@ class View:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns, in their order."""
+        """All columns of the view in order, partition columns last."""
         return (*self.definition.columns, *self.definition.partition_columns)
 
     @property
     def automatic(self) -> bool:
-        """Whether its partitions follow those of the tables that it reads."""
+        """Whether the view's partitions follow those of the tables that it reads."""
         return is_automatic(self.definition.properties)
 
 
@@ -80,11 +81,11 @@ def is_automatic(properties: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A relation from which a view's partition was computed.
+    """A table or view from which a partition of a view was computed.
 
     Attributes:
         relation: Its name, with the catalog in front.
-        partitions: The names of its partitions that were read; empty if the relation has none, or belongs to another
+        partitions: The names of its partitions that were read; empty if it has no partitions, or belongs to another
             catalog.
     """
 
@@ -94,7 +95,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDependency:
-    """A ``Dependency`` and the name of the view's partition that has it."""
+    """A ``Dependency``, and the name of the view's partition that depends on it."""
 
     partition: str
     dependency: Dependency
@@ -102,11 +103,11 @@ class PartitionDependency:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table that an automatic view's partitions follow, as it was looked at.
+    """A table that an automatic view's partitions follow, in the state that was last read.
 
     Attributes:
-        table_id: Its number, -1 where there was no table of the name.
-        version: Its version, -1 where there was none.
+        table_id: The table's number in the index; -1 if there was no table of this name.
+        version: The table's version; -1 if there was no table of this name.
     """
 
     identifier: TableIdentifier

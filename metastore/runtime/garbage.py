@@ -1,4 +1,4 @@
-"""Python's search for cycles of objects, which a loop over millions of rows should not pay for."""
+"""Reduces the work of Python's cyclic garbage collector in loops over millions of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RARELY = (200_000, 50, 50)
-"""New objects until the youngest are looked through, and how often until the older ones are."""
+"""Thresholds of the collector: new objects before it runs, then runs of one generation before the next older one."""
 
 _lock = threading.Lock()
 _blocks = 0
@@ -20,10 +20,10 @@ _before = _ours = gc.get_threshold()
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Let the garbage collector look for cycles less often, in the whole process, within the block.
+    """Run the cyclic garbage collector less often, in the whole process, while the context lasts.
 
-    Objects without cycles, such as rows and names, are freed as always. Each search also walks over everything that the
-    process has imported, which took a third of a repair's time.
+    Objects without cycles, such as rows and names, are still freed at once by reference counting. Each run of the
+    collector also walks over all objects that the process has imported, which took a third of a repair's time.
     """
     global _blocks, _before, _ours
     with _lock:
@@ -31,7 +31,7 @@ def collecting_rarely() -> Iterator[None]:
             _before = gc.get_threshold()
             if gc.isenabled() and _before[0] < _RARELY[0]:
                 gc.set_threshold(*_RARELY)
-            # Python 3.14 has no separate oldest generation, and no threshold for it.
+            # Read the thresholds back: Python 3.14 has no separate oldest generation and ignores its threshold.
             _ours = gc.get_threshold()
         _blocks += 1
     try:
@@ -39,6 +39,6 @@ def collecting_rarely() -> Iterator[None]:
     finally:
         with _lock:
             _blocks -= 1
-            # Other code may have set other thresholds meanwhile.
+            # Restore the old thresholds only if no other code has set its own in the meantime.
             if not _blocks and gc.get_threshold() == _ours:
                 gc.set_threshold(*_before)

@@ -28,7 +28,7 @@ _VERSION_TIMEOUT_SECONDS = 60
 
 @cache
 def find_java() -> Path:
-    """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
+    """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it has version 17 or newer.
 
     Raises:
         EnvironmentSetupError: There is no Java, it does not run, or it is too old.
@@ -39,10 +39,10 @@ def find_java() -> Path:
 
 
 def check_age(java: Path, version: int) -> None:
-    """Do nothing for a version of Java that Spark 4 takes, or a newer one.
+    """Check that Spark 4 supports this version of Java.
 
     Raises:
-        EnvironmentSetupError: It is too old.
+        EnvironmentSetupError: The version is too old.
     """
     if version < MINIMUM_JAVA:
         raise EnvironmentSetupError(
@@ -52,7 +52,7 @@ def check_age(java: Path, version: int) -> None:
 
 
 def jar_folder() -> Path:
-    """Return the folder of the jars that PySpark starts, SPARK_HOME's or its own, found without importing it.
+    """Return the folder of PySpark's jars, from SPARK_HOME or from the package, without importing PySpark.
 
     Raises:
         EnvironmentSetupError: PySpark is not installed, or has no jars.
@@ -78,7 +78,7 @@ def jar_version(name: str) -> str:
     """Return the version of PySpark's jar ``name``, for example ``3.5.0`` for ``hadoop-client-api``.
 
     Raises:
-        EnvironmentSetupError: PySpark has no such jar.
+        EnvironmentSetupError: PySpark has no jar of that name.
     """
     # Vendors append their own suffix to the number, such as 3.4.1-amzn-2.
     pattern = re.compile(re.escape(name) + r"-(\d[\w.+-]*)\.jar")
@@ -93,7 +93,7 @@ def jar_version(name: str) -> str:
 
 
 def java_program() -> Path:
-    """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is not started.
+    """Return the path of the ``java`` program of JAVA_HOME, otherwise of PATH, without running it.
 
     Raises:
         EnvironmentSetupError: No Java is found.
@@ -114,9 +114,9 @@ def java_program() -> Path:
 
 
 def version_from_release_file(java: Path) -> int | None:
-    """Return the version of a ``java`` program's runtime, from its file ``release``: no JVM is started.
+    """Return the version of a Java runtime from its file ``release``, without starting a JVM.
 
-    None if it has no such file, as a program that only starts another one.
+    None if there is no such file, for example if ``java`` is a script that starts another program.
     """
     try:
         release = (java.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Names of a package that are resolved at their first use, so that importing one does not load all modules."""
+"""Imports the modules behind a package's names at their first use, so that importing the package stays fast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a package's ``__getattr__`` (PEP 562)."""
+    """Return a ``__getattr__`` for a package (PEP 562) that imports a name from its module in ``homes``."""
 
     def find(name: str) -> object:
         home = homes.get(name)

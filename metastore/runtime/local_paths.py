@@ -1,4 +1,4 @@
-"""Where locations on a local disk really are: two may be one directory, by a symbolic link or a mount."""
+"""Identifies local directories: two paths may be one directory, through a symbolic link or a mount."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ def real_location(location: str) -> str:
 
 
 def is_link(location: str) -> bool:
-    """Return whether a canonical location is a symbolic link; none on another store is one."""
+    """Return whether a canonical location is a symbolic link on a local disk; False on other stores."""
     return location.startswith(_LOCAL) and os.path.islink(location.removeprefix(_LOCAL))
 
 
 def both_spellings(location: str) -> tuple[str, ...]:
-    """Return a canonical location, and where it really is if that is elsewhere."""
+    """Return a canonical location, and also its location after symbolic links if that differs."""
     real = real_location(location)
     return (location,) if real == location else (location, real)
 
 
 def directory_identity(location: str) -> str | None:
-    """Return an identity of a local directory that differs from a later directory's of that name; None elsewhere.
+    """Return an identity of a local directory, which a later directory of the same name does not have.
 
-    It is the inode, and the creation time in nanoseconds if the file system knows it: ext4 gives the inode number of a
-    removed directory to the next one. The device number is not used: it may change when the machine restarts.
+    It consists of the inode, and the creation time in nanoseconds if the file system records it: ext4 may give the
+    inode number of a removed directory to the next one. The device number is left out, since it may change when the
+    machine restarts. None on other stores.
     """
     if not location.startswith(_LOCAL):
         return None
@@ -51,13 +52,13 @@ def directory_identity(location: str) -> str | None:
 
 
 def is_other_directory(identity: str | None, other: str | None) -> bool:
-    """Return whether two results of ``directory_identity`` are of two directories, as far as both say."""
+    """Return whether two results of ``directory_identity`` show two different directories; False if one is unknown."""
     parts = zip((identity or "").split("."), (other or "").split("."), strict=False)
     return None not in (identity, other) and any(one != another for one, another in parts)
 
 
 def _made_ns(path: str) -> int | None:
-    """Return when a directory was made, in nanoseconds since 1970; None where the file system does not know it."""
+    """Return the creation time of a directory in nanoseconds since 1970; None if the file system does not record it."""
     statx = _statx()
     if statx is None:
         return None
@@ -71,16 +72,16 @@ def _made_ns(path: str) -> int | None:
 
 @cache
 def _statx() -> Any:  # noqa: ANN401 -- a function of the C library
-    """Return Linux's ``statx``, which Python has from 3.15 on; None on other systems and in old C libraries."""
+    """Return Linux's function ``statx`` (in Python from 3.15 on); None on other systems and in old C libraries."""
     return getattr(ctypes.CDLL(None), "statx", None)
 
 
 class PhysicalPaths:
-    """Resolves local paths to their physical paths, which are equal for all names of a directory.
+    """Resolves local paths to physical names, which are equal for all paths of one directory.
 
-    Symbolic links are followed, bind mounts and second mounts of a file system replaced by its device, and names are in
-    lower case if the file system ignores case. A path that does not exist keeps its name. Answers are cached:
-    use an instance for a short time only.
+    Symbolic links are followed, bind mounts and second mounts of a file system are replaced by its device, and names
+    are in lower case if the file system ignores case. A path that does not exist keeps its name. Results are cached, so
+    use an instance only for a short time.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class PhysicalPaths:
         self._real: dict[str, str] = {"/": "/"}
 
     def of(self, path: str) -> str:
-        """Return where an absolute path is: for comparisons only, no path."""
+        """Return the physical name of an absolute path. It is only for comparisons and cannot be opened."""
         place = self._real_path(path)
         above = place
         while above not in self._mounts:
@@ -109,7 +110,7 @@ class PhysicalPaths:
         place = os.path.join(parent, name)
         if os.path.islink(place):
             target = os.path.realpath(place)
-            # A loop of links is resolved to itself.
+            # A loop of symbolic links cannot be followed further, so it stands for itself.
             return target if os.path.islink(target) else self._real_path(target)
         folded = unicodedata.normalize("NFC", name.lower())
         if folded == name:
@@ -119,7 +120,10 @@ class PhysicalPaths:
 
     @staticmethod
     def _has_both(parent: str, name: str, folded: str) -> bool:
-        """Return whether two names are two directories: file systems in user space give one of them two inodes."""
+        """Return whether two names that differ in case are two directories.
+
+        The listing decides, and not the inode: file systems in user space give the names of one directory two inodes.
+        """
         try:
             return {name, folded} <= set(os.listdir(parent))
         except OSError:
@@ -127,7 +131,7 @@ class PhysicalPaths:
 
 
 def _mounts() -> dict[str, tuple[str, str]]:
-    """Return the mount points with the device and the directory of its file system; none where no kernel lists them."""
+    """Return the mount points, each with its device and the directory in the device; empty except on Linux."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             rows = [line.split(" ") for line in file]

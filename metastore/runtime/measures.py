@@ -1,6 +1,6 @@
-"""Events that can be counted or timed, and the listeners of this process that receive them.
+"""Events for metrics, and the listeners of this process that receive them.
 
-Only a running service listens. The parts that emit events know nothing of metrics, and load nothing for them.
+Only a running service registers a listener. The code that emits events does not depend on a metrics library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Subject(StrEnum):
-    """What an error came from."""
+    """The component that raised an error."""
 
     INDEX = "index"
     METASTORE = "metastore"
@@ -31,7 +31,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The index, the metastore or a store refused something or did not answer; ``code`` is the error's."""
+    """The index, the metastore or a store refused a call or did not answer; ``code`` is the error's code."""
 
     subject: Subject
     code: str
@@ -39,21 +39,21 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class MetastoreCalled:
-    """The metastore was asked, and has answered or failed."""
+    """A call of the metastore has ended, with an answer or a failure."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message of the outbox was ``delivered``, ``refused``, or reached no metastore (``unavailable``)."""
+    """The outcome of an outbox message: ``delivered``, ``refused``, or ``unavailable`` if no metastore answered."""
 
     outcome: str
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The files of a read were chosen; the time is the index's and ours, without the client's."""
+    """The files of a read were chosen; ``seconds`` is the time in the index and this process, without the client's."""
 
     files: int
     seconds: float
@@ -61,9 +61,9 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A write or a partition command is visible; ``kind`` is a ``WriteKind``, ``seconds`` without the metastore.
+    """A write or a partition command has become visible.
 
-    ``rows`` are None where they are unknown.
+    ``kind`` is a ``WriteKind``. ``seconds`` does not include the metastore. ``rows`` is None if the number is unknown.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """A write or a partition command failed at its commit: by a ``conflict`` with another one, or otherwise."""
+    """A write or a partition command failed at its commit; ``conflict`` says whether another write was the reason."""
 
     kind: str
     conflict: bool
@@ -84,7 +84,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A repair has ended; its partitions are None where it failed."""
+    """A repair has ended; its numbers of partitions are None if it failed."""
 
     seconds: float
     added: int | None = None
@@ -108,7 +108,7 @@ _lock = Lock()
 
 
 def emit(event: Event) -> None:
-    """Pass an event to all listeners. The error of a listener is logged: it must not fail the work that was done."""
+    """Pass an event to all listeners. A listener's error is only logged, because the measured work has succeeded."""
     for listener in _listeners:
         try:
             listener(event)
@@ -117,7 +117,7 @@ def emit(event: Event) -> None:
 
 
 def failed(subject: Subject, error: _Error) -> _Error:
-    """Emit the failure, and return its error."""
+    """Emit a ``Failed`` event for the error, and return the error."""
     emit(Failed(subject, error.code))
     return error
 

@@ -1,6 +1,6 @@
-"""Files and folders that only their owner may use: the index, the embedded metastore, its state and its log.
+"""Creates files and folders that only their owner can use, for the index and for the embedded metastore with its log.
 
-Every function raises ``OSError`` where the operating system refuses.
+Every function raises ``OSError`` if the operating system refuses an operation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _OTHERS, _GROUP = stat.S_IRWXO, stat.S_IRWXG
 def make_folders(folder: Path) -> None:
     """Make a folder and its missing ancestors.
 
-    The state folder and all below it get mode 0700. A state folder that exists is closed to other users, see
-    ``close_to_others``. Other folders keep the mode of the user's umask, or the mode that they have.
+    The state folder and everything below it get mode 0700. An existing state folder is closed to other users (see
+    ``close_to_others``). Other new folders get the mode of the user's umask; other existing ones stay unchanged.
 
     Raises:
         OSError: A folder cannot be made, or a file is in its place.
@@ -46,12 +46,12 @@ def make_folders(folder: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder with mode 0700, and its ancestors as ``make_folders`` does.
+    """Make a folder with mode 0700; its missing ancestors are made as in ``make_folders``.
 
-    An existing folder is closed to other users, see ``close_to_others``.
+    An existing folder is closed to other users (see ``close_to_others``).
 
     Raises:
-        OSError: It cannot be made, or a file is in its place.
+        OSError: The folder cannot be made, or a file is in its place.
     """
     make_folders(folder.parent)
     folder.mkdir(FOLDER_MODE, exist_ok=True)
@@ -59,10 +59,10 @@ def make_private_folder(folder: Path) -> None:
 
 
 def close_to_others(folder: Path) -> None:
-    """Take every right on a folder of this user away from other users; one that the user made has the umask's mode.
+    """Remove other users' permissions on an existing folder of this user, which may have the umask's mode.
 
-    Its group keeps its rights where it may write: a team may share an index on purpose, and a reader of SQLite's files
-    needs the right to write, too. A folder of another user stays as it is.
+    The group keeps its permissions if it may write: a team may share an index on purpose, and a reader of SQLite's
+    files needs write permission, too. A folder of another user stays unchanged.
     """
     found = folder.stat()
     mode = stat.S_IMODE(found.st_mode)
@@ -73,7 +73,7 @@ def close_to_others(folder: Path) -> None:
 
 
 def make_private_file(file: Path) -> None:
-    """Make an empty file for its owner alone, unless it exists."""
+    """Make an empty file that only its owner can read and write, unless the file exists."""
     try:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
     except FileExistsError:
@@ -81,6 +81,6 @@ def make_private_file(file: Path) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a text file that only its owner may read."""
+    """Write a text file that only its owner can read and write."""
     make_private_file(file)
     file.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Protocol
 logger = logging.getLogger(__name__)
 
 LEAST_SHARE = 19
-"""The niceness of a session that others go before."""
+"""The niceness of a session that gets the smallest share of the processor."""
 
 _SHARE_ATTEMPTS = 5
 _OWNER = re.compile(r"(?:.*[@/])?(?P<host>[^@/]+):(?P<pid>\d{1,10})", re.DOTALL)
@@ -25,10 +25,10 @@ _HEX = 8
 
 
 def this_host() -> str:
-    """Return an id of the group of processes that this process can see: ``name#machine``.
+    """Return an id of this host, ``name#machine``, that is equal for all processes that can see each other.
 
-    Containers may share a host name; ``machine`` is made of the kernel's boot id and the PID namespace, and is
-    left out if the system reports neither.
+    Containers may share a host name; ``machine`` is a hash of the kernel's boot id and the PID namespace. It is left
+    out if the system reports neither.
     """
     name = socket.gethostname()
     try:
@@ -40,12 +40,12 @@ def this_host() -> str:
 
 
 def this_process() -> str:
-    """Return the name of this process, for people: ``host:pid``."""
+    """Return the name of this process for display: ``host:pid``."""
     return f"{this_host()}:{os.getpid()}"
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process of this number runs here."""
+    """Return whether a process with this number runs on this host."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -56,13 +56,13 @@ def runs(pid: int) -> bool:
 
 
 def share_processor(pid: int, niceness: int) -> None:
-    """Set the share of the processor of a process's session, where Linux divides it among sessions.
+    """Set the processor share of a process's session, on Linux systems that divide the processor among sessions.
 
-    There (``sched_autogroup_enabled``) the niceness of a process counts only within its own session.
+    On these systems (``sched_autogroup_enabled``) the niceness of a process counts only within its session.
 
     Args:
         pid: The process.
-        niceness: As for a process: 0 is the usual share.
+        niceness: The session's niceness, as for a process: 0 is the usual share.
     """
     autogroup = Path(f"/proc/{pid}/autogroup")
     if not autogroup.exists():  # not Linux, or one whose sessions do not matter
@@ -81,7 +81,7 @@ def share_processor(pid: int, niceness: int) -> None:
 def is_gone(owner: str) -> bool:
     """Return whether an owner (``user/application@host:pid``) was a process of this host that has ended.
 
-    Of other hosts nothing is known. A number that another process has got since counts as running.
+    False for other hosts, since their processes are not visible, and if a new process has got the number.
     """
     found = _OWNER.fullmatch(owner)
     if found is None or found["host"] != this_host() or not 0 < int(found["pid"]) < 2**31:
@@ -90,17 +90,17 @@ def is_gone(owner: str) -> bool:
 
 
 class Forgetful(Protocol):
-    """Holds something that a forked child must not use, and not end."""
+    """An object whose resources (connections, leases) a forked child must neither use nor end."""
 
     def forget(self) -> None:
-        """Let it go, in the child; the parent's goes on."""
+        """Drop the resources in the child without ending them; the parent continues to use them."""
 
 
 _known: weakref.WeakSet[Forgetful] = weakref.WeakSet()
 
 
 def forget_in_children(holder: Forgetful) -> None:
-    """Have a holder forget in each child that is forked from now on, as long as it lives."""
+    """Call ``holder.forget()`` in each child that is forked from now on, as long as the holder exists."""
     _known.add(holder)
 
 

@@ -1,4 +1,4 @@
-"""Retries with waits in between."""
+"""Retries with exponential backoff."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits exponentially, with jitter, between attempts.
+    """Exponential backoff with jitter between attempts.
 
     Attributes:
-        retries: Attempts after the first one.
-        first_s: The longest first wait, in seconds; it doubles each time.
-        longest_s: The longest wait of all, in seconds.
+        retries: The number of attempts after the first one.
+        first_s: The upper limit of the first wait, in seconds; the limit doubles each time.
+        longest_s: The upper limit of every wait, in seconds.
     """
 
     retries: int = 5
@@ -35,12 +35,12 @@ class Backoff:
     def attempt(
         self, call: Callable[[], T], is_busy: Callable[[Exception], bool], *, stop: threading.Event | None = None
     ) -> T:
-        """Return the result of ``call``; repeat it while it fails with a busy error; raise the last error unchanged.
+        """Return the result of ``call``; retry it while it fails with a busy error; raise the last error unchanged.
 
         Args:
-            call: Asks a store or a database.
+            call: Calls a store or a database.
             is_busy: Returns whether an error means that the call may succeed a little later.
-            stop: Ends the waiting between two attempts when it is set.
+            stop: Ends the wait between two attempts when it is set.
         """
         delays_s = self.delays_s()
         while True:

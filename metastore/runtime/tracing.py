@@ -1,7 +1,8 @@
-"""Spans of OpenTelemetry, in a process that has loaded it; nothing in any other.
+"""OpenTelemetry spans, in a process that has loaded OpenTelemetry; in other processes the functions do nothing.
 
-A process with tracing loads OpenTelemetry and gives it a provider: ``catalog-ext serve`` by its variables, a program or
-an agent by itself. So nothing is imported here, and without it a span costs a look-up.
+This module does not import OpenTelemetry. A process that wants tracing loads it and sets a provider: ``catalog-ext
+serve`` from its environment variables, a program or an agent by its own code. In other processes a span costs only a
+dictionary look-up.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 TRACER = "catalog_ext"
 TRACEPARENT = "traceparent"
-"""The header of W3C's trace context, https://www.w3.org/TR/trace-context/."""
+"""The request header of W3C's trace context, https://www.w3.org/TR/trace-context/."""
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def span(name: str, **attributes: str | int) -> Iterator[None]:
 
 @contextmanager
 def serving(name: str, headers: Mapping[str, str], **attributes: str | int) -> Iterator[None]:
-    """Measure the answer to a request as a span below the client's, which its headers name."""
+    """Record the handling of a request as a span; its parent is the client's span, from the headers."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         yield
@@ -45,14 +46,14 @@ def serving(name: str, headers: Mapping[str, str], **attributes: str | int) -> I
 
 
 def annotate(**attributes: str | int) -> None:
-    """Add attributes to the span that this thread is in."""
+    """Add attributes to the current span of this thread."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is not None:
         trace.get_current_span().set_attributes(_named(attributes))
 
 
 def current_traceparent() -> str | None:
-    """Return the header that names this thread's current span; None without one."""
+    """Return the ``traceparent`` header for this thread's current span; None if there is no span."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -25,16 +25,16 @@ def current_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # A container may run under a number that has no name.
+        # The process may run under a user number without a name, as in a container. Then use the number.
         return str(os.getuid())
 
 
 @contextmanager
 def acting_for(user: str | None) -> Iterator[None]:
-    """Return a context in which ``current_user`` is this one, or its first 128 characters; None for the process's.
+    """Return a context in which ``current_user`` returns this user, cut to 128 characters; None: the process's user.
 
     Raises:
-        InvalidInputError: The name has a character that cannot be printed, or that breaks or turns lines.
+        InvalidInputError: The name has an unprintable character, or one that breaks lines or changes their direction.
     """
     if user is not None and not user.isprintable():
         raise InvalidInputError(
@@ -49,10 +49,10 @@ def acting_for(user: str | None) -> Iterator[None]:
 
 
 def signed(owner: str) -> str:
-    """Return the name of a process with the current user's in front: ``alice/app@host:4711``."""
+    """Return the name of a process with the current user in front: ``alice/app@host:4711``."""
     return f"{current_user().replace('/', '_')}/{owner}"
 
 
 def user_of(owner: str) -> str:
-    """Return the user that an owner's name, as ``signed`` makes it, begins with."""
+    """Return the user in a process name that ``signed`` has made."""
     return owner.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Numbers, sizes and names as people read them, and as they write them by mistake."""
+"""Formats numbers and sizes for people, and suggests names for misspelled ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 NEARLY = 0.8
-"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt, where others are few."""
+"""The least similarity (difflib's ratio, 0 to 1) for which one of few names is suggested for a misspelled name."""
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -26,7 +26,7 @@ def format_bytes(size: int) -> str:
     """
     number, unit = float(size), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        # What would round up to 1024.0 is 1.0 of the next unit.
+        # Change to the next unit here: 1023.95 would be rounded to 1024.0.
         if number < 1023.95 or unit == "TiB":
             break
         number /= 1024
@@ -34,7 +34,7 @@ def format_bytes(size: int) -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
-    """Return a "Did you mean …?" question about similar names, with a blank at its end; empty if none is similar.
+    """Return a "Did you mean …?" question with similar names, with a blank at its end; empty if no name is similar.
 
     Args:
         word: The word as it was written.
@@ -50,12 +50,12 @@ def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
-    """Return the nearest of the names that are at least so alike, by difflib's measure from 0 to 1; None if none is."""
+    """Return the most similar of the known names; None if no name has at least the similarity ``cutoff`` (0 to 1)."""
     by_bare = {bare(each): each for each in known}
     close = difflib.get_close_matches(bare(name), by_bare, 1, cutoff)
     return by_bare[close[0]] if close else None
 
 
 def bare(name: str) -> str:
-    """Return a name in lower case without the separators between its words."""
+    """Return a name in lower case without separators, for comparing names that differ only in these."""
     return "".join(c for c in name.lower() if c not in "-_.")

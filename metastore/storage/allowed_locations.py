@@ -1,8 +1,8 @@
-"""The locations that a caller of the service may name, for reading, registering and moving.
+"""Checks which locations a caller of the service may name, for reading, registering and moving files.
 
 A caller of the service has a token, and perhaps no account on the service's host. Each command that takes a location
-from
-a caller, or from the metastore, checks it here before touching the location, so that an error reveals nothing about it.
+from a caller, or from the metastore, checks it here before touching the location, so that an error reveals nothing
+about it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The locations that a setting allows: all, or those below some roots."""
+    """The locations that the setting ``storage.allow`` permits: all, or those below some roots."""
 
     everything: bool
     roots: tuple[Location, ...] = ()
@@ -37,8 +37,8 @@ class AllowedLocations:
     """Decides which locations statements may name; threads may share it.
 
     Args:
-        allowed: What the setting ``storage.allow`` says.
-        known: Gives the roots that are allowed besides: the warehouse, and where namespaces and tables lie.
+        allowed: The value of the setting ``storage.allow``.
+        known: Returns further permitted roots: the warehouse, and the locations of namespaces and tables.
         private: Local files and folders that are never served: the index, tokens, configuration, the metastore's
             folder.
     """
@@ -51,25 +51,26 @@ class AllowedLocations:
         self.keep_private(private)
 
     def keep_private(self, paths: Iterable[str]) -> None:
-        """Never serve these local files and folders either; absolute paths."""
+        """Add local files and folders that are never served; the paths are absolute."""
         places = [Location.parse(path + end) for path in paths for end in ("", *BESIDE)]
         with self._lock:
             self._private |= frozenset(place for one in places for place in (one, _real(one)))
 
     def restrict(self, allowed: Allowed) -> None:
-        """Allow this from now on."""
+        """Replace the permitted locations."""
         self._allowed = allowed
 
     def require(self, location: str | Location, *, reads: bool = True) -> None:
-        """Return if a statement may name a location.
+        """Check that a statement may name a location.
 
         Args:
-            location: The location, or a pattern, which means the directories above its wildcards.
-            reads: Whether files in it are read; a standing service refuses a folder that holds a private file then.
+            location: The location, or a pattern, which stands for the directories above its wildcards.
+            reads: Whether files in the location are read; a running service then refuses a folder that contains a
+                private file.
 
         Raises:
-            LocationNotAllowedError: It may not.
-            InvalidInputError: It is no location.
+            LocationNotAllowedError: The location is not permitted.
+            InvalidInputError: The text is not a location.
         """
         if isinstance(location, str) and has_wildcards(location):
             for alternative in parse_pattern(location):
@@ -79,7 +80,7 @@ class AllowedLocations:
         self._require(place, partial(_shows, _real(place)) if reads else lambda _: False, self._roots)
 
     def for_many(self) -> Callable[[Location], None]:
-        """Return ``require`` for the many locations of one command: it asks once for the roots, when it needs them."""
+        """Return a function like ``require`` for many locations of one command: it loads the permitted roots once."""
         roots = cache(lambda: tuple(self._roots()))
         return lambda place: self._require(place, partial(_shows, _real(place)), roots)
 
@@ -118,7 +119,7 @@ def _real(place: Location) -> Location:
 
 
 def _root(location: str) -> Location:
-    """Return a table's location, of a pattern the directory above its wildcards."""
+    """Return a table's location; for a pattern, the directory above its wildcards."""
     try:
         return Location.parse(location)
     except InvalidInputError:
@@ -126,12 +127,12 @@ def _root(location: str) -> Location:
 
 
 def _shows(place: Location, private: Location) -> bool:
-    """Return whether a listing of a place shows a private file: no directory between them is hidden."""
+    """Return whether a listing of ``place`` would show a private file, which no hidden directory conceals."""
     return place.contains(private) and not any(is_hidden(name) for name in private.relative_to(place).split("/"))
 
 
 def _matches(pattern: Alternative, private: Location) -> bool:
-    """Return whether a pattern matches a private file, or a folder above it."""
+    """Return whether a pattern matches a private file, or a folder that contains it."""
     if not pattern.root.contains(private):
         return False
     fits = compile_components(pattern.components)

@@ -1,8 +1,8 @@
 """Translates errors of stores into this project's errors.
 
-pyarrow raises S3's errors as an ``OSError`` with only a text (``AWS Error NO_SUCH_BUCKET during ...``), local ones and
-HDFS's with an ``errno``; boto3 has the store's error code (``NoSuchBucket``). All code that reads them is in this
-module.
+pyarrow raises S3's errors as an ``OSError`` with only a text (``AWS Error NO_SUCH_BUCKET during ...``), and errors of
+local disks and HDFS with an ``errno``; boto3 has the store's error code (``NoSuchBucket``). Only this module interprets
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _AWS_ERROR = re.compile(r"AWS Error ([A-Z0-9_]+)")
 _HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
-# What pyarrow says around the store's own words.
+# Removes pyarrow's words around the store's own error text.
 _AROUND = re.compile(r"^When .*?AWS Error [A-Z0-9_]+ during \w+ operation: |\s*\(Request ID: [^)]*\)", re.DOTALL)
 
 _CREDENTIALS = frozenset({
@@ -40,7 +40,7 @@ _BUSY = frozenset(
     {"SLOW_DOWN", "THROTTLING", "SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "INTERNAL_ERROR", "REQUEST_TIMEOUT"}
 )
 _BUSY_STATUSES = frozenset({"429", "500", "502", "503", "504"})
-# Names of boto3's exceptions, which takes a quarter of a second to import.
+# Compare boto3's exceptions by name: importing boto3 takes a quarter of a second.
 _NO_ANSWER = frozenset({"HTTPClientError", "ConnectionError"})
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"})
 _NONE_GIVEN = "NO_CREDENTIALS"
@@ -52,13 +52,13 @@ _LOCAL_BUSY = frozenset({errno.ETIMEDOUT, errno.EIO, errno.ESTALE, errno.EMFILE,
 
 
 def translate(error: OSError, location: Location, action: str, *, endpoint: str | None = None) -> CatalogExtError:
-    """Return the error to raise for ``error``, which the store gave at ``location``.
+    """Return this project's error for ``error``, which the store raised for ``location``.
 
     Args:
-        error: What pyarrow or the operating system raised.
-        location: The place that was asked for.
-        action: What was tried, as it follows "cannot": ``list``, ``read``, ``delete``.
-        endpoint: The S3 endpoint that was asked; named in the message.
+        error: The error of pyarrow or the operating system.
+        location: The location of the failed operation.
+        action: The failed operation, as a verb that follows "cannot": ``list``, ``read``, ``delete``.
+        endpoint: The S3 endpoint of the request; named in the message.
     """
     if location.scheme != "s3a":
         return _counted(_translate_files(error, location, action))
@@ -66,7 +66,7 @@ def translate(error: OSError, location: Location, action: str, *, endpoint: str 
 
 
 def location_not_found(location: Location) -> LocationNotFoundError:
-    """Return the error for a location at which nothing lies."""
+    """Return the error for a location that does not exist."""
     hint = "Check the path." if location.scheme != "s3a" else "No object's key starts with it; check the path."
     return LocationNotFoundError(
         f"The location {shown(str(location))} does not exist. {hint}", {"location": str(location)}
@@ -74,7 +74,7 @@ def location_not_found(location: Location) -> LocationNotFoundError:
 
 
 def no_credentials(location: Location, action: str, endpoint: str | None) -> StorageAccessDeniedError:
-    """Return the error for a request to S3 that had no credentials, though nothing says that it should have none."""
+    """Return the error for a request to S3 without credentials, although the bucket is not configured as anonymous."""
     store = endpoint or "Amazon S3"
     return StorageAccessDeniedError(
         f"Cannot {action} {shown(str(location))} at {store}: no credentials were given. Give access_key and secret_key "
@@ -98,7 +98,7 @@ def unexpected_answer(error: Exception, location: Location, action: str, *, endp
 
 
 def occupied(target: Location, source: Location, how: str) -> StorageError:
-    """Return the error for a file of another process at the place that a file was to be ``moved`` or ``copied`` to."""
+    """Return the error for a move or copy (``how``) to a location that has another process's file."""
     return StorageError(
         f"A file of another process is at {shown(str(target))}, where {shown(str(source))} was to be {how} to. Remove "
         "or register it, and try again.",
@@ -107,7 +107,7 @@ def occupied(target: Location, source: Location, how: str) -> StorageError:
 
 
 def is_missing_bucket(error: LocationNotFoundError) -> bool:
-    """Return whether it is the bucket that does not exist, rather than a key or a path."""
+    """Return whether the bucket is missing, rather than a key or a path."""
     return "bucket" in error.parameters
 
 
@@ -129,17 +129,17 @@ def is_boto_throttled(error: Exception) -> bool:
 def translate_boto(
     error: Exception, location: Location, action: str, *, endpoint: str | None = None
 ) -> CatalogExtError:
-    """Return the error to raise for ``error``, which boto3 raised at ``location``; see `translate`."""
+    """Return this project's error for an error of boto3; the arguments are those of ``translate``."""
     return _counted(_translate_s3(_boto_answer(error), location, action, endpoint or "Amazon S3"))
 
 
 def _counted(error: CatalogExtError) -> CatalogExtError:
-    """Return the error, counted as a store error; a missing location is not counted."""
+    """Emit a metric for a store error, except for a missing location, and return the error."""
     return failed(Subject.STORAGE, error) if isinstance(error, StorageError) else error
 
 
 class _Answer(NamedTuple):
-    """What S3 said: its error's code (``NO_SUCH_BUCKET``), the HTTP status and its words; empty where it gave none."""
+    """The error answer of S3: its code (``NO_SUCH_BUCKET``), the HTTP status and its text; empty if unknown."""
 
     code: str
     status: str
@@ -168,14 +168,14 @@ def _arrow_answer(error: OSError) -> _Answer:
 def _boto_answer(error: BaseException) -> _Answer:
     response: Mapping[str, Any] | None = getattr(error, "response", None)
     if response is None:
-        # Not an answer: the request never got one, or was never sent.
+        # This error is not an answer of S3: the request was not sent, or got no answer.
         kinds = {kind.__name__ for kind in type(error).__mro__}
         code = _NONE_GIVEN if kinds & _NO_CREDENTIALS else ""
         return _Answer(code, "", str(error), unreachable=bool(kinds & _NO_ANSWER))
     said = response.get("Error", {})
     code, status = str(said.get("Code", "")), str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
     if code.isdigit():
-        # The answer to a HEAD has no body; its status stands for the code.
+        # The answer to a HEAD request has no body, so its HTTP status is used as the code.
         return _Answer("UNKNOWN", code, str(error))
     return _Answer(_WORD_START.sub("_", code).upper(), status, str(said.get("Message") or error))
 

@@ -1,7 +1,7 @@
 """HDFS through ``hdfs-native``, a client without a JVM, as a pyarrow file system.
 
-The client raises Python's own errors for missing and existing paths, and otherwise a ``RuntimeError`` with the name of
-the server's exception class in its text; this module turns each into an ``OSError`` with its ``errno``.
+The client raises Python's own errors for missing and existing paths, and for other failures a ``RuntimeError`` whose
+text has the name of the server's exception class. This module translates each into an ``OSError`` with its ``errno``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
 
 
-# One name node that is away is given up after 5 s; the client's own 15 attempts take three minutes. A name service
-# with several nodes has them, because a failover takes its time.
+# With one name node, give up after 5 s: the client's default of 15 attempts takes three minutes. A name service with
+# several nodes keeps the default, because a failover takes time.
 _ONE_NAME_NODE = {"dfs.client.failover.max.attempts": "3"}
 _SERVER_ERROR = re.compile(r'RPCError\("([\w.$]+)", "(.*?)(?:\\n|"\)$)', re.DOTALL)
 _NUMBERS = {
@@ -38,15 +38,15 @@ _DIRECTORY_MODE = 0o755
 
 
 class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
-    """One HDFS, as pyarrow asks for it; safe to use from several threads.
+    """One HDFS, as a handler for pyarrow; safe to use from several threads.
 
-    Every method takes absolute paths and raises ``OSError``. pyarrow's ``FSSpecHandler`` over ``hdfs_native.fsspec``
-    takes paths for URLs, so that it looks for ``ds=a#b`` at ``ds=a``, and gives no modification times. It leaves the
-    name node's errors as ``RuntimeError``, without ``errno``.
+    Every method takes absolute paths and raises ``OSError``. pyarrow's own ``FSSpecHandler`` over
+    ``hdfs_native.fsspec`` is not used: it parses paths as URLs (``ds=a#b`` becomes ``ds=a``), has no modification
+    times, and raises the name node's errors as ``RuntimeError`` without ``errno``.
 
     Args:
-        authority: ``host:port`` of the name node, or the name of a name service that ``settings`` or the files in
-            ``HADOOP_CONF_DIR`` describe.
+        authority: ``host:port`` of the name node, or the name of a name service that is described in ``settings`` or in
+            the files in ``HADOOP_CONF_DIR``.
         settings: Hadoop's ``dfs.*`` keys.
 
     Raises:
@@ -89,12 +89,12 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
         return found
 
     def check_readable(self, path: str) -> None:
-        """Return if a directory may be listed."""
+        """Check that a directory may be listed."""
         with os_errors():
             next(iter(self._client.list_status(path)), None)
 
     def obstacle(self, directory: str, source: str) -> str | None:
-        """Return why a file cannot be moved to a directory; see ``LocalFiles``. What HDFS permits is seen later."""
+        """Return why a file cannot be moved to a directory, as in ``LocalFiles``; permissions are not checked here."""
         found = self.status(directory)
         return f"{directory} is no directory" if found is not None and not found.isdir else None
 
@@ -106,7 +106,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
     move = rename
 
     def delete_file(self, path: str) -> None:
-        """Remove a file; gone is fine."""
+        """Remove a file; a missing file is no error."""
         with os_errors():
             self._client.delete(path, recursive=False)
 
@@ -124,7 +124,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
         return "hdfs"
 
     def normalize_path(self, path: str) -> str:
-        """Return ``path``, which is canonical already."""
+        """Return ``path`` unchanged: it is canonical already."""
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
@@ -149,12 +149,12 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
         return infos
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        """Make sure that ``path`` is a directory."""
+        """Create the directory ``path`` unless it exists."""
         with os_errors():
             self._client.mkdirs(path, _DIRECTORY_MODE, recursive)
 
     def delete_dir(self, path: str) -> None:
-        """Remove a file, or a directory and everything in it; gone is fine."""
+        """Remove a file, or a directory with everything in it; a missing one is no error."""
         with os_errors():
             self._client.delete(path, recursive=True)
 
@@ -165,7 +165,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
             self.delete_dir(found.path)
 
     def delete_root_dir_contents(self) -> None:
-        """Refuse: the whole of an HDFS is never deleted."""
+        """Refuse to delete everything: an HDFS is never deleted as a whole."""
         raise PermissionError(errno.EPERM, "the whole of an HDFS is never deleted")
 
     def copy_file(self, src: str, dest: str) -> None:
@@ -174,34 +174,34 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
             target.upload(source)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Return a file, open for reading at any position."""
+        """Open a file for reading at any position."""
         with os_errors():
             return pa.PythonFile(self._client.read(path), mode="r")
 
     open_input_stream = open_input_file
 
     def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.NativeFile:
-        """Return a new or emptied file, open for writing."""
+        """Create or empty a file, and open it for writing."""
         from hdfs_native import WriteOptions
 
         with os_errors():
             return pa.PythonFile(self._client.create(path, WriteOptions(overwrite=True)), mode="w")
 
     def open_append_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
-        """Refuse: nothing here appends."""
+        """Refuse to append: no part of the project appends to files."""
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), path)
 
 
 @contextmanager
 def os_errors() -> Iterator[None]:
-    """Turn errors of the client into an ``OSError`` with ``errno`` and text."""
+    """Translate errors of the client into an ``OSError`` with ``errno`` and text."""
     try:
         yield
     except RuntimeError as error:
         raise _os_error(str(error)) from error
     except OSError as error:
         if type(error) is OSError and error.errno is None:
-            # The client has nothing else for a server that does not answer.
+            # The client raises this general error also if a server does not answer.
             raise ConnectionError(str(error)) from error
         raise
 

@@ -1,4 +1,4 @@
-"""Streamed listing of a whole tree, as repair needs it."""
+"""Lists a whole tree as a stream, for repair."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ def list_tree(
 ) -> Generator[Listed, None, None]:  # fmt: skip
     """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
-    A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. A
-    directory that vanishes during the listing is no failure. An entry that is neither a file nor a readable directory
-    is yielded as `ListedOther`. Close the generator to stop early: its threads end with their running requests.
+    A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing continues. A
+    directory that disappears during the listing is not a failure. An entry that is neither a file nor a readable
+    directory is yielded as `ListedOther`. Close the generator to stop early: its threads end after their running
+    requests.
 
     Args:
         storage: The store.
         root: The location to list.
         descend: Returns, for a directory relative to the root, whether to list it. A rejected directory is not listed,
-            and nothing below it is yielded. It is called from several threads, seldom twice for one directory, and must
-            be deterministic.
-        depth_hint: Levels of directories between the root and the files, 1 or more. A wrong hint costs requests, never
-            results.
+            and nothing below it is yielded. The function is called from several threads, seldom twice for one
+            directory, and must be deterministic.
+        depth_hint: The number of directory levels between the root and the files, 1 or more. A wrong hint costs
+            requests, never results.
         selective: Whether ``descend`` is likely to reject many directories of the deepest level. On S3 that level is
-            then listed by itself, so that a rejected directory costs no request either.
+            then listed by itself, so that a rejected directory costs no request.
 
     Raises:
         LocationNotFoundError: The root does not exist (on S3: its bucket; a prefix without keys yields nothing).
@@ -53,13 +54,14 @@ def list_tree(
 
 
 def _list_hdfs(storage: Storage, root: Location, descend: Descend) -> Generator[Listed, None, None]:
-    """Yield every file and directory below ``root``, several directories at a time; see `list_tree`.
+    """Yield every file and directory below ``root``, with parallel requests; see `list_tree`.
 
-    The name node lists a whole tree by one call as fast, but ends it at the first directory that it refuses.
+    The name node can also list a whole tree in one call, equally fast, but ends it at the first directory that it
+    refuses.
     """
     hdfs = storage.hdfs(root)
     pool = ThreadPoolExecutor(storage.listing_threads, thread_name_prefix="catalog-ext-listing")
-    # The root's own failure is the caller's.
+    # List the root first: its failure is raised to the caller, while failures below it are yielded.
     running: dict[Future[list[FileStatus]], str] = {}
 
     def start(directory: str) -> None:
@@ -98,7 +100,7 @@ def _listed(directory: str, found: list[FileStatus]) -> Iterator[ListedFile | Li
 
 def _failure(storage: Storage, root: Location, directory: str, error: OSError) -> Iterator[ListingFailure]:
     if directory and isinstance(error, FileNotFoundError | NotADirectoryError):
-        # It vanished while the listing ran: it is not there.
+        # The directory was deleted during the listing, so it does not belong to the result.
         return
     place = root.join(directory) if directory else root
     translated: CatalogExtError = storage.translate(error, place, "list")

@@ -1,7 +1,7 @@
 """Locations of tables and partitions, in one canonical form.
 
 ``s3``, ``s3n`` and ``s3a`` name the same store and are written ``s3a://bucket/key``; local paths are written
-``file:///path``, those on HDFS ``hdfs://namenode:port/path``. Nothing is percent-decoded or encoded, because Hadoop's
+``file:///path``, paths on HDFS ``hdfs://namenode:port/path``. Nothing is percent-decoded or encoded, because Hadoop's
 ``Path`` does neither: ``%2F`` in a key is three characters. Doubled slashes and ``.`` components are dropped (as
 Hadoop's ``Path`` does), ``..`` is refused.
 """
@@ -32,12 +32,12 @@ def shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """One place on a store, in canonical form; ``str()`` gives its URI.
+    """A location on a store, in canonical form; ``str()`` gives its URI.
 
     Attributes:
         scheme: ``s3a``, ``hdfs`` or ``file``.
         bucket: The S3 bucket; on HDFS the name node (``host:port``) or name service; empty on the local file system.
-        key: The path below the bucket or the file system's root: components joined by ``/``, none at either end.
+        key: The path below the bucket or the file system's root: components joined by ``/``, without one at either end.
     """
 
     scheme: Scheme
@@ -46,14 +46,14 @@ class Location:
 
     @classmethod
     def parse(cls, text: str, *, base: Location | None = None) -> Location:
-        """Return the location that ``text`` names.
+        """Parse the text of a location.
 
         Args:
-            text: An S3 or HDFS URI, a ``file:`` URI or an absolute local path; a relative path where ``base`` is given.
-            base: What a relative path is relative to.
+            text: An S3 or HDFS URI, a ``file:`` URI or an absolute local path; a relative path if ``base`` is given.
+            base: The location to which a relative path is relative.
 
         Raises:
-            InvalidInputError: The scheme is not supported, the path is relative without a base, or it holds ``..``
+            InvalidInputError: The scheme is not supported, the path is relative without a base, or it contains ``..``
                 or a NUL character.
         """
         _check_text(text)
@@ -85,7 +85,7 @@ class Location:
             raise InvalidInputError(f"The location {shown(text)} names no bucket. Write s3a://bucket/path.")
         bucket, _, key = rest[2:].partition("/")
         if "@" in bucket:
-            # The text before the @ is a secret: it may not reach a message or a log.
+            # Do not quote the location: the text before the @ is a secret, which must not get into a message or a log.
             raise InvalidInputError(
                 "An S3 location has credentials before its bucket. Take them out of the location and give them as "
                 "storage options (access_key, secret_key)."
@@ -111,7 +111,7 @@ class Location:
 
     @property
     def path(self) -> str:
-        """The path as ``pyarrow.fs`` takes it: ``bucket/key`` or ``/key``."""
+        """The path in the form of ``pyarrow.fs``: ``bucket/key`` or ``/key``."""
         if self.scheme != "s3a":
             return f"/{self.key}"
         return f"{self.bucket}/{self.key}" if self.key else self.bucket
@@ -130,7 +130,7 @@ class Location:
         """Return the location of ``child`` (components joined by ``/``) below this one.
 
         Raises:
-            InvalidInputError: ``child`` holds ``..`` or a NUL character.
+            InvalidInputError: ``child`` contains ``..`` or a NUL character.
         """
         _check_nul(child)
         below = _components(child, child)
@@ -144,7 +144,7 @@ class Location:
         return not self.key or other.key == self.key or other.key.startswith(f"{self.key}/")
 
     def overlaps(self, other: Location) -> bool:
-        """Return whether one of the two locations is, or lies below, the other."""
+        """Return whether the locations are equal, or one of them lies below the other."""
         return self.contains(other) or other.contains(self)
 
     def relative_to(self, parent: Location) -> str:
@@ -169,7 +169,7 @@ def canonical_location(text: str) -> str:
 
 
 def locations_equal(left: str | None, right: str | None) -> bool:
-    """Return whether both texts name one location; False where one of them names none."""
+    """Return whether both texts name the same location; False if one of them is not a location."""
     try:
         return Location.parse(left or "") == Location.parse(right or "")
     except InvalidInputError:

@@ -1,8 +1,9 @@
-"""Moves files that keep their names, which other engines may give, too: each file first gets a unique name.
+"""Moves files that keep their names. Other engines may reuse these names, so each file first gets a unique name.
 
-A slow mover may rename a file long after its transaction has ended, when the file of another process has the name that
-it takes. Where a rename is atomic it therefore takes a file to a directory of its own, then asks whether the
-transaction still wants it, and puts it back if not; ``docs/spec/commit-protocol.md`` (Moves) has the reasoning.
+A slow process may rename a file long after its transaction has ended, when another process's file has the name. On
+stores with an atomic rename, a mover therefore first renames the file into its own directory, then asks the index
+whether the transaction still wants the file, and moves it back if not; ``docs/spec/commit-protocol.md`` (Moves) has the
+reasoning.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 _FORTH, _BACK = "promote-", "restore-"
-"""What movers' directories begin with: files in the former came from their sources, in the latter from targets."""
+"""The prefixes of movers' directories: for files taken from their sources, and for those taken from targets."""
 
 _ATTEMPTS = 20
 
 Held: TypeAlias = "dict[str, list[Location]]"
-"""Where files of the transaction are between their source and their target, by digest."""
+"""The present locations of files that are between source and target, in movers' directories, by the file's digest."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Displaced:
-    """A file that could not be put back under its name.
+    """A file that could not be moved back to its old name.
 
     Attributes:
         file: The file.
-        place: Where it is now: beside its source, or in the mover's directory.
-        refusal: Why nothing can be put where it was; None where only its name is taken.
+        place: Its present location: beside its source, or in the mover's directory.
+        refusal: Why no file can be put at its old location; None if only the name is in use.
     """
 
     file: StagedLocation
@@ -62,7 +63,7 @@ class Displaced:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A file that this mover has taken, its present place, and its place if it is given back."""
+    """A file that this mover has taken, its present location, and the location to which it is returned."""
 
     file: StagedLocation
     place: Location
@@ -70,16 +71,16 @@ class _Taken:
 
 
 class Mover:
-    """Moves the files of one transaction forth or back; movers of other processes may work on the same files.
+    """Moves the files of one transaction forward or back; movers in other processes may move the same files.
 
     Every method raises ``StorageError`` if the store refuses or does not answer.
 
     Args:
         storage: The stores.
         between: The transaction's own hidden directory, on the store of the files.
-        root: The directory up to which ``between`` is removed when it is empty.
-        wanted: Returns whether the transaction still moves files in this direction; it asks the index each time.
-        exile: Returns the place for a file that cannot go back to its old place.
+        root: The directory up to which ``between`` and its ancestors are removed when they are empty.
+        wanted: Asks the index, at each call, whether the transaction still moves files in this direction.
+        exile: Returns the new location of a file that cannot be moved back to its old one.
         threads: The number of files that are moved in parallel.
     """
 
@@ -102,7 +103,7 @@ class Mover:
 
         Raises:
             OvertakenError: The transaction must not be promoted any more.
-            StagedFileMissingError: A file is gone for good.
+            StagedFileMissingError: A file was deleted.
             StorageError: The store refuses or does not answer, or another file is at a source or a target.
         """
         if files and not self._storage.store_has_directories(self._between):
@@ -111,12 +112,12 @@ class Mover:
         self._in_turns(files, _FORTH, self._take_forth, self._put_forth)
 
     def restore(self, files: Sequence[StagedLocation]) -> list[Displaced]:
-        """Move files back to their sources, also those not yet moved; return those that got another place.
+        """Move files back to their sources, also files not yet moved; return files that were put elsewhere.
 
         Files that another process has put at a source or a target stay. Deleted files are no error.
 
         Raises:
-            OvertakenError: Another process has moved them back.
+            OvertakenError: Another process has moved the files back.
             StorageError: The store does not answer.
         """
         self._displaced.clear()
@@ -127,23 +128,23 @@ class Mover:
         return list(self._displaced)
 
     def return_strays(self, files: Sequence[StagedLocation]) -> None:
-        """Move back the files held by movers that died after their transaction had ended."""
+        """Move back the files in directories of movers that died after their transaction had ended."""
         held = self._held()
         for file in files:
             for place in held.get(_digest(file), ()):
                 self._return(file, place, _origin(file, place))
 
     def has_strays(self) -> bool:
-        """Return whether any mover has files of the transaction."""
+        """Return whether any mover's directory has files of the transaction."""
         return bool(self._held())
 
     def place(self, displaced: Displaced, location: Location) -> None:
-        """Move a file that could not be put back to another place; it may be called again."""
+        """Move a file that could not be moved back to another location; a repeated call does nothing."""
         if displaced.place != location:
             self._rename(displaced.place, location)
 
     def tidy(self) -> None:
-        """Remove the directories of movers that are empty."""
+        """Remove the empty directories of movers."""
         if self._storage.store_has_directories(self._between):
             self._storage.remove_empty_directories([*self._movers(), self._between], self._root)
 
@@ -151,7 +152,10 @@ class Mover:
         self, files: Sequence[StagedLocation], way: str, take: Callable[[Held, StagedLocation], _Taken | None],
         put: Callable[[_Taken], bool],
     ) -> None:  # fmt: skip
-        """Take all files, ask the index, and put all; repeat for files that another mover of the transaction took."""
+        """Take all files, ask the index whether they are still wanted, and put them down at their new locations.
+
+        Repeat this for files that another mover of the same transaction took away in the meantime.
+        """
         left = list(files)
         for _ in range(_ATTEMPTS):
             if not left:
@@ -180,10 +184,10 @@ class Mover:
         )
 
     def _still_wanted(self) -> bool:
-        """Return whether the transaction still wants the taken files; until the answer, their owner is unknown.
+        """Return whether the transaction still wants the taken files.
 
         Raises:
-            IndexDatabaseError: The index does not answer; the taken files are back.
+            IndexDatabaseError: The index does not answer; the taken files were returned.
         """
         try:
             return self._wanted()
@@ -192,7 +196,7 @@ class Mover:
             raise
 
     def _take_forth(self, held: Held, file: StagedLocation) -> _Taken | None:
-        """Return the file, which this mover has now; None where it is at its target."""
+        """Take a file from its source and return it; None if the file is at its target already."""
         fault_point("promote.file")
         source = _source(file)
         for _ in range(_ATTEMPTS):
@@ -202,7 +206,7 @@ class Mover:
             if there is not None and (found := self._grab(_FORTH, file, source, source)) is not None:
                 return found
             for place in held.get(_digest(file), ()):
-                # A file on its way back belongs to another process.
+                # Leave a file that another process is moving back: that process decides about it.
                 if place.parent.name.startswith(_FORTH):
                     found = self._grab(_FORTH, file, place, source)
                     if found is not None:
@@ -212,18 +216,18 @@ class Mover:
                 return None
             held = self._held()
             if not held.get(_digest(file)):
-                # The process that had taken it has put it back.
+                # No mover holds the file any more, so it must be at its target. Otherwise it was deleted.
                 check_moved(file, self._storage.stat(file.target))
                 return None
         raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
 
     def _take_back(self, held: Held, file: StagedLocation) -> _Taken | None:
-        """Return the file, which this mover has now; None where it is back, or gone."""
+        """Take a file to move it back, and return it; None if it is back at its source already, or was deleted."""
         source = _source(file)
         for _ in range(_ATTEMPTS):
             if is_moved(file, self._storage.stat(file.target)):
                 if is_moved(file, self._storage.stat(source)):
-                    # It was never moved, and the file at the target is another process's.
+                    # The file was never moved, and the equal file at the target belongs to another process.
                     return None
                 found = self._grab(_BACK, file, file.target, file.target)
                 if found is not None:
@@ -236,14 +240,14 @@ class Mover:
                 return None
             held = self._held()
             if not held.get(_digest(file)) and not is_moved(file, self._storage.stat(file.target)):
-                # Back since the look, elsewhere since an earlier undoing, or deleted.
+                # The file was moved back since the check, was put elsewhere by an earlier undo, or was deleted.
                 places = (name_beside(source, file), self.exile(file))
                 self._displaced += [Displaced(file, p) for p in places if is_moved(file, self._storage.stat(p))]
                 return None
         raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
 
     def _grab(self, way: str, file: StagedLocation, place: Location, origin: Location) -> _Taken | None:
-        """Rename the file to this mover's own name and return it; None if it is gone."""
+        """Rename the file to a name in this mover's directory, and return it; None if it is gone."""
         mine = self._own(way, file)
         if place == mine:
             return None if self._storage.stat(mine) is None else _Taken(file, mine, origin)
@@ -251,7 +255,8 @@ class Mover:
             return None
         self._taken[_digest(file)] = found = _Taken(file, mine, origin)
         if not is_moved(file, self._storage.stat(mine)):
-            # It was written again between the look and the rename.
+            # Another process rewrote the file between the check and the rename, so it is not the file to move. Return
+            # it.
             self._return(file, mine, origin)
             del self._taken[_digest(file)]
             if way == _FORTH:
@@ -260,7 +265,7 @@ class Mover:
         return found
 
     def _put_forth(self, taken: _Taken) -> bool:
-        """Return whether the file is at its target; not so where another mover has taken it."""
+        """Move the file to its target; return False if another mover has taken it in the meantime."""
         try:
             return self._rename(taken.place, taken.file.target)
         except FileExistsError as error:
@@ -268,7 +273,12 @@ class Mover:
             raise occupied(taken.file.target, _source(taken.file), "moved") from error
 
     def _put_back(self, taken: _Taken) -> bool:
-        """Return whether the file is where it was, beside it, or can be at neither place."""
+        """Move the file back to its source, or beside it if the name is in use.
+
+        Returns:
+            False if another mover has taken the file in the meantime. A file that cannot be put at either place is
+                recorded as displaced.
+        """
         file, source = taken.file, _source(taken.file)
         beside = name_beside(source, file)
         for place in (source, beside):
@@ -294,7 +304,7 @@ class Mover:
         self.tidy()
 
     def _return(self, file: StagedLocation, place: Location, origin: Location) -> None:
-        """Put a file that is not ours to move to where it was, or beside it."""
+        """Return a file that this mover must not move to its old location, or beside it if the name is in use."""
         for to in (origin, name_beside(origin, file)):
             try:
                 self._rename(place, to)
@@ -306,10 +316,10 @@ class Mover:
         logger.warning("%s stays at %s: files of other processes are at its name and beside it.", origin, place)
 
     def _rename(self, source: Location, target: Location) -> bool:
-        """Return whether the source was there, and has got the name of the target.
+        """Rename a file; return False if the source does not exist.
 
         Raises:
-            FileExistsError: Something has that name.
+            FileExistsError: The target exists.
         """
         return rename_file(self._storage, source, target)
 
@@ -339,7 +349,7 @@ class Mover:
         return found
 
     def _copy(self, file: StagedLocation) -> None:
-        # The source stays until the clean-up.
+        # On S3 a file is moved by a copy. The step ``clean`` deletes the source later.
         fault_point("promote.file")
         if not self._wanted():
             raise OvertakenError
@@ -359,7 +369,7 @@ class Mover:
 
 
 def name_beside(place: Location, file: StagedLocation) -> Location:
-    """Return the name that the file gets in the directory of a place where the file of another process has its name."""
+    """Return a file's alternative name in the directory of ``place``, for when another file has its own name."""
     stem, dot, suffix = place.name.rpartition(".")
     digest = _digest(file)[:12]
     name = f"{stem}-{digest}.{suffix}" if dot and stem else f"{place.name}-{digest}"
@@ -367,7 +377,7 @@ def name_beside(place: Location, file: StagedLocation) -> Location:
 
 
 def _origin(file: StagedLocation, place: Location) -> Location:
-    """Return where a mover had the file from that lies in its directory."""
+    """Return where a mover took the file from that lies in the mover's directory."""
     return file.target if place.parent.name.startswith(_BACK) else _source(file)
 
 
@@ -377,5 +387,5 @@ def _source(file: StagedLocation) -> Location:
 
 
 def _digest(file: StagedLocation) -> str:
-    # Of another length than the ids of transactions, for which names are searched.
+    # Use another length than that of transaction ids, because file names are searched for these ids.
     return hashlib.blake2b(f"{file.source}\n{file.target}".encode(), digest_size=20).hexdigest()

@@ -1,9 +1,9 @@
-"""Connection options of S3 and HDFS, given once for Spark and for Python.
+"""Connection options of S3 and HDFS, which users set once for both Spark and Python.
 
-They are read from Hadoop's own keys (``fs.s3a.endpoint``, ``fs.s3a.bucket.NAME.endpoint``, with or without
-``spark.hadoop.`` before them) and from short names (``endpoint``, ``access_key``). A short name wins over a Hadoop key,
-a bucket's own key over the general one. Credentials that are not set come from AWS's usual chain (environment,
-profile, instance role). For HDFS, Hadoop's ``dfs.*`` keys are taken, which describe a name service, for example.
+They are read from Hadoop's own keys (``fs.s3a.endpoint``, ``fs.s3a.bucket.NAME.endpoint``, with or without the prefix
+``spark.hadoop.``) and from short names (``endpoint``, ``access_key``). A short name overrides a Hadoop key, a bucket's
+own key the general one. Credentials that are not set come from AWS's usual chain (environment, profile, instance role).
+For HDFS, Hadoop's ``dfs.*`` keys are used, for example to describe a name service.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _BUCKET_PREFIX = "fs.s3a.bucket."
 _HDFS_PREFIX = "dfs."
 _SPARK_PREFIX = "spark.hadoop."
 _FAMILIES = ("fs.", "dfs.", "hadoop.", "io.", "ipc.")
-"""How the keys begin by which Hadoop reaches stores, whether they are read here or not."""
+"""The prefixes of keys that configure Hadoop's access to stores, whether this module reads the keys or not."""
 
 _NEARLY = 0.9
-"""How alike two keys are, by difflib's measure, of which one is taken for the other misspelt: a letter or so."""
+"""The least similarity (difflib's ratio, 0 to 1) at which a key counts as a misspelled one: about one wrong letter."""
 
 _ANONYMOUS_PROVIDER = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 SHORT_NAMES = tuple(sorted(_HADOOP_NAMES.values()))
@@ -47,7 +47,7 @@ class S3Options:
     Attributes:
         endpoint: Host, ``host:port`` or URL of the store; ``None`` is Amazon S3.
         region: The region that requests are signed for.
-        access_key: Access key id; ``None`` takes the usual AWS chain.
+        access_key: Access key id; ``None`` uses the usual AWS chain.
         secret_key: Secret key.
         session_token: Token of temporary credentials.
         path_style: Whether the bucket is in the path (``True``) or in the host name (``False``).
@@ -66,7 +66,7 @@ class S3Options:
 
     @property
     def scheme(self) -> str:
-        """``http`` or ``https``: the endpoint's own scheme, else given by ``ssl``."""
+        """``http`` or ``https``: the endpoint's own scheme, otherwise from ``ssl``."""
         scheme, separator, _ = (self.endpoint or "").partition("://")
         if separator:
             return scheme.lower()
@@ -80,10 +80,10 @@ class S3Options:
         return self.endpoint.rpartition("://")[2].rstrip("/")
 
     def check(self, bucket: str | None = None) -> None:
-        """Return if the options fit together.
+        """Check that the options fit together.
 
         Raises:
-            InvalidConfigurationError: One of the two keys is missing, or the endpoint is not a host or an http URL.
+            InvalidConfigurationError: Only one of the two keys is set, or the endpoint is not a host or an http URL.
         """
         where = f" of the bucket {bucket!r}" if bucket else ""
         if (self.access_key is None) != (self.secret_key is None) and not self.anonymous:
@@ -107,7 +107,7 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """The general options of S3, those of single buckets, and those of HDFS.
+    """The general options of S3, the options of single buckets, and those of HDFS.
 
     Attributes:
         default: The options of a bucket without its own.
@@ -121,14 +121,14 @@ class StorageOptions:
 
     @classmethod
     def parse(cls, settings: Mapping[str, object] | None) -> StorageOptions:
-        """Return the options in ``settings``.
+        """Parse the connection options in ``settings``.
 
         Args:
             settings: Hadoop keys and short names. Hadoop keys that do not concern the connection of a bucket are
                 ignored, so a whole Hadoop or Spark configuration can be given.
 
         Raises:
-            InvalidConfigurationError: A short name is unknown, or a value does not fit.
+            InvalidConfigurationError: A short name is unknown, or a value is invalid.
         """
         general: dict[str, Any] = {}
         short: dict[str, Any] = {}
@@ -174,15 +174,15 @@ class StorageOptions:
 
 
 def check_names(settings: Iterable[str], *, whole: bool = True) -> None:
-    """Check that no key is unknown or misspelt; their combination is checked where they are used.
+    """Check that no key is unknown or misspelled; the values are checked where they are used.
 
     Args:
         settings: The keys.
-        whole: Whether they may be a whole configuration, with keys of other programs.
+        whole: Whether the keys may be a whole configuration, with keys of other programs.
 
     Raises:
-        InvalidConfigurationError: A short name is unknown, a Hadoop key looks like a misspelled known key, or,
-            unless they may be a whole configuration, a key is neither.
+        InvalidConfigurationError: A short name is unknown, a Hadoop key looks like a misspelled known key, or ``whole``
+            is False and a key is neither a short name nor a Hadoop key.
     """
     for key in settings:
         if "." not in key:
@@ -194,12 +194,12 @@ def check_names(settings: Iterable[str], *, whole: bool = True) -> None:
 
 
 def _misspelt(key: str) -> str | None:
-    """Return the key of Hadoop that is nearly called so; None where it is one, or nothing like one."""
+    """Return the Hadoop key that is probably meant by a misspelled key; None for a correct or unrelated key."""
     before, prefix, name = key.partition(_PREFIX)
     if name in _HADOOP_NAMES or not prefix:
         return None
     if name.startswith("bucket."):
-        # A bucket's name may hold dots: the end of the key is the name of the setting.
+        # A bucket's name may contain dots, so compare each possible end of the key with the names of settings.
         parts = name.split(".")
         ends = [".".join(parts[n:]) for n in range(2, len(parts))]
         if any(end in _HADOOP_NAMES for end in ends):
@@ -229,7 +229,7 @@ def _short_name(key: str) -> str:
 
 
 def _take_bucket_key(key: str, value: object, buckets: dict[str, dict[str, Any]]) -> None:
-    # A bucket's name may hold dots, so the known end of the key is looked for, longest first.
+    # A bucket's name may contain dots, so compare the end of the key with the known settings, longest first.
     rest = key.removeprefix(_BUCKET_PREFIX)
     for suffix in sorted(_HADOOP_NAMES, key=len, reverse=True):
         if rest.endswith(f".{suffix}") and (bucket := rest.removesuffix(f".{suffix}")):
@@ -243,7 +243,7 @@ def _typed(name: str, key: str, value: object) -> str | bool | None:
         return _flag(name, key, value)
     if not isinstance(value, str):
         raise InvalidConfigurationError(f"The storage option {key!r} must be text, not {type(value).__name__}.")
-    # Hadoop treats an empty value as unset.
+    # Skip empty values: Hadoop treats an empty value as unset.
     return value.strip() or None
 
 
@@ -273,6 +273,6 @@ def _hadoop_keys(prefix: str, options: S3Options) -> dict[str, str]:
 
 
 def _path_style_text(options: S3Options) -> str | None:
-    # Python addresses a custom endpoint by path by default; S3A has to do so too.
+    # Python uses path-style addresses by default for a custom endpoint; S3A must be set to do the same.
     style = options.path_style if options.path_style is not None else (True if options.host else None)
     return None if style is None else str(style).lower()

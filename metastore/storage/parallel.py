@@ -1,4 +1,4 @@
-"""Work on many locations at once, and one error for all that failed."""
+"""Runs a function on many items in parallel, and combines several errors into one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _new_pool() -> ThreadPoolExecutor:
 
 
 _pool = _new_pool()
-"""Its threads stay: to start one takes longer than most calls of a local disk."""
+"""Threads of this pool are kept and reused: starting one takes longer than most calls of a local disk."""
 
 
 def _replace_pool() -> None:
@@ -33,21 +33,22 @@ def _replace_pool() -> None:
     _pool = _new_pool()
 
 
-# A forked child has no threads, but copies of the locks: a lock that was held would never be released.
+# A forked child has no threads, but copies of the pool's locks. A lock that was held at the fork would never be
+# released.
 os.register_at_fork(after_in_child=_replace_pool)
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """Return the results of ``work`` for each item, in order; an error is raised after all threads have stopped.
 
-    After the first error no further item is begun. The calling thread works too, so nested calls make progress even if
-    all threads are busy.
+    After the first error no further item is started. The calling thread works too, so nested calls make progress even
+    if all threads are busy.
     """
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
     run = _Run(work, items)
     helpers: list[Future[None]] = []
-    # Python that ends takes nothing more into its pools: a commit that is under way then is finished by this thread.
+    # While Python exits, its pools accept no work. This thread then does all of it, so that a running commit completes.
     with suppress(RuntimeError):
         helpers += (_pool.submit(run.help) for _ in range(min(threads, len(items)) - 1))
     try:
@@ -55,7 +56,7 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
     except BaseException as error:  # noqa: BLE001 -- raised below, when no other thread works
         run.errors[-1] = error
     for helper in helpers:
-        # One that has not begun has nothing left to do.
+        # A helper that has not started is cancelled, since no items are left; wait for the others.
         if not helper.cancel():
             helper.result()
     if run.errors:
@@ -64,7 +65,7 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
 
 
 class _Run(Generic[T, R]):
-    """The items that several threads work on.
+    """A set of items that several threads work on.
 
     Attributes:
         results: The results by item number.
@@ -74,13 +75,13 @@ class _Run(Generic[T, R]):
     def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
         self._work = work
         self._items = items
-        # An iterator over a range gives no number twice, whichever thread asks.
+        # All threads share this iterator: it is thread-safe and gives each number once.
         self._numbers = iter(range(len(items)))
         self.results: dict[int, R] = {}
         self.errors: dict[int, BaseException] = {}
 
     def help(self) -> None:
-        """Work on items until none is left, or one has failed."""
+        """Work on items until none is left, or until one has failed."""
         for number in self._numbers:
             if self.errors:
                 return
@@ -92,12 +93,12 @@ class _Run(Generic[T, R]):
 
 
 def raise_together(errors: Sequence[CatalogExtError], one: str, many: str) -> None:
-    """Raise one error for all, of the kind of the first, where there are any.
+    """Raise one error for all errors, of the type of the first one; do nothing if there are no errors.
 
     Args:
-        errors: What failed.
-        one: What it is called where there is one, as it follows the count.
-        many: The same where there are several.
+        errors: The errors.
+        one: The text after the count for a single error: ``file could not be deleted``.
+        many: The text after the count for several errors.
     """
     if errors:
         first = errors[0]

@@ -1,7 +1,8 @@
-r"""Parses wildcard patterns, without access to a store.
+r"""Parses wildcard patterns of locations, without access to a store.
 
-``*`` and ``?`` stay within a component, ``**`` crosses components, ``{a,b}`` is a list, ``{N..M}`` a range of integers
-whose zero padding is kept, and ``\`` escapes the character after it. Lists may be nested. ``[`` has no special meaning.
+``*`` and ``?`` match within a component, ``**`` matches across components, ``{a,b}`` is a list, ``{N..M}`` a range of
+integers whose zero padding is kept, and ``\`` escapes the character after it. Lists may be nested. ``[`` has no special
+meaning.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
 
 class Wild(Enum):
-    """A wildcard: any characters of a component, one of them, or any characters at all."""
+    """A wildcard: any characters within a component, one character, or any characters across components."""
 
     STAR = "*"
     ONE = "?"
@@ -33,25 +34,25 @@ Items: TypeAlias = tuple[Item, ...]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One component of a pattern without lists: literal text and wildcards in turn."""
+    """One component of a pattern after its lists are expanded: literal texts and wildcards in order."""
 
     items: Items
 
     @property
     def literal(self) -> str | None:
-        """The component's text; ``None`` where it holds a wildcard."""
+        """The component's text; ``None`` if it contains a wildcard."""
         if any(isinstance(item, Wild) for item in self.items):
             return None
         return "".join(item for item in self.items if isinstance(item, str))
 
     @property
     def crosses(self) -> bool:
-        """Whether the pattern has ``**``."""
+        """Whether the component has ``**``."""
         return Wild.ACROSS in self.items
 
     @property
     def matches_hidden(self) -> bool:
-        """Whether it can match a hidden name: only a pattern that itself begins with ``_`` or ``.`` can."""
+        """Whether the component can match a hidden name: only if it begins with a literal ``_`` or ``.``."""
         first = self.items[0] if self.items else ""
         return isinstance(first, str) and first.startswith(("_", "."))
 
@@ -61,19 +62,19 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One pattern that is left when the lists and ranges are written out."""
+    """One of the patterns that result from expanding all lists and ranges."""
 
     root: Location
     components: tuple[Component, ...]
 
     @property
     def wild(self) -> bool:
-        """Whether it has a wildcard."""
+        """Whether the pattern has a wildcard."""
         return any(component.literal is None for component in self.components)
 
     @property
     def above_wildcards(self) -> Location:
-        """The location of the components before the first wildcard; without a wildcard that of all."""
+        """The location of the components before the first wildcard; the whole location if there is no wildcard."""
         place = self.root
         for component in self.components:
             if component.literal is None:
@@ -87,24 +88,24 @@ class Alternative:
 
 
 def escape(text: str) -> str:
-    """Return the pattern that stands for the path ``text`` and nothing else."""
+    """Return the pattern that matches only the path ``text``."""
     return re.sub(r"([*?{\\])", r"\\\1", text)
 
 
 def has_wildcards(text: str) -> bool:
-    r"""Return whether the text of a location is a pattern: a ``*``, ``?``, ``{`` or ``\`` makes it one."""
+    r"""Return whether the text of a location is a pattern: whether it contains ``*``, ``?``, ``{`` or ``\``."""
     return any(character in text for character in "*?{\\")
 
 
 def parse_pattern(text: str) -> list[Alternative]:
-    """Return the alternatives that ``text`` stands for, in order, each once.
+    """Return the patterns that result from expanding the lists and ranges in ``text``, in order, without duplicates.
 
     Args:
-        text: A location with wildcards; the bucket may hold none.
+        text: A location with wildcards; its bucket must have none.
 
     Raises:
         InvalidPatternError: A brace is not closed, a range is reversed or not of integers, a component is ``..``, or
-            the pattern stands for more than 100,000 paths.
+            the pattern expands to more than 100,000 paths.
     """
     whole = Location.parse(text)
     root = Location(whole.scheme, whole.bucket, "")
@@ -113,12 +114,12 @@ def parse_pattern(text: str) -> list[Alternative]:
 
 
 def compile_components(components: tuple[Component, ...]) -> re.Pattern[str]:
-    """Return the expression that a path relative to the components' directory matches in full."""
+    """Return a regular expression for whole paths relative to the directory of the components."""
     parts = []
     for number, component in enumerate(components):
         last = number == len(components) - 1
         if component.items == (Wild.ACROSS,):
-            # A component of its own, it stands for any number of directories, none included.
+            # ``**`` as a whole component matches any number of directories, including zero.
             parts.append(".+" if last else "(?:.*/)?")
         else:
             parts.append("".join(map(_expression, component.items)) + ("" if last else "/"))
@@ -132,7 +133,7 @@ def _expression(item: Item) -> str:
 
 
 def _split(items: Items, text: str) -> tuple[Component, ...]:
-    """Return the components of ``items``; empty and ``.`` ones are dropped, as in a location."""
+    """Split ``items`` into components; empty and ``.`` components are dropped, as in a location."""
     components: list[list[Item]] = [[]]
     for item in items:
         if isinstance(item, Wild):
@@ -158,7 +159,7 @@ def _extend(component: list[Item], literal: str) -> None:
 
 
 class _Parser:
-    """Writes out the lists and ranges of one pattern."""
+    """Expands the lists and ranges of one pattern."""
 
     def __init__(self, key: str, text: str) -> None:
         self._key = key
@@ -169,7 +170,7 @@ class _Parser:
         return self._sequence(frozenset())
 
     def _sequence(self, ends: frozenset[str]) -> list[Items]:
-        """Return the alternatives of the text up to one of ``ends``."""
+        """Parse the text up to one of the characters ``ends``, and return its alternatives."""
         choices: list[list[Items]] = []
         count = 1
         while self._at < len(self._key) and self._key[self._at] not in ends:
@@ -262,7 +263,7 @@ class _Parser:
 
 
 def _position(text: str, key: str, at: int) -> int:
-    """Return which character of ``text``, from 1, ``key[at]`` is; a key lacks the text's doubled slashes."""
+    """Return the position in ``text``, from 1, of the character ``key[at]``; a key lacks the text's doubled slashes."""
     in_text, in_key = len(text), len(key)
     while in_key > at and in_text:
         in_text -= 1
@@ -272,7 +273,7 @@ def _position(text: str, key: str, at: int) -> int:
 
 
 def _merge(combination: tuple[Items, ...]) -> Items:
-    """Return the items of a combination in one, neighbouring literals joined."""
+    """Concatenate the items of a combination, and join neighbouring literals."""
     merged: list[Item] = []
     for items in combination:
         for item in items:

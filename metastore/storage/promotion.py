@@ -1,7 +1,7 @@
-"""Promotion: staged files get their final names, and lose them again when a write is undone.
+"""Promotion: gives staged files their final names, and takes these names back when a write is undone.
 
-On stores with directories a staged file is renamed; on S3 its multipart upload is completed, one request a file. Every
-step may be repeated and may be taken by several processes at once; ``docs/spec/commit-protocol.md`` says why.
+On stores with directories a staged file is renamed; on S3 its multipart upload is completed, with one request per file.
+Every step may be repeated and may be run by several processes at once; ``docs/spec/commit-protocol.md`` says why.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ _RENAME_ATTEMPTS = 20
 
 
 class OvertakenError(Exception):
-    """The transaction's files must not be moved in this direction any more; taken files are back at their places."""
+    """The transaction's files must not be moved in this direction any more; files already taken were returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedLocation:
-    """Where a staged file is and where it goes; exactly one of ``source`` and ``upload`` is given.
+    """The source and the target of a staged file; exactly one of ``source`` and ``upload`` is given.
 
     Attributes:
         target: Its final location.
         size: Bytes.
         source: The staged file, on a store where it is renamed.
         upload: The upload to complete, on S3.
-        modified_ms: When the source was modified, in milliseconds since 1970; None where that does not matter, or was
-            not recorded.
-        hidden_upload: The hidden name of the upload, which is copied to the target; None: it is to the target itself.
-        mark: The transaction's id, which copies on S3 carry.
-        etag: The hash of the source's ETag on S3; None where it is not known.
+        modified_ms: When the source was modified, in milliseconds since 1970; None if this does not matter, or was not
+            recorded.
+        hidden_upload: The hidden name of the upload, from which the object is copied to the target; None if the upload
+            goes to the target itself.
+        mark: The transaction's id, which is stored in the metadata of copies on S3.
+        etag: The hash of the source's ETag on S3; None if it is not known.
     """
 
     target: Location
@@ -66,7 +67,7 @@ class StagedLocation:
 
     @property
     def hidden(self) -> Location | None:
-        """Where the file is, or can be, before it has its final name."""
+        """The location of the file before it has its final name; None for an upload to the target itself."""
         return self.source or self.hidden_upload
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
     """Check that every staged file to be renamed exists with its size; uploads are not checked.
 
     Raises:
-        StagedFileMissingError: Some are gone or have another size; the message has their number and the first one.
+        StagedFileMissingError: Files are gone or have another size; the message has their number and the first one.
         StorageError: The store refuses or does not answer.
     """
     renamed = [(file, file.source) for file in staged if file.source is not None]
@@ -100,15 +101,15 @@ def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
 
 
 def check_targets(storage: Storage, directories: Iterable[Location], staging: Location) -> None:
-    """Return if nothing is seen that would keep staged files from being moved to any of the directories.
+    """Check for visible obstacles to moving staged files to the directories.
 
     Args:
         storage: The stores.
-        directories: Those that get files; they need not be there.
-        staging: A directory in which files wait.
+        directories: The directories that will get files; they need not exist yet.
+        staging: The directory with the staged files.
 
     Raises:
-        StorageError: Something is; nothing was moved.
+        StorageError: There is an obstacle to one of the directories; nothing was moved.
     """
     if not storage.store_has_directories(staging):
         return
@@ -134,9 +135,9 @@ def promote(
     threads: int = DEFAULT_THREADS,
     wanted: Callable[[], bool] = lambda: True,
 ) -> list[int | None]:
-    """Give every staged file its final name, in parallel; a file that has it is done.
+    """Give every staged file its final name, in parallel; a file that has its final name is done.
 
-    After the first error no further file is begun; files with final names keep them.
+    After the first error no further file is started; files with final names keep them.
 
     Returns:
         For each file the hash of its object's ETag, if the store reported it: not after a copy or a rename.
@@ -145,12 +146,12 @@ def promote(
         storage: The stores.
         staged: The files.
         threads: The number of files that are promoted in parallel.
-        wanted: Returns whether the transaction may still be promoted; it asks the index before each copy, because
-            the source may have been deleted since.
+        wanted: Asks the index whether the transaction may still be promoted. It is called before each copy, because
+            another process may have ended the transaction and deleted the source.
 
     Raises:
         OvertakenError: The transaction must not be promoted any more.
-        StagedFileMissingError: A staged file, or its upload, is gone for good, and its target does not exist.
+        StagedFileMissingError: A staged file, or its upload, was deleted, and its target does not exist.
         StorageError: The store refuses or does not answer, or another file has the name.
         LocationNotFoundError: The bucket does not exist.
     """
@@ -160,8 +161,8 @@ def promote(
 def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Remove every staged file and every promoted target; missing files are no error.
 
-    All sources are removed first: a slow owner can then promote nothing more, and its earlier promotions are targets,
-    which are removed second. A failure does not stop the rest; the call may be repeated. Directories stay.
+    All sources are removed first, so that a slow owner can promote no further file; then the targets that it has
+    promoted until then are removed. A failure does not stop the rest; the call may be repeated. Directories stay.
 
     Raises:
         StorageError: Some files are left; the message has their number, and the first with its reason.
@@ -174,10 +175,10 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
 
 
 def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Give files that must wait again their old hidden names; a file that has it is done.
+    """Rename files that must wait again to their old hidden names; a file that has this name is done.
 
-    An upload that was completed under its final name has no hidden name: it stays, as do files of other processes
-    there.
+    An upload that was completed under its final name has no hidden name, so it stays. Files of other processes at the
+    final names stay, too.
 
     Raises:
         StorageError: The store refuses or does not answer, or another file has the hidden name.
@@ -209,10 +210,10 @@ def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int 
 
 
 def keep(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Make whole objects of uploads that are to wait, under their hidden names; it may be called again.
+    """Complete uploads that must wait, as whole objects under their hidden names; the call may be repeated.
 
     Raises:
-        StagedFileMissingError: An upload is gone for good.
+        StagedFileMissingError: An upload was deleted.
         StorageError: The store refuses or does not answer.
     """
 
@@ -237,12 +238,12 @@ def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocat
 
 
 def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, hidden: Location) -> None:
-    """Copy an object from its hidden name to its final name; the clean-up removes the hidden one."""
+    """Copy an object from its hidden name to its final name; the step ``clean`` removes the hidden object."""
     uploads = storage.uploads_to(file.target)
     try:
         storage.uploads_to(hidden).complete(hidden, upload, file.size)
     except StagedFileMissingError:
-        # Another process may have been faster, and cleaned up.
+        # Another process may have copied the object already, and have removed the hidden one.
         if not uploads.is_copied(file.target, file.size, file.mark):
             raise
         return
@@ -250,10 +251,10 @@ def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, hidden: Lo
 
 
 def rename_file(storage: Storage, source: Location, target: Location) -> bool:
-    """Return whether a file was there, and has got another name now, atomically; its parents are made.
+    """Rename a file atomically, creating the target's directory if needed; return False if the source does not exist.
 
     Raises:
-        FileExistsError: Something has that name already; it is never replaced.
+        FileExistsError: The target exists; it is never replaced.
         StorageError: The store refuses or does not answer.
     """
     for _ in range(_RENAME_ATTEMPTS):
@@ -266,7 +267,7 @@ def rename_file(storage: Storage, source: Location, target: Location) -> bool:
         except FileNotFoundError:
             if storage.stat(source) is None:
                 return False
-            # Its directory is not there yet, or another process has just removed it because it was empty.
+            # The target's directory does not exist yet, or another process has just removed it because it was empty.
             storage.create_directory(target.parent)
         except OSError as error:
             raise storage.translate(error, target, "move a file to") from error
@@ -279,9 +280,10 @@ def rename_file(storage: Storage, source: Location, target: Location) -> bool:
 
 
 def _rename(storage: Storage, file: StagedLocation, source: Location) -> None:
-    """Give a staged file its final name, and never over another file.
+    """Give a staged file its final name without replacing another file.
 
-    It may be called again, and by several processes at once: with the source gone, a target of that size is the file.
+    The call may be repeated, also by several processes at once: if the source is gone, a target of the same size is the
+    file.
     """
     try:
         if not rename_file(storage, source, file.target):
@@ -291,7 +293,7 @@ def _rename(storage: Storage, file: StagedLocation, source: Location) -> None:
 
 
 def is_moved(file: StagedLocation, there: Entry | None) -> bool:
-    """Return whether the file at a place is the moved file: a rename keeps size and time."""
+    """Return whether the file at the new location is the moved file: a rename keeps size and time."""
     return (
         there is not None
         and there.kind is EntryKind.FILE
@@ -304,8 +306,8 @@ def check_moved(file: StagedLocation, there: Entry | None) -> None:
     """Check that the file at the target is the moved file.
 
     Raises:
-        StagedFileMissingError: There is no file.
-        StorageError: There is another file.
+        StagedFileMissingError: There is no file at the target.
+        StorageError: Another file is at the target.
     """
     target = file.target
     if there is None:

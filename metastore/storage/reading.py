@@ -1,4 +1,4 @@
-"""Connects to every store, and reads there: look-ups, listings of one directory, files opened for reading."""
+"""Connects to the stores, and reads from them: look-ups, listings of one directory, opening files for reading."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ DEFAULT_TARGET_PREFIXES = 64
 
 
 class StoreReads:
-    """Connects to the stores, reads and lists locations; ``Storage`` is the class that callers use.
+    """Connects to the stores, reads and lists locations; callers use the subclass ``Storage``.
 
-    Every method that asks a store raises ``StorageError`` where the store refuses or does not answer.
+    Every method that calls a store raises ``StorageError`` if the store refuses or does not answer.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class StoreReads:
         self._keys: dict[_S3Key, Keys] = {}
 
     def filesystem(self, location: Location) -> pafs.FileSystem:
-        """Return the pyarrow file system that ``location`` lies on; it takes ``location.path``.
+        """Return the pyarrow file system of ``location``; its methods take ``location.path``.
 
         Raises:
-            StorageUnavailableError: The region of a bucket on Amazon S3 cannot be found out.
+            StorageUnavailableError: The region of a bucket on Amazon S3 cannot be determined.
             EnvironmentSetupError: The client of HDFS is not installed.
         """
         if location.scheme == "file":
@@ -83,11 +83,11 @@ class StoreReads:
         return self._client_of(location, self._s3, self._connect)
 
     def hdfs(self, location: Location) -> Hdfs:
-        """Return the HDFS that ``location`` lies on; it does not connect before it is used.
+        """Return the HDFS of ``location``; it connects at its first use.
 
         Raises:
-            EnvironmentSetupError: Its client is not installed.
-            StorageError: The name service is not described by the settings.
+            EnvironmentSetupError: The client of HDFS is not installed.
+            StorageError: The settings do not describe the name service.
         """
         with self._lock:
             if location.bucket not in self._hdfs:
@@ -101,13 +101,13 @@ class StoreReads:
         self, location: Location, action: str, call: Callable[[pafs.FileSystem], T], *,
         stop: threading.Event | None = None,
     ) -> T:  # fmt: skip
-        """Run ``call`` on the location's file system and return its result; repeat it while the store is busy.
+        """Run ``call`` on the location's file system and return its result; retry it while the store is busy.
 
         Args:
-            location: The place, for the choice of the file system and for messages.
+            location: The location, which selects the file system and is named in messages.
             action: A verb phrase that follows "cannot" in messages.
-            call: Takes the file system; called again if the store is busy.
-            stop: Ends the waiting between two attempts when it is set.
+            call: Gets the file system; called again if the store is busy.
+            stop: Ends the wait between two attempts when it is set.
 
         Raises:
             LocationNotFoundError: The location or its bucket does not exist.
@@ -132,14 +132,14 @@ class StoreReads:
         return failure
 
     def _has_no_credentials(self, location: Location) -> bool:
-        """Return whether requests to a location on S3 should be signed, and nothing gives credentials for it."""
+        """Return whether requests to a location on S3 must be signed but no credentials are configured for it."""
         if location.scheme != "s3a":
             return False
         options = self.options.for_bucket(location.bucket)
         return not (options.anonymous or options.access_key or chain_has_credentials())
 
     def files_of(self, location: Location) -> LocalFiles | Hdfs:
-        """Return the calls on single files of a store that has directories."""
+        """Return the functions for single files of a store that has directories."""
         return self.hdfs(location) if location.scheme == "hdfs" else self._local_files
 
     def uploads_to(self, location: Location) -> Uploads:
@@ -147,7 +147,7 @@ class StoreReads:
 
         Raises:
             StorageError: The location is on another store.
-            StorageUnavailableError: The region of the bucket cannot be found out.
+            StorageUnavailableError: The region of the bucket cannot be determined.
         """
         if location.scheme != "s3a":
             raise StorageError(f"{shown(str(location))} is not on S3, so that there are no uploads to it.")
@@ -159,10 +159,10 @@ class StoreReads:
         return self._client_of(location, self._uploads, make)
 
     def keys_of(self, location: Location) -> Keys:
-        """Return the keys of the bucket of a location on S3.
+        """Return the lister of keys for the bucket of a location on S3.
 
         Raises:
-            StorageUnavailableError: The region of the bucket cannot be found out.
+            StorageUnavailableError: The region of the bucket cannot be determined.
         """
 
         def make(options: S3Options, bucket: str) -> Keys:
@@ -171,9 +171,9 @@ class StoreReads:
         return self._client_of(location, self._keys, make)
 
     def _client_of(self, location: Location, made: dict[_S3Key, T], make: Callable[[S3Options, str], T]) -> T:
-        """Return the client of a location on S3, which is made the first time."""
+        """Return the client for a location on S3, creating it at the first call."""
         options = self.options.for_bucket(location.bucket)
-        # Without a region each bucket may lie in another one, so the client belongs to the bucket.
+        # If no region is configured, each bucket may be in another region, so each bucket needs its own client.
         key = options if knows_region(options) else (options, location.bucket)
         with self._lock:
             if key not in made:
@@ -187,27 +187,27 @@ class StoreReads:
         return connect_boto(options, bucket, self._timeouts, max(16, self.listing_threads), read_s)
 
     def _connect(self, options: S3Options, bucket: str) -> pafs.FileSystem:
-        # pyarrow's pool of I/O threads limits parallel listings; its default is 8.
+        # pyarrow's pool of I/O threads limits parallel listings to 8 by default. Enlarge the pool.
         if pa.io_thread_count() < self.listing_threads:
             pa.set_io_thread_count(self.listing_threads)
         return connect(options, bucket, self._timeouts)
 
     def store_has_directories(self, location: str | Location) -> bool:
-        """Return whether the store keeps directories that hold nothing (local and HDFS: yes, S3: no)."""
+        """Return whether the store has directories that exist without files (local and HDFS: yes, S3: no)."""
         return as_location(location).scheme != "s3a"
 
     def stat(self, location: str | Location) -> Entry | None:
-        """Return the entry at ``location``; ``None`` if there is nothing."""
+        """Return the entry at ``location``; ``None`` if nothing exists there."""
         place = as_location(location)
         try:
             info = self.attempt(place, "look at", lambda filesystem: filesystem.get_file_info(place.path))
         except LocationNotFoundError:
-            # A name that is too long for the store.
+            # No file can have a name that is too long for the store, so nothing exists there.
             return None
         return entry_of(info, place)
 
     def stat_many(self, locations: Sequence[Location]) -> list[Entry | None]:
-        """Return the entry at each location, looked up in parallel; ``None`` if there is nothing."""
+        """Return the entry at each location, looked up in parallel; ``None`` for a location that does not exist."""
         by_store: dict[tuple[str, str], list[Location]] = {}
         for location in locations:
             by_store.setdefault((location.scheme, location.bucket), []).append(location)
@@ -217,7 +217,7 @@ class StoreReads:
         return [found[location] for location in locations]
 
     def identify_many(self, locations: Sequence[Location]) -> list[Entry | None]:
-        """Return the entries of ``stat_many``, with ETags for objects on S3.
+        """Return the entries as ``stat_many`` does, with ETags for objects on S3.
 
         On S3 it uses listings: eight requests for 1,000 files of one directory, and at most one request per file.
         """
@@ -233,10 +233,10 @@ class StoreReads:
         return [found.get(location) for location in locations]
 
     def check_directory(self, location: str | Location) -> None:
-        """Return if ``location`` is a directory that can be listed.
+        """Check that ``location`` is a directory that can be listed.
 
         Raises:
-            LocationNotFoundError: Nothing lies there, its bucket does not exist, or it is a file.
+            LocationNotFoundError: The location or its bucket does not exist, or it is a file.
             StorageAccessDeniedError: The credentials or the permissions do not suffice.
             StorageUnavailableError: The store does not answer.
         """
@@ -256,7 +256,7 @@ class StoreReads:
         """Return the entries directly in ``location``, in no particular order.
 
         Raises:
-            LocationNotFoundError: It does not exist.
+            LocationNotFoundError: The location does not exist.
             StorageError: The store refuses or does not answer.
         """
         place = as_location(location)
@@ -273,7 +273,7 @@ class StoreReads:
         """Open the file at ``location`` for random access; the caller closes it.
 
         Raises:
-            LocationNotFoundError: There is no such file.
+            LocationNotFoundError: The file does not exist.
             StorageError: The store refuses or does not answer.
         """
         place = as_location(location)
@@ -281,13 +281,14 @@ class StoreReads:
 
     def _stat_together(self, places: Sequence[Location]) -> list[Entry | None]:
         if places[0].scheme != "file":
-            # pyarrow would ask for one after the other.
+            # Look up in parallel: on this store pyarrow would send one request after the other.
             return in_parallel(self.stat, places, self.listing_threads)
         paths = [place.path for place in places]
         try:
             infos = self.attempt(places[0], "look at", lambda filesystem: filesystem.get_file_info(paths))
         except LocationNotFoundError:
-            # One of the names is too long for the store; the other files may exist.
+            # If one name is too long for the store, the whole call fails. Look up each file alone, since the others may
+            # exist.
             return [self.stat(place) for place in places]
         return [entry_of(info, place) for info, place in zip(infos, places, strict=True)]
 
@@ -305,5 +306,5 @@ class StoreReads:
 
 
 def as_location(location: str | Location) -> Location:
-    """Return the location, parsed where it is text."""
+    """Return the location, parsing it if it is text."""
     return location if isinstance(location, Location) else Location.parse(location)

@@ -38,7 +38,7 @@ class Storage(StoreReads):
     Every method raises ``StorageError`` if the store refuses or does not answer.
 
     Args:
-        options: The connection options of S3 and HDFS, as `StorageOptions` or the settings they are parsed from.
+        options: The connection options of S3 and HDFS, as `StorageOptions` or the settings from which they are parsed.
         listing_threads: The number of prefixes that one listing requests in parallel.
         target_prefixes: The number of prefixes that a listing finds before it lists each of them recursively.
         timeouts: The time limits of a request to S3.
@@ -50,7 +50,7 @@ class Storage(StoreReads):
     """
 
     def write_file(self, location: str | Location, data: bytes = b"") -> None:
-        """Write a small file at ``location``, replacing an existing one; its directory exists already.
+        """Write a small file at ``location``, replacing an existing one; its directory must exist.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.
@@ -85,10 +85,11 @@ class Storage(StoreReads):
             return None
 
     def create_file(self, location: str | Location, data: bytes) -> bool:
-        """Put a small file where nothing is, and return whether it was: of two at once one is, where the store can.
+        """Create a small file unless it exists, and return whether it was created.
 
-        It appears whole. On S3 it takes one request; a store that has no conditional one is asked a second time, after
-        another was there the moment before.
+        If two processes try at once, only one succeeds, on stores that support this. The file becomes visible with its
+        whole content. On S3 this takes one request. An S3 store without conditional requests gets a look-up first, so
+        that two processes may both succeed there.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.
@@ -110,9 +111,9 @@ class Storage(StoreReads):
         return True
 
     def replace_file(self, location: str | Location, data: bytes) -> None:
-        """Replace a small file at ``location`` atomically. On S3 it takes one request.
+        """Replace a small file at ``location`` atomically. On S3 this takes one request.
 
-        On HDFS, where a rename does not replace, the file is missing for a moment.
+        On HDFS, where a rename does not replace a file, the file is missing for a moment.
 
         Raises:
             LocationNotFoundError: The directory or the bucket does not exist.
@@ -133,7 +134,7 @@ class Storage(StoreReads):
             raise
 
     def create_directory(self, location: str | Location) -> None:
-        """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none."""
+        """Create a directory and its parents unless they exist; on S3, which has no directories, do nothing."""
         place = as_location(location)
         if self.store_has_directories(place):
             self.attempt(place, "create", lambda filesystem: filesystem.create_dir(place.path, recursive=True))
@@ -141,8 +142,8 @@ class Storage(StoreReads):
     def sync(self, files: Sequence[Location], root: Location) -> None:
         """Sync moved files on a local disk, with their directories and ancestors up to the root's own parent.
 
-        S3 has stored everything that it acknowledged; HDFS has it in the memory of enough data nodes, and writes it out
-        later (``docs/operations.md``).
+        Other stores need nothing: S3 has stored everything that it acknowledged. HDFS has it in the memory of enough
+        data nodes, and writes it out later (``docs/operations.md``).
 
         Raises:
             StorageError: The disk refuses.
@@ -153,7 +154,8 @@ class Storage(StoreReads):
         for file in files:
             place = file.parent
             if root.contains(place):
-                # Only then: a table whose partitions all lie elsewhere may have no directory of its own.
+                # Sync the root only if it contains a moved file: if all partitions lie elsewhere, the table may have no
+                # directory.
                 directories |= {root, root.parent}
             while place not in directories and root.contains(place):
                 directories.add(place)
@@ -165,7 +167,7 @@ class Storage(StoreReads):
             raise self.translate(error, root, "write out") from error
 
     def sync_directories(self, directories: Iterable[Location]) -> None:
-        """Sync removals in directories on a local disk, also of directories that are gone; other stores need nothing.
+        """Sync directories on a local disk from which files or directories were removed; other stores need nothing.
 
         Raises:
             StorageError: The disk refuses.
@@ -179,7 +181,7 @@ class Storage(StoreReads):
             raise self.translate(error, places[0], "write out") from error
 
     def delete_tree(self, location: str | Location) -> None:
-        """Remove ``location`` and everything below it; nothing happens where nothing lies.
+        """Remove ``location`` and everything below it; a missing location is no error.
 
         Raises:
             StorageError: The location is a bucket or the file system's root, or the store refuses.
@@ -189,7 +191,7 @@ class Storage(StoreReads):
             raise StorageError(f"The whole of {shown(str(place))} is never deleted. Give a directory in it.")
         self._require_no_index(place)
         if place.scheme == "file" and os.path.islink(place.path):
-            # What a link points to is not the table's to delete.
+            # Remove only the link: the directory that it points to does not belong to the table.
             self.attempt(place, "delete", lambda _: os.unlink(place.path))
             return
         entry = self.stat(place)
@@ -201,11 +203,11 @@ class Storage(StoreReads):
             self.attempt(place, "delete", lambda filesystem: filesystem.delete_dir(place.path))
 
     def rename_directory(self, source: Location, target: Location) -> bool:
-        """Give a directory, or a link to one, another name on its store, in one step.
+        """Rename a directory, or a link to one, on its store, in one step.
 
         Returns:
-            Whether nothing has the old name now; False where it cannot be done, as on S3, of a mount point, and where
-            only the directory itself may be written.
+            Whether the old name is free now. False if the store cannot rename the directory: on S3, for a mount point,
+                and if only the directory itself is writable, and not its parent.
         """
         if not self.store_has_directories(source):
             return False
@@ -241,14 +243,15 @@ class Storage(StoreReads):
     def remove_empty_directories(self, directories: Iterable[Location], upto: Location) -> None:
         """Remove empty directories, and then their empty ancestors, up to but not including ``upto``.
 
-        It does nothing on S3, which has no directories, and outside of ``upto``. A file that appears meanwhile keeps
-        its directory.
+        It does nothing on S3, which has no directories, and for directories outside ``upto``. A directory that gets a
+        file in the meantime stays.
         """
         if not self.store_has_directories(upto):
             return
         left = {place for place in directories if place != upto and upto.contains(place)}
         while left:
-            # A whole level at a time, the deepest first, so that a parent is asked once, when its children are gone.
+            # Remove a whole level at a time, the deepest first, so that each parent is tried once, after all its
+            # children.
             deepest = max(place.key.count("/") for place in left)
             level = sorted(place for place in left if place.key.count("/") == deepest)
             removed = in_parallel(self._remove_if_empty, level, self.listing_threads)
@@ -256,7 +259,7 @@ class Storage(StoreReads):
             left = left.difference(level) | (parents - {upto})
 
     def index_within(self, location: str | Location) -> str | None:
-        """Return the path of an index that lies in a directory or below it; None where none does."""
+        """Return the path of an index in a directory or below it; None if there is no index."""
         place = as_location(location)
         return self.own_files.within(place.path) if place.scheme == "file" else None
 
@@ -283,12 +286,12 @@ class Storage(StoreReads):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            # No file has a name that no file can have.
+            # A file with a name that is too long cannot exist, so there is nothing to delete.
             return None if error.errno == errno.ENAMETOOLONG else self.translate(error, location, "delete")
         return None
 
     def _remove_if_empty(self, directory: Location) -> bool:
-        """Return whether ``directory`` is not there now."""
+        """Remove ``directory`` if it is empty; return whether it does not exist any more."""
         try:
             self.files_of(directory).remove_directory(directory.path)
         except FileNotFoundError:

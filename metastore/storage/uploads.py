@@ -1,7 +1,8 @@
-"""Completes, aborts and finds multipart uploads that other processes have sent; and deletes many objects.
+"""Completes, aborts and lists multipart uploads that other processes have sent; copies and deletes objects.
 
-S3A's tasks send the parts, this process completes the uploads when the write commits: one request a file. Until then
-no listing shows anything. boto3 does it, because pyarrow offers no call for an upload that it has not begun itself.
+Spark's tasks send the parts through S3A, and this process completes the uploads when the write commits, with one
+request per file. Until then no listing shows the files. boto3 is used, because pyarrow cannot complete an upload that
+it has not started itself.
 """
 
 from __future__ import annotations
@@ -34,25 +35,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MARK = "catalog-ext-transaction"
-"""The metadata of a copy that names the transaction that made it."""
+"""The metadata key of a copied object; its value is the id of the transaction that made the copy."""
 _KEPT_HEADERS = ("ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl")
 
-# The store has no such upload, or its parts differ from the sent ones: it can never be completed.
+# Error codes of uploads that can never be completed: the store has no such upload, or its parts differ from the sent
+# ones.
 _NO_SUCH_UPLOAD = "NO_SUCH_UPLOAD"
 _UNUSABLE = frozenset({_NO_SUCH_UPLOAD, "INVALID_PART", "INVALID_PART_ORDER", "ENTITY_TOO_SMALL"})
 
-# The answers to a conditional request where an object is, or is being made at this moment.
+# Error codes of a conditional request if the object exists, or is being created at this moment.
 _IS_THERE = frozenset({"PRECONDITION_FAILED", "CONDITIONAL_REQUEST_CONFLICT"})
 
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """An upload that was begun and neither completed nor aborted.
+    """An upload that was started and neither completed nor aborted.
 
     Attributes:
         location: The location of the future object.
         upload_id: The store's id of the upload.
-        initiated_ms: The time when it was begun, in milliseconds since 1970, by the store's clock.
+        initiated_ms: The time when it was started, in milliseconds since 1970, by the store's clock.
     """
 
     location: Location
@@ -78,16 +80,16 @@ class Uploads:
         self._endpoint = endpoint
 
     def complete(self, location: Location, upload: Upload, size: int) -> int | None:
-        """Make ``location`` an object of an upload's parts: one request, and two where the upload is gone.
+        """Complete an upload, which creates the object ``location``: one request, or two if the upload is gone.
 
-        It may be called again, and by several processes at once: an object of that size is an upload that was
-        completed.
+        The call may be repeated, also by several processes at once: if the upload is gone, an object of the same size
+        counts as the completed upload.
 
         Returns:
-            The hash of the object's ETag (``etag_hash``); None where the store does not say it.
+            The hash of the object's ETag (``etag_hash``); None if the store does not return it.
 
         Raises:
-            StagedFileMissingError: The upload was aborted or its parts are gone, and the object is not there.
+            StagedFileMissingError: The upload was aborted or its parts are gone, and the object does not exist.
         """
         parts = [
             {"PartNumber": part.number, "ETag": part.etag, **part.checksums}
@@ -107,7 +109,7 @@ class Uploads:
         return etag_hash(answer.get("ETag"))
 
     def create(self, location: Location, data: bytes) -> bool:
-        """Make a small object where none is; return whether it was made. See `Storage.create_file`."""
+        """Create a small object unless it exists; return whether it was created. See `Storage.create_file`."""
         put = partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data)
         try:
             self._attempt(location, "write", partial(put, IfNoneMatch="*"))
@@ -128,21 +130,21 @@ class Uploads:
         self._attempt(location, "write", put)
 
     def check_writable(self, directory: Location) -> None:
-        """Return if files can be written below a directory: two requests, and no listing shows anything of it.
+        """Check that files can be written below a directory, with two requests and without creating a visible object.
 
         Raises:
-            StorageAccessDeniedError: It is read-only for us.
+            StorageAccessDeniedError: The credentials do not allow writing there.
         """
         probe = directory.join("_catalog_ext_probe")
         self.abort(probe, self.begin(probe))
 
     def begin(self, location: Location) -> str:
-        """Return the id of a new upload to that key, which no listing shows."""
+        """Start a multipart upload to that key, which no listing shows, and return its id."""
         create = partial(self._client.create_multipart_upload, Bucket=location.bucket, Key=location.key)
         return str(self._attempt(location, "write", create)["UploadId"])
 
     def abort(self, location: Location, upload_id: str) -> None:
-        """Drop an upload and its parts; nothing happens where it is gone."""
+        """Abort an upload and delete its parts; a missing upload is no error."""
         bucket, key = location.bucket, location.key
         abort = partial(self._client.abort_multipart_upload, Bucket=bucket, Key=key, UploadId=upload_id)
         try:
@@ -154,7 +156,7 @@ class Uploads:
     def pending(self, prefix: Location) -> Iterator[PendingUpload]:
         """Yield the uploads to keys below ``prefix`` (or equal to it) that are neither completed nor aborted.
 
-        A request returns a thousand.
+        One request returns up to a thousand uploads.
         """
         list_page = partial(self._client.list_multipart_uploads, Bucket=prefix.bucket, Prefix=prefix.key)
         after: Mapping[str, str] = {}
@@ -176,7 +178,7 @@ class Uploads:
             after = following
 
     def delete(self, locations: Sequence[Location]) -> list[CatalogExtError]:
-        """Remove up to 1,000 objects by one request; return an error for each that the store kept."""
+        """Remove up to 1,000 objects with one request; return an error for each object that was not deleted."""
         deletion = Deletion(self._client, locations)
         try:
             self._attempt(locations[0], "delete", deletion.ask)
@@ -186,14 +188,14 @@ class Uploads:
         return [self._translate(error, location, "delete") for location, error in deletion.kept]
 
     def copy(self, source: Location, target: Location, size: int, mark: str, etag: int | None = None) -> None:
-        """Make the store copy an object, in parts if it is large; a target with the mark is an earlier copy.
+        """Copy an object in the store, in parts if it is large; an existing target with the mark is an earlier copy.
 
         Args:
             source: The object.
             target: The location of the copy.
             size: The size in bytes.
             mark: The id of the transaction.
-            etag: The hash of its ETag; None if unknown.
+            etag: The hash of the source's ETag; None if unknown.
 
         Raises:
             StagedFileMissingError: The source is gone and the target does not exist.
@@ -212,12 +214,12 @@ class Uploads:
         return there is not None and _is_copy(there, size, mark)
 
     def restore(self, source: Location, target: Location, size: int, mark: str) -> None:
-        """Undo ``copy``, whether or not it was called: objects without the mark stay, and so does every source."""
+        """Undo ``copy``, whether or not it was called: delete a target with the mark, after restoring a lost source."""
         there = self._head(target)
         if there is None or there.get("Metadata", {}).get(_MARK) != mark:
             return
         if self._head(source) is None:
-            # It was deleted after it had been copied.
+            # The source was deleted after the copy. Copy it back before deleting the target.
             self._copy(target, source, size, {})
         kept = self.delete([target])
         if kept:
@@ -256,7 +258,7 @@ class Uploads:
         self._attempt(source, "copy", lambda: self._client.copy(origin, target.bucket, target.key, ExtraArgs=arguments))
 
     def _settle(self, location: Location, size: int, refused: CatalogExtError) -> Mapping[str, Any]:
-        """Return the head of the object that an earlier call, or another process, has completed."""
+        """Return the metadata of the object that an earlier call, or another process, has completed."""
         found = self._head(location)
         if found is not None and found["ContentLength"] == size:
             return found
@@ -269,7 +271,7 @@ class Uploads:
         ) from refused
 
     def size(self, location: Location) -> int | None:
-        """Return the size of the object with this key; None without one. Takes one request."""
+        """Return the size of the object with this key; None if it does not exist. Takes one request."""
         found = self._head(location)
         return None if found is None else int(found["ContentLength"])
 
@@ -283,7 +285,7 @@ class Uploads:
         return found
 
     def _attempt(self, location: Location, action: str, call: Callable[[], T]) -> T:
-        """Return the result of ``call``; repeat it while the store is busy."""
+        """Return the result of ``call``; retry it while the store is busy."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -300,7 +302,7 @@ class Uploads:
 def _end_of(page: Mapping[str, Any]) -> dict[str, str]:
     """Return the markers of the next page; empty if the store gives none.
 
-    Not every store gives both; the last upload of the page serves as the marker instead.
+    If a store gives only one of the two markers, the last upload of the page serves as the marker.
     """
     key, upload_id = page.get("NextKeyMarker"), page.get("NextUploadIdMarker")
     if key and upload_id:

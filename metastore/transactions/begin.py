@@ -1,4 +1,4 @@
-"""The begin of a write: dead writers of its table are recovered, then its plan is made, and its row in the index."""
+"""Begins a write: recovers dead writers of the table, plans the write, and stores its transaction in the index."""
 
 from __future__ import annotations
 
@@ -53,18 +53,19 @@ OVERWRITE_MODE = "overwrite-mode"
 RELOCATE = "relocate"
 DEFAULT_LEASE_S = 600.0
 LOCATIONS_IN_PLAN = 1000
-"""Partitions with locations of their own that a plan names; the tasks of a write that can touch more ask for them."""
+"""The most partitions with their own locations that a plan contains. Tasks of larger writes ask for each one."""
 
 
 def begin(resources: Resources, recovery: Recovery, request: BeginWrite) -> BegunWrite:
     """Return the transaction of a new write; see ``Transactions.begin``."""
     fault_point("begin.before")
-    # A creation, and a batch of an application, always look for dead writers first.
+    # A creation, and a batch of a streaming application, always recover dead writers first. Other writes do so only if
+    # the first attempt finds one.
     if request.app_id is None and not isinstance(request.asked, CREATIONS):
         try:
             return _begun(resources, request, looks=True)
         except DeadWritersError:
-            # Nothing was begun.
+            # The attempt found a dead writer and stored nothing. Recover below, and then begin again.
             pass
     shown = str(definition_of(request).identifier)
     recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
@@ -72,10 +73,10 @@ def begin(resources: Resources, recovery: Recovery, request: BeginWrite) -> Begu
 
 
 def _begun(resources: Resources, request: BeginWrite, *, looks: bool) -> BegunWrite:
-    """Plan and begin a write.
+    """Plan a write and store its transaction in the index.
 
     Raises:
-        DeadWritersError: The lease of another writer is over, and the write looks for that (``looks``).
+        DeadWritersError: ``looks`` is true, and the lease of another writer of the table has ended.
     """
     plan = _plan(resources, request)
     if _is_duplicate(resources, request):
@@ -113,8 +114,9 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
     """Return the plan of a new transaction.
 
     Raises:
-        InvalidConfigurationError: An option has a value that its key may not have.
-        TableLayoutError, StorageError: As ``_is_new``.
+        InvalidConfigurationError: An option has an invalid value.
+        TableLayoutError: The write creates a table in a directory that is not empty.
+        StorageError: The store refuses or does not answer.
     """
     definition, options = definition_of(request), request.options
     location = definition.location
@@ -126,14 +128,15 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
     relocate = (
         isinstance(request.asked, Overwrite | OverwritePartitions)
         and options.get(OVERWRITE_MODE) == RELOCATE
-        # The table's own directory stays where it is.
+        # An unpartitioned table cannot be relocated: its only directory is the table's own.
         and bool(definition.partition_columns)
     )
     in_place = request.table is not None and request.table.definition.location == location
     fresh = creates and not in_place and _is_new(resources.storage, location, staging)
     located = LocatedPartitions(exist=False, are_all=True, locations={})
     if request.table is not None and not (relocate or creates or commands):
-        # What has waited for its time may become visible with any write.
+        # With partition commit, files of earlier epochs may become visible with this write, in partitions that it does
+        # not touch.
         touches = None if partition_commit else request.touches
         located = resources.index.partitions.located_for_write(request.table, touches, LOCATIONS_IN_PLAN)
     promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
@@ -167,7 +170,7 @@ def _is_new(storage: Storage, location: str, staging: str) -> bool:
     try:
         entries = storage.list_directory(place)
     except LocationNotFoundError:
-        # S3 has no directory before it has a file in it, but the bucket has to be there.
+        # On S3 a directory without files does not exist, which is fine; but the bucket must exist.
         if storage.stat(Location(place.scheme, place.bucket, "")) is None:
             raise
         return True
@@ -189,7 +192,7 @@ def _base_version(request: BeginWrite) -> int:
 
 
 def definition_of(request: BeginWrite) -> TableDefinition:
-    """Return the definition of the table that is written, there or to come."""
+    """Return the definition of the table that is written, whether it exists or will be created."""
     if isinstance(request.asked, Create | Replace | CreateOrReplace):
         return request.asked.definition
     if request.table is None:
@@ -198,7 +201,7 @@ def definition_of(request: BeginWrite) -> TableDefinition:
 
 
 def _locks(mode: str | None, wait: str | None) -> LockSettings:
-    """Return the settings of Hive's locks; the caller has checked them."""
+    """Return the settings for Hive locks; the caller has checked the texts."""
     if mode is None or LockMode(mode.strip().lower()) is LockMode.NONE:
         return WITHOUT_LOCKS
     wait_s = None if wait is None else duration_s(wait.strip())

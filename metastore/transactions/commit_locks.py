@@ -1,4 +1,4 @@
-"""Hive locks around commits: the lock types and lock scopes of writes, repairs and dropped tables.
+"""Hive locks around commits: which locks writes, repairs and drops of tables take.
 
 ``docs/design/9-hive-writers.md`` has the table of lock types.
 """
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.resources import Resources
 
 MOST_PARTITIONS = SMALL_BATCH
-"""Partitions that a request names; of more the whole table is locked. The server puts all names into one condition."""
+"""The most partitions in a lock request, as Hive puts all names into one SQL condition. For more, lock the table."""
 
 _LONGEST_NAME = 767
-"""Characters of a partition's name that the tables of locks hold."""
+"""The longest partition name that Hive's lock tables can store, in characters."""
 
 
 class CommitLocks:
@@ -65,23 +65,24 @@ class CommitLocks:
         self._metastore = metastore
 
     def of_commit(self, transaction: Transaction) -> CommitLock:
-        """Return the locks of a transaction, which are not taken yet."""
+        """Return the locks of a transaction, not taken yet."""
         return CommitLock(self, transaction)
 
     def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[HeldLocks | HiveLock]:
-        """Return a context in which no holder of Hive's exclusive locks writes a table that is repaired.
+        """Return a context for repairing a table, in which no holder of an exclusive Hive lock writes to the table.
 
         Raises:
-            HiveLockTimeoutError: Another holder has kept one for too long.
-            MetastoreError: The metastore gives no locks, or does not answer.
+            HiveLockTimeoutError: Another holder has kept a lock for too long.
+            MetastoreError: The metastore does not support locks, or does not answer.
         """
         return self._of_table(table, settings, LockType.SHARED_READ, "repair")
 
     def of_drop(self, table: Table, settings: LockSettings) -> AbstractContextManager[HeldLocks | HiveLock]:
-        """Return a context in which no holder of Hive's locks reads or writes a table that is dropped.
+        """Return a context for dropping a table, in which no holder of a Hive lock reads or writes the table.
 
         Raises:
-            HiveLockTimeoutError, MetastoreError: As ``of_repair``.
+            HiveLockTimeoutError: Another holder has kept a lock for too long.
+            MetastoreError: The metastore does not support locks, or does not answer.
         """
         return self._of_table(table, settings, LockType.EXCLUSIVE, "drop")
 
@@ -100,7 +101,7 @@ class CommitLocks:
             lock.release()
 
     def concerns(self, table: Table, settings: LockSettings) -> bool:
-        """Return whether the table needs Hive locks: locking is on, and the metastore has the table.
+        """Return whether the table needs Hive locks: locking is on, and the table is published to the metastore.
 
         Hive engines cannot write a table that the metastore does not have.
 
@@ -116,7 +117,7 @@ class CommitLocks:
         return self.resources.delivers(table.definition)
 
     def take(self, components: Sequence[LockComponent], agent: str, settings: LockSettings) -> HiveLock:
-        """Return a lock that is held; errors as of ``of_repair``."""
+        """Request a lock and wait until it is held; the errors are those of ``of_repair``."""
         assert self._metastore is not None, "`concerns` was asked"
         lock = HiveLock(self._metastore(), components, agent, settings.wait_s)
         lock.acquire()
@@ -151,7 +152,7 @@ class CommitLocks:
             case ExchangePartitions():
                 source = self.resources.table_of(asked.source_id)
                 moving = self._matching(source, plan)
-                # Both tables have the same key names, except for case.
+                # Use the source's partition names for both tables: their key names are equal, except for case.
                 return [part for one in (source, table) for part in self._components(one, *exclusive, moving)]
             case Create():
                 return []
@@ -161,13 +162,13 @@ class CommitLocks:
         plan = transaction.plan
         kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
         if plan.partition_commit:
-            # Files that earlier epochs have left waiting may be due with this one.
+            # Files that earlier epochs kept back may become visible with this commit, so lock their partitions as well.
             waiting = self.resources.index.waiting_files.all(table.table_id, transaction.app_id)
             names = names | {one.partition for one in waiting}
         return self._components(table, kind, LockedOperation.INSERT, names)
 
     def _matching(self, table: Table, plan: WritePlan) -> set[str]:
-        # More than a request names are as good as all: the whole table is locked.
+        # Read at most one name more than a request can have: with that many, the whole table is locked.
         covered = covered_partitions(self.resources.index, plan, table, MOST_PARTITIONS + 1)
         return {partition.name for partition in covered}
 
@@ -179,7 +180,7 @@ class CommitLocks:
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
     ) -> list[LockComponent]:
-        """Return the lock components of some partitions; of the whole table if ``names`` is None or names many."""
+        """Return the lock components for partitions, or for the whole table if ``names`` is None or too long."""
         hive = to_hive(table.definition)
         chosen = None if names is None else sorted(set(names))
         if chosen is None or len(chosen) > MOST_PARTITIONS or not hive.partition_columns:
@@ -199,7 +200,7 @@ def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
 
 
 class CommitLock(HeldLocks):
-    """The locks of one transaction, taken by ``take`` and released at the end of the context."""
+    """The Hive locks of one transaction, taken by ``take`` and released at the end of the context."""
 
     def __init__(self, locks: CommitLocks, transaction: Transaction) -> None:
         self._locks = locks
@@ -208,22 +209,23 @@ class CommitLock(HeldLocks):
         self._asked = False
 
     def __enter__(self) -> CommitLock:
-        """Take none yet."""
+        """Enter the context without taking a lock: the commit calls ``take``."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release them."""
+        """Release the locks."""
         if self._lock is not None:
             self._lock.release()
 
     def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
-        """Return when they are held, as they have to be.
+        """Wait until the locks that the transaction needs are held; a second call does nothing.
 
-        All files of the transaction are read, but only where locks are taken; ``static`` is the fully static partition
-        of its statement.
+        ``files`` are all files of the transaction; they are read only if locks are needed. ``static`` is the partition
+        of a fully static PARTITION clause.
 
         Raises:
-            HiveLockTimeoutError, MetastoreError: As ``CommitLocks.of_repair``.
+            HiveLockTimeoutError: Another holder has kept a lock for too long.
+            MetastoreError: The metastore does not support locks, or does not answer.
         """
         plan = self._transaction.plan
         if self._asked or plan.hive_locks.mode is LockMode.NONE:
@@ -234,7 +236,7 @@ class CommitLock(HeldLocks):
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
             if components:
                 self._lock = self._locks.take(components, agent, plan.hive_locks)
-        # Not before: if the index is away in between, the caller takes them again.
+        # Set this last: if the index fails above, the caller must be able to call ``take`` again.
         self._asked = True
 
     def confirm(self) -> None:

@@ -42,11 +42,11 @@ _NAMED = (
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Why a file stays.
+    """The reason why a file must not be deleted.
 
     Attributes:
-        reason: Who needs it, for people.
-        in_metastore: Whether only the metastore names it, so that index and metastore differ.
+        reason: The user of the file, as text for people.
+        in_metastore: Whether only the metastore refers to the file, so that index and metastore differ.
     """
 
     reason: str
@@ -54,13 +54,13 @@ class Need:
 
 
 class DeletionGate:
-    """Answers for files of one table. Call it right before the deletion: a statement may register a file at any time.
+    """Decides which files of a table must not be deleted. Ask just before deleting: files may be registered anytime.
 
-    It asks all tables of the index, because two tables may lie over one folder or share a partition's directory.
+    It reads all tables of the index, because two tables may have the same folder or share a partition's directory.
 
     Args:
         table: The table whose files will be deleted.
-        named: Asks the metastore; None if the catalog has no metastore.
+        named: Looks up partitions in the metastore; None if the catalog has no metastore.
     """
 
     def __init__(self, resources: Resources, table: Table, named: StillNamed | None = None) -> None:
@@ -69,19 +69,20 @@ class DeletionGate:
         self._named = named
 
     def needs(self, uris: Collection[str]) -> dict[str, Need]:
-        """Return the files that a partition of the index has or that a running statement will register, and why."""
-        # Read the statements first. A statement that ends between the two reads has its files in the index by then.
+        """Return the files that a partition in the index has or a running statement will register, with the reason."""
+        # Read the running statements first. If a statement ends between the two reads, its files are in the index by
+        # then.
         needs = self.under_way(uris)
         return needs | {uri: needed_by(user) for uri, user in self._resources.index.needed_files.users(uris).items()}
 
     def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
-        """Return the files in whose directory the metastore has a partition that the index has at another place.
+        """Return files in directories that the metastore still has for a partition which the index has elsewhere.
 
         Args:
             uris: The partition that had each file, by URI; None if it is not known.
 
         Raises:
-            MetastoreError: The metastore cannot be asked.
+            MetastoreError: The metastore cannot be read.
         """
         if self._named is None or not uris:
             return {}
@@ -100,7 +101,7 @@ class DeletionGate:
         }
 
     def under_way(self, uris: Collection[str]) -> dict[str, Need]:
-        """Return the files that statements under way have listed, or may list, to register or to move them."""
+        """Return the files that running statements have listed, or may list, to register or move them."""
         directories: dict[str, Need] = {}
         sources: dict[str, Need] = {}
         for one in self._resources.in_states(_UNDER_WAY):
@@ -115,7 +116,7 @@ class DeletionGate:
 
 
 def needed_by(user: FileUser) -> Need:
-    """Return why a file stays that a living partition has."""
+    """Return the reason for keeping a file that a partition in the index has."""
     part = f" (partition {user.partition[:200]})" if user.partition else ""
     return Need(f"needed by version {user.version} of table {user.table}{part}")
 
@@ -134,33 +135,34 @@ def named_directories(command: Transaction) -> Iterable[str]:
 
 
 def _partition_below(directory: str) -> str:
-    """Return the name of the partition that has a directory below the table's by default, or by a relocation."""
+    """Return the partition of a directory (relative to the table's) by its path: the default one, or a relocation's."""
     components = directory.split("/")
     return "/".join(components[2:] if components[0] == DATA else components)
 
 
 def without_needed(resources: Resources, table: Table, uris: Collection[str]) -> set[str]:
-    """Return the files that nothing else needs; see ``DeletionGate.needs``."""
+    """Return the files that no partition and no running statement needs; see ``DeletionGate.needs``."""
     return set(uris) - DeletionGate(resources, table).needs(uris).keys() if uris else set()
 
 
 def is_unchanged(there: Entry, recorded: Removal) -> bool:
-    """Return whether a file is as it was recorded by its URI, in size, time and ETag, as far as they were known."""
+    """Return whether a file is unchanged, as far as size, time and ETag were recorded."""
     return is_as_recorded(recorded, there.size, there.modified_ms, there.etag)
 
 
 def is_same_file(there: Entry, recorded: Removal) -> bool:
-    """Return whether the file at a place is still the recorded file; no clock is compared."""
+    """Return whether the file at a location is still the recorded one; see ``file_identity.is_same``."""
     return is_same(recorded, there.size, there.modified_ms, there.etag)
 
 
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
-    """Yield the files that a relocating overwrite replaced and that no later version of the table has.
+    """Yield the files that relocating overwrites replaced and that no later version of the table has.
 
+    Such an overwrite writes partitions to new directories and leaves the old files for readers of older versions.
     Repair must not register these files as new when their partition is gone. A path that a later version has again
     (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is left out, whatever happened to it afterwards. A file that
-    differs from the recorded one is another file under the same name. A name that carries a transaction's id comes
-    without size, time and ETag, because the overwrite also replaced a rewritten file of that name.
+    differs from the recorded one is another file under the same name. A name with a transaction's id is yielded without
+    size, time and ETag, because the overwrite also replaced a rewritten file of that name.
     """
     for page in index.ended_files.pages(table, table.version):
         for file in page:

@@ -1,4 +1,4 @@
-"""Renews the lease of a transaction while this process is at work on it."""
+"""Renews the lease of a transaction while this process works on it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ logger = logging.getLogger(__name__)
 
 
 def renew(resources: Resources, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> int | None:
-    """Return when the lease ends now, in milliseconds since the epoch; None where the transaction has ended."""
+    """Renew a lease; return its new end, in milliseconds since the epoch, or None if the transaction has ended."""
     until_ms = resources.now_ms() + lease_ms
     return until_ms if resources.index.transactions.extend_lease(transaction_id, until_ms, undoing=undoing) else None
 
 
 class LeaseRenewal:
-    """A context in which a lease does not end: a thread renews it at each third of its time.
+    """A context in which a thread renews the lease of a transaction, each time a third of it has passed.
 
-    A transaction that another process undoes is not renewed; its owner learns of that by its next step.
+    If another process undoes the transaction, the lease is not renewed; the owner gets an error at its next step.
 
     Args:
-        lease_ms: How long a lease lasts.
-        undoing: Whether it is renewed while it is being undone, too.
+        lease_ms: The duration of a lease.
+        undoing: Whether to renew the lease also while the transaction is being undone.
     """
 
     def __init__(self, resources: Resources, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> None:
@@ -41,12 +41,12 @@ class LeaseRenewal:
         self._thread = threading.Thread(target=self._run, name=f"catalog-ext-lease-{transaction_id[:8]}", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to renew it, after a third of its time."""
+        """Start the thread; the first renewal is after a third of the lease."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop renewing it."""
+        """Stop the thread."""
         self._ended.set()
         self._thread.join()
 
@@ -58,5 +58,6 @@ class LeaseRenewal:
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)
             except Exception:
-                # The next attempt, a third of the lease later, may succeed, and no other thread renews it.
+                # Go on: the next attempt, a third of the lease later, may succeed, and no other thread renews the
+                # lease.
                 logger.warning("The lease of transaction %s could not be renewed.", self._id, exc_info=True)

@@ -1,4 +1,4 @@
-"""Directories of partitions that are elsewhere than their names say: links into other tables, names in other case."""
+"""Refuses writes to a partition directory that is another one's, by a link or by names that differ only in case."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ logger = logging.getLogger(__name__)
 def refuse_linked(
     index: Index, table: str, root: Location, directories: Mapping[str, Location], *, by_case: bool = True
 ) -> None:  # fmt: skip
-    """Check that no partition's directory is a link to another partition's directory.
+    """Check that no partition's directory is a link into another table, and that no two differ only in case.
 
-    A link to a table that shares the whole table's files is allowed. Names may differ by more than case. The index is
-    asked only if there are links.
+    A link to a table that has the same folder as this one is allowed. The index is read only if there are links.
 
     ``directories``: the directories of the partitions whose files the write adds or removes, by partition name.
-    ``by_case``: False checks only links, not directories that differ in case.
+    ``by_case``: False to check only links.
 
     Raises:
         TableLayoutError: Two partitions share a directory; nothing was changed.
@@ -54,12 +53,13 @@ def refuse_linked(
 
 
 def refuse_other_case(table: str, root: Location, directories: Mapping[str, Location]) -> None:
-    """Refuse default directories that a file system without case finds under another name.
+    """Check that no two default directories are the same directory on a file system that ignores case.
 
-    ``k=a`` and ``k=A`` are two partitions. In one directory, an overwrite or DROP of one deletes the other's files.
+    ``k=a`` and ``k=A`` are two partitions. If they share a directory, an overwrite or DROP of one deletes the other's
+    files.
 
     Raises:
-        TableLayoutError: One is; nothing was changed.
+        TableLayoutError: A directory belongs to another partition; nothing was changed.
     """
     if root.scheme != "file":
         return
@@ -84,7 +84,7 @@ def refuse_other_case(table: str, root: Location, directories: Mapping[str, Loca
 def sharing_by_case(root: Location, directories: Mapping[str, Location], staying: Iterable[str]) -> set[str]:
     """Return the dropped partitions whose default directory is also the directory of a partition that stays.
 
-    This happens only on a file system that ignores case: there ``k=a`` and ``k=A`` lie in one directory.
+    This happens only on a file system that ignores case, where ``k=a`` and ``k=A`` are one directory.
 
     Args:
         root: The table's directory.
@@ -98,7 +98,7 @@ def sharing_by_case(root: Location, directories: Mapping[str, Location], staying
 
 
 def refuse_mixed_drop(table: str, directories: Mapping[str, Location], shared: Collection[str]) -> None:
-    """Check that all dropped partitions share their directories with partitions that stay: then the files stay.
+    """Check that a DROP of partitions with shared directories drops no others: it keeps all files.
 
     Raises:
         TableLayoutError: The statement also drops partitions whose files it would delete; nothing was changed.
@@ -120,7 +120,7 @@ def refuse_mixed_drop(table: str, directories: Mapping[str, Location], shared: C
 
 
 def _ignores_case(path: str) -> bool:
-    """Return whether the file system finds the nearest ancestor with letters in its name also with swapped case."""
+    """Return whether the file system ignores case, by looking up an ancestor's name with swapped case."""
     while path != "/":
         path, name = os.path.split(path)
         other = name.swapcase()
@@ -130,7 +130,10 @@ def _ignores_case(path: str) -> bool:
 
 
 def _name_on_disk(root: str, name: str) -> str:
-    """Return the name by which an existing directory is listed. Only where case does not count anything is listed."""
+    """Return the name of an existing directory as the file system lists it, which may differ in case.
+
+    Directories are listed only on file systems that ignore case.
+    """
     place, found = root, []
     for part in name.split("/"):
         entries = os.listdir(place) if os.path.lexists(f"{place}/{part.swapcase()}") else [part]
@@ -140,7 +143,7 @@ def _name_on_disk(root: str, name: str) -> str:
 
 
 def _linked(root: Location, directories: Mapping[str, Location]) -> dict[str, str]:
-    """Return where the partitions really are that links lead to, the way to the table itself apart."""
+    """Return the real paths of partitions whose directories are links; links in the table's own path do not count."""
     real_root = os.path.realpath(root.path)
     linked: dict[str, str] = {}
     for name, directory in directories.items():

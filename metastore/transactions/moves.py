@@ -1,4 +1,4 @@
-"""Files that are not where a listing looks for them: of commands that move files, and of relocating overwrites."""
+"""Finds the partitions that commands move, so that a concurrent listing does not mistake their files for new ones."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 def covered_partitions(index: Index, plan: WritePlan, table: Table, limit: int | None = None) -> list[Partition]:
-    """Return the living partitions that a plan's predicate is true for, or so many; none without a predicate."""
+    """Return the table's partitions that match the plan's predicate, at most ``limit``; none without a predicate."""
     predicate = bound_predicate(plan, table)
     return [] if predicate is None else index.living_partitions.matching(table, predicate, limit)
 
 
 def moving_partitions(index: Index, command: Transaction, table: Table, names: Collection[str]) -> list[Partition]:
-    """Return the living partitions that a command moves; a rename selects them by the values in the names."""
+    """Return the partitions that a command moves; a rename selects them by the values in the names."""
     if isinstance(command.plan.asked, RenamePartition):
-        # As the store spells them.
+        # Select by values: the partition's name on the store may be spelled differently.
         return index.living_partitions.of_values(table, sorted(names))
     return covered_partitions(index, command.plan, table)
 
 
 class Moves:
-    """Remembers, from before a listing on, which commands move files of a table.
+    """Finds the commands that may have moved files of a table during a listing. Create it before the listing.
 
-    A committed command has made a version, which a comparison with the listing sees. A command that was undone
-    meanwhile has made none, although the listing may hold the files that it had moved.
+    A committed command has made a version, which a comparison with the listing detects. A command that was undone
+    during the listing has made none, although the listing may have seen its moved files.
 
     Args:
-        exist: Whether there may be any before the listing.
+        exist: Whether there may have been moving commands before the listing.
     """
 
     def __init__(self, index: Index, table_id: int, *, exist: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Finds files on the store that neither the index nor a running write has."""
+"""Finds files on the store that are neither in the index nor written by a running write."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TREE_FROM = 64
-"""Directories from which on they may be listed together."""
+"""The number of directories from which on they may be listed as a tree."""
 _ASKED_AT_ONCE = 5000
 _FILES_A_REQUEST, _REQUESTS_A_PARENT = 1000, 4
 
 
 class NewFiles:
-    """Looks at directories of partitions; nothing is changed."""
+    """Lists the directories of partitions and compares them with the index; it changes nothing."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -61,14 +61,15 @@ class NewFiles:
         Files that a committed write will delete, files that a relocation left behind (see ``left``) and files that a
         running write promoted are skipped.
 
-        ``existing``: False skips partitions that the index has by now.
-        ``by_hand``: partitions whose directory the statement names: files that a relocation left there are registered.
+        ``existing``: False skips partitions that are in the index by now.
+        ``by_hand``: partitions whose directory the user's statement names: files that a relocation left there are
+        registered.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone during the listing.
             StorageError: A directory cannot be listed.
         """
-        # Read these before the listing: then a file that a clean-up deletes meanwhile is not registered.
+        # Read these before the listing, so that a file that is deleted during the listing is not registered.
         at_work = self._index.transactions.at_work()
         pending = self._pending_removals(directories, by_hand) if at_work.cleans else {}
         moves = Moves(self._index, table_id, exist=at_work.moves)
@@ -112,7 +113,7 @@ class NewFiles:
     def unneeded(
         self, table: Table, left: Mapping[str, tuple[Removal, ...]], directories: Mapping[str, Location]
     ) -> dict[str, tuple[Removal, ...]]:
-        """Return the files found by ``left`` that no other partition or table of the index has."""
+        """Return the files found by ``left`` that no other partition or table in the index has."""
         places = {f"{directories[name]}/{removal.path}" for name, removals in left.items() for removal in removals}
         free = without_needed(self._resources, table, places)
         for place in sorted(places - free):
@@ -125,13 +126,12 @@ class NewFiles:
     def unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that are not in the index unchanged and that no running write brings, by directory.
+        """Return the files that the index does not have, or not unchanged, and that no running write has, by directory.
 
         Directories without such files are left out. The table must have been loaded after the files were listed.
 
         ``found``: the listed files, by directory.
         ``known``: the recorded files, by URI.
-
         """
         in_flight = uncommitted(self._resources, table)
         unknown = {
@@ -143,17 +143,19 @@ class NewFiles:
             for name, entries in found.items()
         }
         unknown = {name: entries for name, entries in unknown.items() if entries}
-        # Two partitions can share a directory: after a RENAME of an external partition, or by a location given by hand.
+        # Two partitions can share a directory: after a RENAME of an external partition, or by a location that a user
+        # gave. So also compare with the files of other partitions there.
         directories = {str(entry.location.parent) for entries in unknown.values() for entry in entries}
         others = _by_uri(self._index.living_partitions.files_at(table, directories).items())
         left = {name: [e for e in entries if not _is_as_known(e, others)] for name, entries in unknown.items()}
         return {name: entries for name, entries in left.items() if entries}
 
     def _pending_removals(self, directories: Mapping[str, Location], by_hand: Collection[str]) -> dict[str, Removal]:
-        """Return the files in the directories that committed writes of any table are to delete, by URI.
+        """Return the files in the directories that committed writes of any table will delete, by URI.
 
         Raises:
-            ConflictError: Vacuum is deleting files in a directory that was named: the rows were asked for.
+            ConflictError: Vacuum is deleting files in a directory that the user's statement names, whose rows the user
+                wants.
         """
         names = {str(place): name for name, place in directories.items()}
         pending: dict[str, Removal] = {}
@@ -171,7 +173,7 @@ class NewFiles:
         return pending
 
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
-        """Return the files of the partitions that a bound predicate is true for, by URI."""
+        """Return the files of the partitions for which a bound predicate is true, by URI."""
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
         return _by_uri(
             (table.directory(name, own), [DataFile(path, size, at, etag=etag)])
@@ -180,7 +182,7 @@ class NewFiles:
         )
 
     def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
-        """Return the files that partitions have now, by URI; given are their numbers and directories."""
+        """Return the present files of partitions, by URI; ``places`` are the partitions' directories by number."""
         return _by_uri(
             (str(places[number]), files)
             for numbers in batched(places, _ASKED_AT_ONCE)
@@ -188,14 +190,14 @@ class NewFiles:
         )
 
     def visible(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
-        """Return the visible files directly in each directory; none where there is no directory. As ``contents``."""
+        """Return the visible files directly in each directory, otherwise as ``contents``."""
         found = self.contents(directories, table)
         return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
 
     def contents(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
         """Return the files directly in each directory, hidden files too; a missing directory has none.
 
-        With the table given, directories inside the table's are listed as a tree if that takes fewer requests (on S3,
+        If the table is given, directories inside the table's are listed as a tree if that takes fewer requests (on S3,
         one request lists a thousand files).
         """
         found = {} if table is None else self._together(directories, table)
@@ -204,7 +206,7 @@ class NewFiles:
         return {**found, **dict(zip(single, listed, strict=True))}
 
     def _together(self, directories: Mapping[str, Location], table: Table) -> dict[str, list[Entry]]:
-        """Return the directories that a tree listing covers with fewer requests than one per directory."""
+        """Return the contents of directories that a tree listing covers with fewer requests than one per directory."""
         root = Location.parse(table.definition.location)
         inside = {place.relative_to(root): name for name, place in directories.items() if root.contains(place)}
         inside.pop("", None)
@@ -213,7 +215,7 @@ class NewFiles:
         return self._tree(root, inside) if len(inside) >= max(_TREE_FROM, requests) else {}
 
     def _tree(self, root: Location, inside: Mapping[str, str]) -> dict[str, list[Entry]]:
-        """Return the files of directories below a root, given by their relative paths."""
+        """Return the files of directories below a root; ``inside`` maps their relative paths to names."""
         found: dict[str, list[Entry]] = {name: [] for name in inside.values()}
         above = {path[:end] for path in inside for end, c in enumerate(path) if c == "/"}
         depth = 1 + max(path.count("/") for path in inside)
@@ -238,7 +240,7 @@ class NewFiles:
 
 
 def uncommitted(resources: Resources, table: Table) -> Mapping[str, State]:
-    """Return the transactions whose files no version of the table shows (see ``uncommitted_ids``)."""
+    """Return the states of the transactions whose files no version of the table shows (see ``uncommitted_ids``)."""
     return resources.index.transactions.uncommitted_ids(table.table_id, table.version)
 
 
@@ -253,7 +255,7 @@ def pending_deletions(
 
 
 def _by_uri(directories: Iterable[tuple[str, Sequence[DataFile]]]) -> dict[str, Removal]:
-    """Return files of the index, given by directory, to be compared with the store's, by URI."""
+    """Return files of the index by URI, in the form that is compared with the store's; given are files by directory."""
     pairs = ((f"{place}/{file.path}", file) for place, files in directories for file in files)
     return {uri: indexed_file(uri, file) for uri, file in pairs}
 
@@ -284,5 +286,5 @@ def _require_unmoved(table: Table, moving: Mapping[str, Transaction], names: Ite
 
 
 def removal_of(entry: Entry) -> Removal:
-    """Return the removal of a listed file."""
+    """Return a listed file as a file to delete."""
     return Removal(entry.location.name, entry.size, entry.modified_ms, entry.etag)

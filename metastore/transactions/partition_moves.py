@@ -1,4 +1,4 @@
-"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and moves them back, beside their names if these are taken."""
+"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and moves them back in an undo."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionMoves:
-    """Moves the files of partition commands.
+    """Moves the files of partition commands and of LOAD DATA.
 
-    The index is asked before and after a file is taken whether its transaction still wants that.
+    Before and after it takes a file it asks the index whether the transaction still wants the file.
     """
 
     def __init__(self, resources: Resources) -> None:
@@ -46,25 +46,25 @@ class PartitionMoves:
         self._storage = resources.storage
 
     def promote(self, transaction: Transaction, files: Sequence[StagedLocation]) -> None:
-        """Move the files to their targets.
+        """Move the files to their targets; other errors are those of ``Mover.promote``.
 
         Raises:
             OvertakenError: The transaction is not reserved any more.
-            CatalogExtError: As ``Mover.promote``.
+            CatalogExtError: The store or the index failed, or another file is in the way.
         """
         mover = self._mover(transaction, (State.RESERVED,))
         mover.promote(files)
         mover.tidy()
 
     def require_unshared(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> None:
-        """Return if nothing else has, registers or loads a file of a reserved load.
+        """Check that no partition and no other transaction has the files of a reserved LOAD DATA.
 
-        Two loads of one file would give both its rows on a store that copies. The transaction that is reserved last
-        sees the other one. Both give way where each was reserved before the other looked. ``staged`` are all its files;
-        None where the index has them.
+        If two loads copied one file (on S3), both would show its rows. The transaction that is reserved last finds the
+        other one; if both were reserved before either looked, both fail. ``staged`` are all files of the load; None to
+        read them from the index.
 
         Raises:
-            ConflictError: A partition has one, or another transaction registers or loads it.
+            ConflictError: A partition has one of the files, or another transaction registers or loads it.
             IndexDatabaseError: The index does not answer.
         """
         if not transaction.plan.moves_user_files:
@@ -73,7 +73,7 @@ class PartitionMoves:
         own = {file.source for file in files if file.source is not None}
         others = self._resources.in_states((State.RESERVED, State.COMMITTED))
         self._require_unregistered(transaction, own, others)
-        # A rename takes a file once.
+        # A renamed file can be taken only once, so only loads that copy files can conflict.
         copies = transaction.plan.promotion is Promotion.UPLOAD
         loads = (other for other in others if copies and other.plan.moves_user_files)
         for other in loads:
@@ -94,8 +94,8 @@ class PartitionMoves:
     ) -> None:
         """Check that no partition has a file that a reserved load moves, and no reserved command will register one.
 
-        The files may lie outside of every table, so no table lock orders the command before or after ``reserve`` of the
-        load. A command that reserves after the load finds the load in its own commit.
+        The files may be outside every table, so no lock on a table orders the command before or after ``reserve`` of
+        the load. A command that reserves after the load finds the load in its own commit.
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
@@ -103,7 +103,7 @@ class PartitionMoves:
             if one.state is State.RESERVED
             for place in named_directories(one)
         }
-        # The commands were read before this: a command that ended since has its files in the index by now.
+        # The commands were read before this: if one has ended since, its files are in the index by now.
         found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
         users = self._index.needed_files.users(sources)
         found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}
@@ -116,7 +116,7 @@ class PartitionMoves:
             )
 
     def make_directories(self, transaction: Transaction) -> None:
-        """Make the directories of partitions that move and have no files: without one, a repair would drop them.
+        """Create the new directories of moved partitions without files: without a directory, a repair would drop them.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -146,17 +146,18 @@ class PartitionMoves:
     def restore(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> list[StagedLocation]:
         """Move the files of a command that is being undone back to their sources; return all of them.
 
-        If another file has the old name by now, the file gets a name beside it. If its directory takes no files, the
-        partition gets a directory of the transaction. The index then records the new places.
+        If another file has the old name by now, the file gets another name in the same directory. If the old directory
+        cannot be written, the partition gets a directory of the transaction. The index then records the new places.
 
-        ``unrecorded``: files that the index may not know.
+        ``unrecorded``: files that may be missing in the index.
 
         Raises:
             CatalogExtError: A file could not be moved back; the call may be repeated.
         """
         states: tuple[State, ...] = (State.ABORTING,)
         if not self._storage.store_has_directories(Location.parse(transaction.plan.location)):
-            # A copy carries the transaction's mark: whatever does so in the end is left over.
+            # On S3 also undo copies that a late process made after the undo: a copy carries the transaction's mark and
+            # is removed.
             states = (*states, State.ABORTED)
         elif transaction.state is State.ABORTED:
             self.return_strays(transaction)
@@ -169,7 +170,7 @@ class PartitionMoves:
                 displaced += mover.restore(batch)
                 everything += batch
         except OvertakenError:
-            # Another process has brought all of them back.
+            # Another process has moved all files back.
             return []
         if displaced and transaction.plan.moves_user_files:
             _report_displaced(displaced)
@@ -179,7 +180,7 @@ class PartitionMoves:
         return everything
 
     def with_strays(self, commands: Sequence[Transaction]) -> list[Transaction]:
-        """Return the ended commands whose movers left a directory; takes one listing per table.
+        """Return the ended commands for which a mover left a directory behind; takes one listing per table.
 
         Directories that cannot be listed are logged and skipped.
         """
@@ -197,7 +198,7 @@ class PartitionMoves:
             return set()
 
     def return_strays(self, transaction: Transaction) -> None:
-        """Move back the files that a late mover of an ended command took and, because it died, did not return.
+        """Move back the files of an ended command that a late process took and did not return before it died.
 
         Raises:
             CatalogExtError: The store refuses or does not answer.
@@ -210,7 +211,7 @@ class PartitionMoves:
         mover.tidy()
 
     def tidy(self, transaction: Transaction) -> None:
-        """Remove the directories that the transaction's files have passed through.
+        """Remove the empty directories through which the transaction's files were moved.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -233,7 +234,7 @@ class PartitionMoves:
         def exile(file: StagedLocation) -> Location:
             assert file.source is not None, "commands move files"
             if plan.moves_user_files:
-                # They are the user's own files: they are put back beside their names, or not at all.
+                # These are the user's own files: they may get another name, but must stay in the user's directory.
                 return name_beside(file.source, file)
             return below(origin, f"{DATA}/{number}/{file.source.relative_to(origin)}")
 
@@ -253,10 +254,11 @@ class PartitionMoves:
         everything: Sequence[StagedLocation],
         displaced: Sequence[Displaced],
     ) -> None:
-        """Record in the index where the files are that could not be put back under their names.
+        """Record in the index the new locations of files that could not be moved back under their names.
 
         Raises:
-            StorageError: A directory takes no files, and has some of its own: neither can follow the other.
+            StorageError: A directory cannot be written, and some of its files are back there: the partition would be in
+                two places.
         """
         exiled: set[Location] = set()
         for one in displaced:
@@ -300,7 +302,7 @@ class PartitionMoves:
         for directory in sorted({_directory(one.file) for one in displaced}):
             partition = living.get(directory)
             if partition is None:
-                # As an earlier undoing has left it.
+                # An earlier undo has recorded this partition's new location already.
                 continue
             here = [one for one in displaced if _directory(one.file) == directory]
             if directory in exiled:
@@ -335,7 +337,7 @@ def _report_displaced(displaced: Sequence[Displaced]) -> None:
     """Log the new places of user files that could not be moved back under their names.
 
     Raises:
-        CatalogExtError: A directory takes no files any more. The undo can finish when it is writable again.
+        CatalogExtError: A directory cannot be written. The undo can finish when it is writable again.
     """
     for one in displaced:
         if one.refusal is not None:

@@ -1,4 +1,4 @@
-"""Recovery: finishes or undoes the transactions of dead owners, by the steps that the owners would have taken."""
+"""Recovery: finishes or undoes the transactions of dead owners, with the same steps as the owners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.resources import Resources
 
 _DROP_LEASE_S = 24 * 3600
-"""How long a DROP TABLE may take to delete the files: it renews no lease."""
+"""The time that a DROP TABLE may take to delete the files, in seconds: it has no lease to renew."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ class Recovery:
         self._locks = locks
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
-        """Recover a table before a new write; without a number, the transactions that were creating the table.
+        """Recover a table before a new write; without ``table_id``, the transactions that create a table of this name.
 
-        A reserved batch of the same application is finished, and one that is being undone is undone, without waiting
-        for its lease: a restarted streaming query must not wait for the lease of its dead process.
+        A reserved batch of the same streaming application is finished, and one that is being undone is undone, without
+        waiting for its lease: a restarted streaming query must not wait for the lease of its dead process.
         """
         in_flight, now = self._in_flight()
         failures: PolicyFailures = {}
@@ -74,7 +74,8 @@ class Recovery:
     def finish_committed(self, table_id: int) -> None:
         """Clean up after the committed writes of a table, whatever their leases say: no later write would do it.
 
-        Their owners may be at it, too: a file is deleted once. One that fails is left to ``recover``.
+        The owners of these writes may clean up at the same time; that does no harm. If a clean-up fails, ``recover``
+        repeats it.
         """
         for transaction in self._in_flight()[0]:
             if transaction.table_id != table_id or transaction.state is not State.COMMITTED:
@@ -103,7 +104,7 @@ class Recovery:
         if dry_run:
             recovered = [self._preview(t) for t in found]
         else:
-            # With an explicit age the operator decides: transactions that another recoverer claimed are recovered too.
+            # With an explicit age the operator decides: also recover transactions that another recoverer has claimed.
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
             failures: PolicyFailures = {}
@@ -119,10 +120,10 @@ class Recovery:
         return self._resources.in_states(IN_FLIGHT), now
 
     def _of(self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool) -> list[Transaction]:
-        """Return the table's transactions; without such a table, those that were creating it or outlived it.
+        """Return the transactions of a table; if it does not exist, those that were creating it or that outlived it.
 
         Raises:
-            TableNotFoundError: There is no table of this name, and nothing is left of one.
+            TableNotFoundError: There is no table of this name, no transaction of one, and no dropped one to delete.
         """
         name = str(identifier)
         named = [t for t in in_flight if t.table == name]
@@ -132,11 +133,11 @@ class Recovery:
             if named or is_dropped:
                 return named
             raise
-        # A replacement belongs to no table before it is committed.
+        # Also match by name: a transaction that replaces a table has no table number before its commit.
         return [t for t in in_flight if t.table_id == number or (t.table_id is None and t.table == name)]
 
     def _return_strays(self) -> None:
-        """Put back files that a process had taken when it died, of commands that ended without it."""
+        """Move back files of ended commands that another process took before it died."""
         commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
         moves = PartitionMoves(self._resources)
         for command in moves.with_strays(commands):
@@ -176,8 +177,8 @@ class Recovery:
     def _claim(self, transaction: Transaction) -> int | None:
         """Claim the transaction and return the claim's length in milliseconds; None if another recoverer has it.
 
-        The claim grows with the time for which the transaction has been failing, as with a partition-commit policy that
-        always fails.
+        The claim grows with the time for which the transaction has been failing, for example because of a
+        partition-commit policy that always fails.
         """
         now = self._resources.now_ms()
         failing_ms = now - (transaction.ended_at_ms or now)
@@ -251,19 +252,20 @@ class Recovery:
 
 
 def _is_of(transaction: Transaction, table_id: int | None, name: str) -> bool:
-    """Return whether a transaction stands in the way of writers of a table, or (without a number) is to make it."""
+    """Return whether a transaction blocks writers of a table, or (without ``table_id``) creates one of this name."""
     if table_id is None:
         return transaction.table_id is None and transaction.table == name
-    # An exchange that died keeps writers from the table that it takes partitions from, too.
+    # An exchange of a dead process also blocks writers of its source table.
     return table_id in (transaction.table_id, transaction.plan.source_id)
 
 
 def _is_left(transaction: Transaction, now: int, older_than_s: float | None) -> bool:
-    """Return whether the lease is over, or (with an age) the owner has been silent for so many seconds."""
+    """Return whether the lease has ended, or (with an age) the owner has sent no heartbeat for so many seconds."""
     if older_than_s is None:
         return transaction.expires_at_ms < now
     seen_ms = transaction.expires_at_ms - transaction.plan.lease_ms
-    # A lease that was renewed in the future is a recoverer's: it tried, and set a pause before the next attempt.
+    # A renewal in the future belongs to a recoverer that failed: it has extended the lease as a pause before the next
+    # attempt.
     return seen_ms > now or seen_ms <= now - older_than_s * 1000
 
 

@@ -1,4 +1,4 @@
-"""Reports of recovery, vacuum and waiting files, as values."""
+"""Reports of recovery, of vacuum, and of files that wait for their partitions to be due."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catalog_ext.metastore.runtime.wording import counted
 
 
 class RecoveryAction(StrEnum):
-    """What recovery did with a transaction, or in a preview would do."""
+    """The action of recovery for a transaction, or in a dry run the intended action."""
 
     FINISHED = "finished"
     UNDONE = "undone"
@@ -28,9 +28,9 @@ class RecoveredTransaction:
         transaction_id: The id of the transaction.
         table: ``namespace.name``.
         operation: The user's statement.
-        owner: The process that began it.
+        owner: The process that began the transaction.
         action: The outcome of the recovery.
-        files: The staged files that it had recorded.
+        files: The number of staged files that the transaction had recorded.
         error: The reason why it was undone, why recovery failed, or for what it waits; None without a reason.
     """
 
@@ -45,11 +45,11 @@ class RecoveredTransaction:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What recovery did, oldest transaction first.
+    """The result of a recovery, oldest transaction first.
 
     Attributes:
-        dry_run: Whether it was a preview.
-        waiting: The transactions in flight that were left alone, as their leases are not over.
+        dry_run: Whether it was a dry run.
+        waiting: The transactions in flight that were left alone, as their leases have not ended.
     """
 
     transactions: tuple[RecoveredTransaction, ...]
@@ -58,22 +58,22 @@ class RecoveryReport:
 
     @property
     def failed(self) -> tuple[RecoveredTransaction, ...]:
-        """The transactions that are still in flight."""
+        """The transactions that are still in flight because their recovery failed."""
         return tuple(t for t in self.transactions if t.action is RecoveryAction.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class LostFile:
-    """A file of a stream that waited for its partition to be due, and is gone.
+    """A file of a stream that waited for its partition to be due, and disappeared.
 
     Attributes:
         partition: Its partition.
-        location: Where it was, a URI.
+        location: Its former location, a URI.
         name: Its name in the partition's directory.
-        rows: How many rows are lost; None where they were not counted.
+        rows: The number of lost rows; None if they were not counted.
         bytes: Its size.
-        since_ms: When it was kept back, in milliseconds since the epoch, UTC.
-        transaction_id: The epoch's transaction that has kept it back.
+        since_ms: When it was written, in milliseconds since the epoch, UTC.
+        transaction_id: The transaction of the epoch that wrote it.
     """
 
     partition: str
@@ -87,10 +87,10 @@ class LostFile:
 
 @dataclass(frozen=True, slots=True)
 class DiscardReport:
-    """The lost waiting files of a table, which are given up.
+    """The result of giving up lost waiting files of a table, so that the stream can continue.
 
     Attributes:
-        dry_run: Whether it was a preview.
+        dry_run: Whether it was a dry run.
     """
 
     table: str
@@ -99,21 +99,21 @@ class DiscardReport:
 
     @property
     def rows(self) -> int:
-        """The rows that are lost, as far as they were counted."""
+        """The number of lost rows, as far as they were counted."""
         return sum(file.rows or 0 for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPartition:
-    """What a query's epochs have kept back of a partition.
+    """Files of one streaming query that wait for their partition to be due, summed up for one partition.
 
     Attributes:
-        partition: Its name.
+        partition: The partition's name.
         application: The query's id.
-        files: How many files there are.
-        rows: Their rows; None where one file's are not counted.
-        bytes: Their size.
-        since_ms: When the first was kept back, in milliseconds since the epoch, UTC.
+        files: The number of files.
+        rows: The number of rows; None if one file's rows are not counted.
+        bytes: The size of all files.
+        since_ms: When the first file was written, in milliseconds since the epoch, UTC.
     """
 
     partition: str
@@ -126,11 +126,11 @@ class WaitingPartition:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReport:
-    """What waited in a table, and is committed.
+    """The result of committing the waiting files of a table.
 
     Attributes:
-        version: The table's version that shows it; None where nothing waited, and in a preview.
-        dry_run: Whether it was a preview.
+        version: The table's version with these files; None if no files waited, and in a dry run.
+        dry_run: Whether it was a dry run.
     """
 
     table: str
@@ -140,7 +140,7 @@ class ReleaseReport:
 
 
 class VacuumAction(StrEnum):
-    """What vacuum does with a path, or in a preview would do."""
+    """The action of vacuum for a path, or in a dry run the intended action."""
 
     DELETE = "delete"
     ABORT_UPLOAD = "abort upload"
@@ -152,14 +152,14 @@ class VacuumAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VacuumEntry:
-    """A path that nothing needs, or that only another index can need.
+    """A path that vacuum has examined.
 
     Attributes:
-        action: What is done with it.
-        path: A URI; of versions in the index the table's name.
-        bytes: Of a file; 0 where it is not known.
-        reason: Why nothing needs it, or why it stays or could not be removed.
-        table: ``namespace.name`` of the table that it belonged to.
+        action: The action of vacuum.
+        path: A URI; for expired versions in the index, the table's name.
+        bytes: The size of a file; 0 if it is not known.
+        reason: Why the path is not needed, or why it stays or could not be removed.
+        table: ``namespace.name`` of the table that the path belonged to.
     """
 
     action: VacuumAction
@@ -171,7 +171,7 @@ class VacuumEntry:
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """What vacuum removed from a table, or from all (``table`` is None), or in a preview would remove."""
+    """The result of a vacuum of one table, or of all tables if ``table`` is None."""
 
     table: str | None
     entries: tuple[VacuumEntry, ...]
@@ -179,17 +179,17 @@ class VacuumReport:
 
     @property
     def failed(self) -> tuple[VacuumEntry, ...]:
-        """What could not be removed."""
+        """The paths that could not be removed."""
         return tuple(e for e in self.entries if e.action is VacuumAction.FAILED)
 
     @property
     def kept(self) -> tuple[VacuumEntry, ...]:
-        """Replaced files that stay, by directory: a version, another table or a statement under way needs them."""
+        """Replaced files that stay, by directory: a version, another table or a running statement needs them."""
         return tuple(e for e in self.entries if e.action is VacuumAction.KEPT)
 
     @property
     def skipped(self) -> tuple[VacuumEntry, ...]:
-        """What stays because this index cannot know whether another index needs it."""
+        """Paths that stay because this index cannot know whether another index needs them."""
         return tuple(e for e in self.entries if e.action is VacuumAction.SKIPPED)
 
 
@@ -197,7 +197,7 @@ class KeptFiles:
     """Files that a vacuum keeps, summed up to one report line per directory and reason.
 
     Attributes:
-        first_version: The first version whose replaced files stay; the index keeps its rows.
+        first_version: The first version whose replaced files stay, and from which on the index keeps its rows.
     """
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class KeptFiles:
         self._sums: dict[tuple[VacuumAction, str, str], tuple[int, int]] = {}
 
     def add(self, action: VacuumAction, path: str, size: int, reason: str, version: int | None = None) -> None:
-        """Count a kept file, given by its URI, and keep the rows from ``version`` on."""
+        """Count a kept file, given by its URI. If ``version`` is given, keep the index's rows from that version on."""
         key = action, path.rpartition("/")[0], reason
         files, total = self._sums.get(key, (0, 0))
         self._sums[key] = files + 1, total + size

@@ -1,4 +1,4 @@
-"""The index, the stores and the shared settings that commits work with."""
+"""The index, the stores and the shared settings that all steps of commits use."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class DeliveryOutcome(Protocol):
 
     @property
     def pending(self) -> int:
-        """Return the number of messages that it has not accepted yet."""
+        """Return the number of messages that the metastore has not accepted yet."""
         ...
 
 
 class HeldLocks:
-    """Hive's locks around a change; this class holds none."""
+    """The Hive locks around a change. This base class, for tables without locking, takes no locks."""
 
     def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
         """Take the locks of a commit; see ``CommitLock.take``."""
 
     def confirm(self) -> None:
-        """Return if they are still held.
+        """Check that the locks are still held.
 
         Raises:
-            HiveLockLostError: They are not.
+            HiveLockLostError: A lock was lost.
         """
 
 
@@ -52,9 +52,10 @@ class Resources:
 
     Attributes:
         delivers: Returns whether changes of a table are enqueued for the metastore.
-        publish: Delivers the due messages of a table, given by number (None: of all); returns None without a metastore.
+        publish: Delivers the due messages of a table, given by number (None: of all tables); returns None without a
+            metastore.
         threads: The number of parallel promotions and listings.
-        pauses: Yields the numbers of attempts while the index is away, with waits in between.
+        pauses: Yields the numbers of attempts while the index does not answer, with waits in between.
         lock: The Hive locks of the current commit.
     """
 
@@ -67,11 +68,11 @@ class Resources:
     lock: HeldLocks = NO_LOCKS
 
     def staged_files(self, commit: Commit) -> Iterable[StagedFile]:
-        """Return all staged files of a commit, from the index where the commit does not hold them."""
+        """Return all staged files of a commit; they are read from the index unless the commit has them in memory."""
         return self.recorded_files(commit.transaction_id) if commit.all_files is None else commit.all_files
 
     def recorded_files(self, transaction_id: str) -> Iterator[StagedFile]:
-        """Return the staged files that the index has of a transaction."""
+        """Return the staged files of a transaction that are recorded in the index."""
         return self.index.transaction_files.staged_files(transaction_id)
 
     def recorded_count(self, transaction_id: str) -> int:
@@ -79,32 +80,40 @@ class Resources:
         return self.index.transaction_files.staged_count(transaction_id)
 
     def table(self, transaction: Transaction) -> Table:
-        """Return the table that a transaction changes; as ``table_of`` where it is gone, or not made yet."""
+        """Return the table that a transaction changes.
+
+        Raises:
+            TableNotFoundError: The table was dropped or is not created yet.
+        """
         return self.table_of(transaction.table_id or 0)
 
     def table_of(self, table_id: int) -> Table:
-        """Return the table with a number at its newest version.
+        """Return the table with this number at its newest version.
 
         Raises:
-            TableNotFoundError: There is no such table.
+            TableNotFoundError: There is no table with this number.
         """
         return self.index.tables.load_by_id(table_id)
 
     def target_table(self, transaction: Transaction) -> Table | None:
-        """Return the table whose files the transaction changes or replaces; None if it creates one or it is gone."""
+        """Return the table whose files the transaction changes or replaces; None for a new or dropped table."""
         number = transaction.table_id
         return self.index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
 
     def definition(self, transaction: Transaction) -> TableDefinition:
-        """Return the definition of the table that a transaction changes or makes; as ``table_of`` where it is gone."""
+        """Return the definition of the table that a transaction changes or creates.
+
+        Raises:
+            TableNotFoundError: The table was dropped.
+        """
         return transaction.plan.definition or self.table(transaction).definition
 
     def partitions_of_values(self, table: Table, names: Collection[str]) -> list[Partition]:
-        """Return the living partitions that have the values of one of the names."""
+        """Return the table's partitions whose values equal those of one of the names."""
         return self.index.living_partitions.of_values(table, sorted(names))
 
     def locations(self, transaction: Transaction, names: Collection[str]) -> dict[str, str]:
-        """Return the locations of the partitions of a transaction's table that have locations of their own."""
+        """Return the locations of those partitions of a transaction's table that have their own locations."""
         return self.index.partitions.locations(self.table(transaction), names)
 
     def now_ms(self) -> int:
@@ -115,7 +124,7 @@ class Resources:
         """Return the current state of a transaction.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
+            TransactionNotFoundError: There is no transaction with this id.
         """
         return self.index.transactions.load(transaction_id)
 
@@ -128,11 +137,11 @@ class Resources:
         return self.index.transactions.state_of(transaction_id) in states
 
     def is_reserved(self, transaction: Transaction) -> bool:
-        """Return whether a transaction is reserved now: files are given their final names only then."""
+        """Return whether a transaction is reserved now; only then its files may get their final names."""
         return self.is_in(transaction.transaction_id, (State.RESERVED,))
 
     def start_undo(self, transaction_id: str, states: Collection[State], reason: str) -> bool:
-        """Return whether the transaction was in one of the states and is ``aborting`` now, for a reason."""
+        """Move a transaction from one of the states to ``aborting``, with a reason; return False in any other state."""
         return self.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
 
     def load_reserved(self, transaction: Transaction) -> Transaction | None:
@@ -141,5 +150,5 @@ class Resources:
             current = self.load(transaction.transaction_id)
         except TransactionNotFoundError:
             return None
-        # A retried commit marks its reservation as suspected: ``reserved`` is set then, and the state still open.
+        # Check the state, too: a repeated commit sets ``reserved`` beforehand, while the state is still open.
         return current if current.reserved and current.state is not State.OPEN else None

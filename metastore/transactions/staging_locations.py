@@ -1,4 +1,4 @@
-"""Where the files of a transaction lie before and after promotion: ``docs/spec/commit-protocol.md``, What is where."""
+"""The locations of a transaction's files before and after promotion (``docs/spec/commit-protocol.md``)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 DEFAULT_STAGING = "_catalog_ext_staging"
 COPIES = "load-"
-"""What directories in ``DEFAULT_STAGING`` begin with to which LOAD DATA LOCAL copies files before they are loaded."""
+"""The prefix of directories in ``DEFAULT_STAGING`` to which LOAD DATA LOCAL copies files before they are loaded."""
 DATA = "_catalog_ext_data"
-"""The directory in a table's that holds what relocating overwrites write."""
+"""The subdirectory of a table for partitions that relocating overwrites have written."""
 
 
 def copies_directory(directory: str) -> str | None:
-    """Return the directory of copies (``COPIES``) that a path below a table's directory is or lies in, if any."""
+    """Return the directory of LOAD DATA LOCAL's copies (``COPIES``) that contains a path; None for other paths."""
     components = directory.split("/")
     copied = len(components) > 1 and components[0] == DEFAULT_STAGING and components[1].startswith(COPIES)
     return "/".join(components[:2]) if copied else None
 
 
 def without_transaction_ids(name: str) -> str:
-    """Return a name that carries no transaction's id: that of a file which gets another one's."""
+    """Return a name in which transaction ids are replaced, for a file that will get another transaction's id."""
     return TRANSACTION_ID.sub("id", name)
 
 
 def relocation_base(location: str, transaction_id: str) -> str:
-    """Return the directory under which a relocating overwrite puts its partitions."""
+    """Return the directory under which a relocating overwrite creates its partitions' directories."""
     return f"{location}/{DATA}/{transaction_id}"
 
 
@@ -48,8 +48,8 @@ class TaskDirectories:
     """The directories in which tasks of a transaction put files under their final names until the commit.
 
     Attributes:
-        directory: The base directory: files of a partition go into the subdirectory of its name.
-        own: The directories of partitions whose files go elsewhere, by name.
+        directory: The base directory: the files of a partition go into the subdirectory of its name.
+        own: The directories of partitions whose files go elsewhere, by partition name.
     """
 
     directory: str
@@ -57,7 +57,7 @@ class TaskDirectories:
 
 
 def task_directories(begun: BegunWrite) -> TaskDirectories:
-    """Return the directories of a transaction's tasks; multipart uploads use the final locations at once."""
+    """Return the directories of a transaction's tasks; for multipart uploads these are the final directories."""
     plan = begun.plan
     uploads = plan.promotion is Promotion.UPLOAD and not plan.hides_uploads
     whole = task_directory(plan, begun.transaction_id, plan.base if uploads else plan.location)
@@ -66,14 +66,14 @@ def task_directories(begun: BegunWrite) -> TaskDirectories:
 
 
 def task_directory(plan: WritePlan, transaction_id: str, location: str) -> str:
-    """Return where the tasks of a transaction put the files of a location, a URI."""
+    """Return the directory for the task files of a table's or partition's ``location``, a URI."""
     uploads = plan.promotion is Promotion.UPLOAD and not plan.hides_uploads
     staging = "" if uploads else f"{plan.staging}/{transaction_id}"
     return str(below(Location.parse(location), staging)).removesuffix("/")
 
 
 class StagingLocations:
-    """Where the files of one transaction are staged, and where they go."""
+    """The locations of the files of one transaction: where they are staged, and their targets."""
 
     def __init__(self, transaction_id: str, plan: WritePlan) -> None:
         self._id = transaction_id
@@ -82,25 +82,25 @@ class StagingLocations:
         self._directories: dict[str, Location] = {}
 
     def directory(self, partition: str) -> Location:
-        """Return the partition's directory, in which its files end up."""
+        """Return the partition's directory, in which its files finally are."""
         if partition not in self._directories:
             self._directories[partition] = Location.parse(self._plan.directory(partition))
         return self._directories[partition]
 
     def staging_directories(self) -> list[Location]:
-        """Return every directory in which staged files may lie; none where uploads are completed in their places."""
+        """Return every directory that may contain staged files; none if uploads go to the final names."""
         if self._plan.promotion is Promotion.UPLOAD and not self._plan.hides_uploads:
             return []
         own = map(Location.parse, self._plan.locations.values())
         return [place.join(self._staging) for place in (self.location, *own)]
 
     def upload_prefixes(self) -> list[Location]:
-        """Return the locations that can hold the transaction's uploads: the table's, and partitions' outside of it."""
+        """Return the locations below which the transaction's uploads may be: the table's, and partitions' elsewhere."""
         own = map(Location.parse, self._plan.locations.values())
         return [self.location, *(place for place in own if not self.location.contains(place))]
 
     def locate(self, file: StagedFile) -> StagedLocation:
-        """Return where the file is, and where it goes."""
+        """Return the source and the target of a file."""
         target = below(self.directory(file.partition), file.name)
         if file.source is not None:
             source = Location.parse(file.source)
@@ -114,7 +114,7 @@ class StagingLocations:
         return StagedLocation(target, file.size, source=hidden)
 
     def put(self, partition: str, name: str) -> Location:
-        """Return where a task puts a file, or sends its upload."""
+        """Return the location at which a task puts a file, or to which it sends its upload."""
         if self._plan.promotion is Promotion.UPLOAD and not self._plan.hides_uploads:
             return below(self.directory(partition), name)
         if partition in self._plan.locations:
@@ -123,7 +123,7 @@ class StagingLocations:
         return below(self.location, f"{self._staging}/{path}")
 
     def check(self, file: StagedFile) -> None:
-        """Return if the file's name and upload fit the transaction.
+        """Check that the file's name and upload fit the transaction.
 
         Raises:
             InvalidInputError: The name is hidden, has a slash or lacks the transaction's id, or the file was staged in
@@ -164,6 +164,6 @@ class StagingLocations:
 
 
 def below(parent: Location, path: str) -> Location:
-    """Return the location with a path below it."""
-    # Keep the name exactly as the store has it.
+    """Return the location of a relative path below ``parent``."""
+    # Do not normalize the path: the name must stay exactly as it is on the store.
     return Location(parent.scheme, parent.bucket, f"{parent.key}/{path}" if parent.key and path else parent.key or path)

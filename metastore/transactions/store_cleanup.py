@@ -1,4 +1,4 @@
-"""What a transaction leaves on the store besides its files: staging directories, uploads and empty directories."""
+"""Removes what transactions leave on the store: replaced files, staging directories, uploads and empty directories."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.resources import Resources
 
 _DROPPED = "_catalog_ext_dropped_"
-"""What the directory of a dropped table is called, beside its old name and before its number, while it is deleted."""
+"""The prefix of the name, before a number, to which a dropped table's directory is renamed before it is deleted."""
 
 _DELETE_ATTEMPTS = 5
 _AT_ONCE = 1000
@@ -60,7 +60,7 @@ class StoreCleanup:
         self._storage = resources.storage
 
     def before_deleting(self) -> None:
-        """Raise the counter in the warehouse, so that an older copy of the index learns that files may be gone.
+        """Raise the counter in the warehouse: by it a restored older copy of the index learns that files may be gone.
 
         Raises:
             IndexRestoredError: This index is an older copy.
@@ -72,14 +72,13 @@ class StoreCleanup:
 
         A file that was rewritten since is logged and kept.
 
-        ``table_id``: None if the table was not created.
-        ``upto``: the table's location: empty directories below it are removed.
-
+        ``table_id``: the table's number; None if the table was not created.
+        ``upto``: the table's location, in which recreated partitions are looked up.
         """
         files: list[Location] = []
         compared: list[tuple[Location, Removal]] = []
         markers = {Location.parse(removal.path).parent for removal in removals if removal.is_marker}
-        # A partition that was made again has a marker of its own.
+        # Keep the success file of a partition that exists again: it belongs to the new partition.
         again = self._registered(table_id, set(filter(upto.contains, markers)))
         for removal in removals:
             location = Location.parse(removal.path)
@@ -99,14 +98,14 @@ class StoreCleanup:
         return files
 
     def remove_staging(self, transaction: Transaction, locations: StagingLocations, kept: frozenset[Location]) -> None:
-        """Remove staged files and uploads, also those of lost tasks."""
+        """Remove staged files and uploads, also those of lost tasks, except the ``kept`` ones."""
         if transaction.plan.promotion is Promotion.UPLOAD:
             for prefix in locations.upload_prefixes():
                 for upload in self._storage.uploads_to(prefix).pending(prefix):
                     if transaction.transaction_id in upload.location.name and upload.location not in kept:
                         self._storage.uploads_to(upload.location).abort(upload.location, upload.upload_id)
         for directory in locations.staging_directories():
-            # On S3 there are objects, and no directories that go with them.
+            # On S3 there are only objects and no directories to remove.
             if transaction.plan.promotion is Promotion.UPLOAD or any(directory.contains(file) for file in kept):
                 self._delete_others(directory, kept)
             else:
@@ -114,7 +113,7 @@ class StoreCleanup:
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
 
     def remove_named(self, transaction_id: str, directories: Sequence[Location]) -> int:
-        """Remove the files directly in some directories whose names carry the transaction's id; return their number.
+        """Remove the files directly in ``directories`` whose names contain the transaction's id; return their number.
 
         Raises:
             StorageError: A directory cannot be listed, or a file cannot be removed.
@@ -139,43 +138,44 @@ class StoreCleanup:
         """Remove the directory of a table that was just dropped with its files.
 
         Raises:
-            StorageError: Something could not be removed.
+            StorageError: A file could not be removed.
         """
         dropped = self._undeleted(table.table_id, table.definition.location)
         if dropped is not None:
             self.remove_dropped(dropped)
 
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
-        """Remove the directory of a dropped table, and free the place for other tables; a repeated call resumes.
+        """Remove the directory of a dropped table, and release its location for other tables; a repeated call resumes.
 
         ``late``: whether other writers may have written there since: their files stay, and are logged.
 
         Raises:
-            StorageError: Something could not be removed.
+            StorageError: A file could not be removed.
         """
         self.before_deleting()
         location = Location.parse(dropped.location)
         if not location.key:
-            # Which is refused.
+            # The location is a whole bucket or file system. This call raises the error for it.
             self._storage.delete_tree(location)
         aside = location.parent.join(f"{_DROPPED}{dropped.table_id}")
         if self._storage.store_has_directories(location):
-            # An earlier attempt died after the rename.
+            # Delete the renamed directory of an earlier attempt that died after the rename.
             self._delete_tree(aside)
         fault_point("drop.before")
         if not self._remove_dropped_files(dropped, location, aside, late=late):
-            # Another process has deleted them already. A table that was made there since is not touched.
+            # Another process has deleted the files already. If another table was created there since, its files must
+            # stay.
             return
         # Without the sync a power failure could bring the files back: no process would delete them again, and no table
-        # could be made there.
+        # could be created there.
         self._storage.sync_directories([location.parent])
-        # An older copy of the index still has this drop to do. It would delete the files of the next table at this
-        # place.
+        # Raise the counter again: a restored older copy of the index, in which this drop is still unfinished, would
+        # delete the files of the next table at this location.
         self.before_deleting()
         self._index.dropped_tables.note_deleted(dropped, this_process())
 
     def _remove_dropped_files(self, dropped: DroppedTable, location: Location, aside: Location, *, late: bool) -> bool:
-        """Remove the files that the table had; return False where another process has done so."""
+        """Remove the files of a dropped table; return False if another process has done this already."""
         if is_other_directory(directory_identity(dropped.location), dropped.directory):
             logger.warning(
                 "%s is another directory than the one of the dropped table %s: its files stay.", location, dropped.name
@@ -200,7 +200,7 @@ class StoreCleanup:
         return True
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
-        """Remove files of a dropped table until another process has finished that."""
+        """Remove files of a dropped table in batches; stop if another process has completed the drop."""
         root = Location.parse(dropped.location)
         for batch in batched(files, _AT_ONCE):
             if self._undeleted(dropped.table_id, dropped.location) is None:
@@ -211,7 +211,7 @@ class StoreCleanup:
             self._storage.sync_directories(directories)
 
     def _undeleted(self, table_id: int, location: str) -> DroppedTable | None:
-        """Return the dropped table with a number whose files are not all deleted yet; None if they are."""
+        """Return the dropped table with this number if its files are not all deleted yet; None if they are."""
         undeleted = self._index.dropped_tables.undeleted(location)
         return next((one for one in undeleted if one.table_id == table_id), None)
 
@@ -222,7 +222,7 @@ class StoreCleanup:
         """Yield all files and directories below a directory; nothing if it does not exist.
 
         Raises:
-            StorageError: A part of it cannot be listed.
+            StorageError: A part of the directory cannot be listed.
         """
         if self._storage.store_has_directories(root) and self._storage.stat(root) is None:
             return
@@ -233,12 +233,13 @@ class StoreCleanup:
                 continue
             place = below(root, event.directory)
             if isinstance(event, ListedFile):
-                # Without a name it is an object that stands for a directory.
+                # Build the location by hand: an empty name, of an S3 object that marks a directory, must keep the final
+                # slash.
                 place = Location(place.scheme, place.bucket, f"{place.key}/{event.name}")
             yield place, event
 
     def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
-        """Remove the files of a staging directory except the kept ones, and empty directories."""
+        """Remove the files of a staging directory except the ``kept`` ones, and directories that are then empty."""
         there = list(self._walk(directory))
         others = [place for place, event in there if isinstance(event, ListedFile) and place not in kept]
         self._storage.delete_files(others)
@@ -246,7 +247,7 @@ class StoreCleanup:
         self._storage.remove_empty_directories(folders, directory)
 
     def _delete_tree(self, directory: Location) -> None:
-        """Remove a directory tree into which a late task may write, or which another process may remove meanwhile."""
+        """Remove a directory tree; retry, because a late task may write into it and another process may remove it."""
         for attempt in range(_DELETE_ATTEMPTS):
             try:
                 self._storage.delete_tree(directory)
@@ -257,18 +258,18 @@ class StoreCleanup:
                 return
 
     def remove_directories(self, table_id: int | None, directories: Iterable[Location], upto: Location) -> None:
-        """Remove directories below ``upto`` that are empty now, unless they are of a registered partition."""
+        """Remove those directories below ``upto`` that are empty, unless they belong to a registered partition."""
         below = {place for place in directories if place != upto and upto.contains(place)}
         if not below or not self._storage.store_has_directories(upto):
             return
         try:
             self._storage.remove_empty_directories(sorted(below - self._registered(table_id, below)), upto)
         except StorageAccessDeniedError as error:
-            # An empty directory does no harm. A transaction that can never be finished keeps its claims.
+            # Go on: an empty directory does no harm, while a transaction that cannot be finished would keep its claims.
             logger.warning("Empty directories below %s stay: %s", upto, error.message)
 
     def _registered(self, table_id: int | None, directories: Collection[Location]) -> set[Location]:
-        """Return the directories that a partition of the table has."""
+        """Return those directories that belong to a partition of the table."""
         table = None if table_id is None or not directories else self._index.tables.find(table_id)
         if table is None:
             return set()
@@ -277,17 +278,19 @@ class StoreCleanup:
 
 
 def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:
-    # What carries a transaction's id is the table's, whatever the store's clock says.
+    # A file with a transaction's id was written by this catalog, so it belongs to the table, whatever the clock of the
+    # store says.
     if transaction_id_in(file.name) is not None:
         return False
     if not dropped.location.startswith("s3a:"):
         return file.modified_ms > dropped.dropped_at_ms
-    # S3 gives times in seconds: of an object of the DROP's second it is not known which came first.
+    # S3 gives times in seconds. For an object of the same second as the DROP the order is unknown, so treat it as newer
+    # and keep it.
     return file.modified_ms >= dropped.dropped_at_ms // 1000 * 1000
 
 
 def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Location]:
-    """Return the directories inside the table's that a partition command, or LOAD DATA, may have made."""
+    """Return the directories inside the table's that a partition command, or LOAD DATA, may have created."""
     match plan.change:
         case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
             made = {

@@ -1,9 +1,9 @@
-"""Finds files on the store that no version names: leftovers of writes, pending uploads, and relocated files.
+"""Finds files on the store that no version of a table needs: leftovers of writes, pending uploads, and relocated files.
 
-Every file of a write carries the id of its transaction in its name, and the index says the transaction's state. Files
-of a transaction that can still commit stay, and so do files without an id. Other indexes may have tables at the same
-location: files with an id that this index does not know stay too. Copies of LOAD DATA LOCAL carry no id: they lie in a
-directory of their own, and their age decides.
+Every file of a write has the id of its transaction in its name, and the index knows the transaction's state. Files of a
+transaction that can still commit stay, and so do files without an id. Other indexes may have tables at the same
+location, so files with an id that this index does not know stay, too. Copies of LOAD DATA LOCAL have no id: they are in
+a directory of their own, and their age decides.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _UNNAMED_STAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something on the store that vacuum reports, and may remove.
+    """A path on the store that vacuum reports, and may remove.
 
     Attributes:
-        entry: The report's line.
+        entry: The line of the report.
         upload: The id of a pending upload.
-        replaced: The replaced file, as the index has it.
-        is_data: Whether relocating overwrites wrote it: the metastore may have a partition there.
+        replaced: The replaced file, as the index has recorded it.
+        is_data: Whether a relocating overwrite wrote the file: the metastore may have a partition in its directory.
     """
 
     entry: VacuumEntry
@@ -80,7 +80,7 @@ class Strays:
 
     Attributes:
         too_young: The transactions whose leftovers stay because of their age.
-        unseen: Whether a place was not searched, because the listing failed or another table lies there.
+        unseen: Whether a directory was not searched, because the listing failed or another table is there.
     """
 
     def __init__(self, resources: Resources, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
@@ -97,16 +97,18 @@ class Strays:
         self.unseen = False
 
     def files(self, version: int, replaced: Collection[str]) -> Iterator[Found]:
-        """Yield files of writes that will not commit, and relocated files that no version names.
+        """Yield files of writes that will not commit, and relocated files that no version refers to.
 
         Files of aborted writes are found anywhere, those of ended writes in their staging directories.
 
         Args:
             version: The oldest version that is kept.
-            replaced: Directories of relocated files that an overwrite replaced, by which vacuum recognizes them.
+            replaced: Directories with relocated files that an overwrite replaced. ``Vacuum`` handles these files
+                itself.
         """
         for root in self._places():
-            # Asked before the listing would be too early: a write may begin while it runs.
+            # Read the running writes after the listing: a write may begin while the listing runs, and its files must
+            # stay.
             listed = self._seen(root, partial(self._files, root))
             own = uncommitted(self._resources, self._table)
             ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
@@ -120,11 +122,11 @@ class Strays:
                     yield found
 
     def _unnamed(self, file: ListedFile, known: Mapping[str, KnownTransaction], named: Collection[str]) -> Found | None:
-        """Return a file that a relocating overwrite wrote and no kept version names; None for every other file."""
+        """Return a file that a relocating overwrite wrote and no kept version refers to; None for any other file."""
         writer = _relocated_by(file)
         if writer is None or f"{self._root}/{file.directory}" in named:
             return None
-        # A repair then knows that this index wrote it.
+        # Keep the writer's id in the index, by which a repair recognizes the file.
         self.too_young.add(writer)
         is_open = writer in known and not known[writer].has_ended
         if is_open or file.modified_ms > self._before_ms:
@@ -136,7 +138,7 @@ class Strays:
     def copies(self) -> Iterator[Found]:
         """Yield the copies of LOAD DATA LOCAL that were never loaded because the driver died.
 
-        A directory is removed as a whole, when its newest file is old enough: some drivers copy for a long time.
+        A directory is removed as a whole, when its newest file is old enough, because copying may take a driver long.
         """
         copies: dict[str, list[ListedFile]] = {}
         for event in self._copied:
@@ -148,7 +150,7 @@ class Strays:
             yield Found(VacuumEntry(VacuumAction.DELETE, self._path(self._root, file), file.size, _COPIED))
 
     def _takes_files(self) -> bool:
-        """Return whether a LOAD DATA is in flight, which may have to put its files back."""
+        """Return whether a LOAD DATA is in flight, which may have to move its files back."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
         return any(one.plan.moves_user_files for one in self._resources.in_states(states))
 
@@ -158,8 +160,9 @@ class Strays:
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
             others = self._other_tables(root)
-            # An aborted write may have left a file there, in a partition that is also a table. Then the index keeps the
-            # ids of aborted writes, by which repair recognizes such files.
+            # The directories of other tables are not searched, although a partition of this table may share one and
+            # have a file of an aborted write. In this case the index must keep the ids of aborted writes, by which a
+            # repair recognizes such files.
             self.unseen = self.unseen or bool(others)
             for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):
@@ -172,7 +175,7 @@ class Strays:
             return
 
     def _other_tables(self, root: Location) -> set[str]:
-        """Return the directories below a place, relative to it, where other tables lie: their files are theirs."""
+        """Return the directories of other tables below ``root``, relative to it; their files belong to these tables."""
         prefix = f"{root}/"
         return {
             place.removeprefix(prefix)
@@ -239,15 +242,15 @@ class Strays:
         return True, (_ABORTED if one.state is State.ABORTED else _LEFT).format(transaction_id)
 
     def _places(self) -> list[Location]:
-        """Return the table's location, and those outside of it that partitions have, or had in a kept version."""
+        """Return the table's location, and locations elsewhere that its partitions have, or had in a kept version."""
         own = sorted({Location.parse(uri) for uri in self._index.partitions.locations_ever(self._table)})
         return [self._root, *(place for place in own if not self._root.contains(place))]
 
     def _seen(self, place: Location, look: Callable[[], Iterable[Seen]]) -> Sequence[Seen]:
-        """Return the contents of a place; nothing if the place cannot be listed and no partition lies there any more.
+        """Return the contents of a directory; nothing if it cannot be listed and no present partition is in it.
 
         Raises:
-            CatalogExtError: The place cannot be listed, and the table or one of its partitions lies there.
+            CatalogExtError: The directory cannot be listed, and the table or one of its partitions is in it.
         """
         try:
             return list(look())
@@ -262,16 +265,17 @@ class Strays:
 
 
 def _staged_by(file: ListedFile) -> str | None:
-    """Return the transaction in whose staging directory the file lies, if the file's name agrees; None elsewhere."""
+    """Return the transaction in whose staging directory the file is, if the file's name has its id; otherwise None."""
     transaction_id = transaction_id_in(file.name)
     components = file.directory.split("/")
-    # A hidden folder further down may hold another table, whose living files carry the ids of its own writes.
+    # Check only the first levels: a hidden folder further down may contain another table, whose files have ids of its
+    # own writes.
     is_staged = len(components) > 1 and is_hidden(components[0]) and components[0] != DATA
     return transaction_id if is_staged and components[1] == transaction_id else None
 
 
 def _relocated_by(file: ListedFile) -> str | None:
-    """Return the relocating overwrite that wrote the file into the table's own data directory; None elsewhere."""
+    """Return the relocating overwrite that wrote the file into the table's data directory; None for other files."""
     components = file.directory.split("/")
     if len(components) < 2 or components[0] != DATA or transaction_id_in(file.name) != components[1]:
         return None

@@ -39,7 +39,7 @@ def take_files(
     """Move files into a partition, creating it if necessary; all files become visible at one instant.
 
     The files are renamed; on S3 they are copied and the sources deleted. If the process dies after the reservation,
-    recovery finishes the moves or puts every file back.
+    recovery finishes the moves or moves every file back.
 
     ``table``: the table at the version that the statement read.
     ``partition``: the partition's name; ``''`` for an unpartitioned table.
@@ -47,9 +47,9 @@ def take_files(
     ``touches``: a bound predicate that is true for the partition; None if the write may touch any partition.
 
     Raises:
-        ConflictError: Another writer replaced the partition meanwhile. Every file is at its source.
+        ConflictError: Another writer replaced the partition in the meantime. Every file is at its source.
         StagedFileMissingError: A file is gone. The others are at their sources.
-        CatalogExtError: As ``Transactions.commit``.
+        CatalogExtError: The write failed and is undone; see ``Transactions.commit``.
     """
     asked = OverwritePartitions() if replaces else Append()
     definition = table.definition
@@ -69,12 +69,12 @@ def take_files(
 
 
 def _name(name: str, transaction_id: str, number: int) -> str:
-    """Return the name that a file gets: its own with the transaction's id, so that it is unique.
+    """Return the new name of a file: its own name with the transaction's id, which makes it unique.
 
-    One that begins with an unusual character does not become a hidden one.
+    The new name is never that of a hidden file, even if the old name begins with an unusual character.
     """
     stem, dot, suffix = name.partition(".")
-    # What was written by another transaction is this one's from now on.
+    # Replace the id of another transaction in the name: from now on the file belongs to this transaction.
     stem = without_transaction_ids(_UNUSUAL.sub("_", stem)[:_LONGEST_STEM]).lstrip("_.") or "file"
     suffix = without_transaction_ids(_UNUSUAL.sub("_", suffix)[-_LONGEST_STEM:])
     return f"{stem}-{transaction_id}-c{number:03d}{dot}{suffix}"

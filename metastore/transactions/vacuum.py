@@ -1,4 +1,4 @@
-"""Vacuum: removes files that no kept version needs and no writer will commit, and forgets old versions."""
+"""Vacuum: removes files that no kept version needs and no writer will commit, and old versions from the index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _YOUNG = (
 )
 _NAMED_AGAIN = "replaced by version {}, and named again by a later one"
 _AT_COMMIT_MS = 60_000
-"""How much later than its version a commit's message to the metastore may have been enqueued."""
+"""The longest expected time, in milliseconds, from a commit's version to its message in the outbox."""
 
 
 class Vacuum:
@@ -50,7 +50,7 @@ class Vacuum:
     Args:
         table: The table; it is loaded again, because recovery may have changed it.
         retention_s: The age in seconds up to which versions are kept.
-        named: Returns the directories at which the metastore has partitions of these names; None without a metastore.
+        named: Returns the directories in which the metastore has partitions of these names; None without a metastore.
         unknown_writes: Whether staged files of writes that this index does not know are removed too.
     """
 
@@ -76,7 +76,7 @@ class Vacuum:
         """Vacuum the table and return the report.
 
         Raises:
-            IndexUnavailableError: The database is gone or locked.
+            IndexUnavailableError: The index database does not answer or is locked.
             IndexRestoredError: The index was restored from an older copy.
         """
         if not self._dry_run:
@@ -89,13 +89,15 @@ class Vacuum:
             self._remove(find(), entries)
         entries.extend(self._kept.entries())
         if not (self._failed or self._dry_run or strays.unseen):
-            # Everything that they had left was looked at.
+            # All leftovers of ended writes were examined, so the index need not keep the ids of these writes any
+            # longer.
             self._index.forgotten_transactions.drop(self._table.table_id, self._began_ms, strays.too_young)
-        # The index goes on knowing why a kept file is no new one.
+        # Keep the rows of replaced files that stay, so that a repair does not register them as new ones.
         version = min(version, self._kept.first_version - 1)
         if version > 0 and not self._failed:
             shown = str(self._table.identifier)
-            # A repair knows a file that an aborted write left by the write's row: it stays where not all was seen.
+            # If not every directory was searched, keep the rows of aborted writes: a repair recognizes their leftover
+            # files by them.
             aborted, number = not strays.unseen, self._table.table_id
             if self._dry_run or self._index.versions.expire(number, version, aborted=aborted):
                 reason = f"versions below {version} are older than the retention"
@@ -105,7 +107,7 @@ class Vacuum:
         return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
 
     def _remove(self, found: Iterator[Found], entries: list[VacuumEntry]) -> None:
-        """Remove the found files in batches; report those that cannot be removed, and go on."""
+        """Remove the found files in batches; report those that cannot be removed, and continue."""
         batch: list[Found] = []
         try:
             for item in found:
@@ -141,9 +143,9 @@ class Vacuum:
             self._fail(batch[0].entry.path, error, entries)
 
     def _delete(self, batch: list[Found]) -> list[Found]:
-        """Claim files, delete them, and finish the claim; return the deleted ones.
+        """Claim files in the index, delete them, and end the claim; return the deleted ones.
 
-        A statement may register a file between the gate's answer and the claim: that file is kept.
+        A file that a statement registered after the earlier check (``DeletionGate``), but before the claim, is kept.
         """
         found = {item.entry.path: item for item in batch if item.entry.action is VacuumAction.DELETE}
         if not found:
@@ -157,7 +159,8 @@ class Vacuum:
         if claim.transaction_id is None:
             return self._spared(found, needs)
         try:
-            # A command that began before the claim has not seen it, and is seen here. A later one is refused.
+            # A command that began before the claim did not see it, so look for such commands now. A later command is
+            # refused.
             needs |= self._gate.under_way(found)
             going = self._spared(found, needs)
             files = [Location.parse(item.entry.path) for item in going]
@@ -165,7 +168,8 @@ class Vacuum:
             self._storage.delete_files(files)
             directories = {file.parent for file in files}
             self._cleanup.remove_directories(self._table.table_id, directories, self._root)
-            # The index forgets these files: after a power failure no later run would delete them again.
+            # Sync, because the index forgets these files: if a power failure brought them back, no later vacuum would
+            # delete them.
             self._storage.sync_directories(directories)
         finally:
             self._index.transactions.finish(claim.transaction_id)
@@ -181,7 +185,7 @@ class Vacuum:
         """Return the files that may be removed now; report those that a partition or a running statement needs.
 
         Raises:
-            MetastoreError: The metastore cannot be asked.
+            MetastoreError: The metastore cannot be read.
         """
         goes = {item.entry.path: item for item in batch if item.entry.action is VacuumAction.DELETE or item.is_data}
         needs = self._gate.needs(goes)
@@ -217,10 +221,10 @@ class Vacuum:
         entries.append(VacuumEntry(VacuumAction.FAILED, path, 0, error.message))
 
     def _ended(self, version: int) -> Iterator[Found]:
-        """Yield the files that relocating overwrites up to a version have replaced, and that are still there.
+        """Yield the files that relocating overwrites up to a version have replaced, and that still exist.
 
         Raises:
-            MetastoreError: Hive engines may still read them, because the metastore has not heard of the write.
+            MetastoreError: Hive engines may still read them, because the write is not delivered to the metastore yet.
         """
         behind = self._index.outbox.oldest_of(self._table.table_id)
         for page in self._index.ended_files.pages(self._table, self._table.version, named_again=True):
@@ -230,8 +234,7 @@ class Vacuum:
                 reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
                 self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
             there = self._storage.identify_many([Location.parse(file.uri) for file in due])
-            # Hive reuses names, and the store's clock may differ from the database's, so size and time are compared
-            # too.
+            # Compare size and time, too: Hive reuses names, and the store's clock may differ from the database's.
             found = [
                 file
                 for file, entry in zip(due, there, strict=True)
@@ -245,6 +248,7 @@ class Vacuum:
 
 
 def _recorded(file: EndedFile) -> Removal:
-    # Under a name with our own id, the relocating overwrite replaced any file, also one that no repair had seen.
+    # Under a name with a transaction's id, the overwrite replaced the file whatever its ETag, also if it was rewritten
+    # and no repair had seen that.
     own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
     return Removal(file.uri, file.size, file.modified_ms, None if own else file.etag)

@@ -1,4 +1,4 @@
-"""Files of a stream that wait for their partitions to be due: where they are, which are gone, and their commits."""
+"""Finds, commits and discards the files of streams that wait for their partitions to be due."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 
 
 class Waiting:
-    """Reads the files that earlier epochs have left waiting; nothing is changed."""
+    """Reads the waiting files of earlier epochs; nothing is changed."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._storage = resources.storage
 
     def documents(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
-        """Yield the lists of a table's waiting files; with ``app_id``, those of one streaming query."""
+        """Yield the stored lists of a table's waiting files; with ``app_id``, only those of one streaming query."""
         return self._resources.index.waiting_files.all(table_id, app_id)
 
     def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
-        """Yield the lists, each with the transaction of the epoch that has left it."""
+        """Yield the stored lists, each with the transaction of the epoch that wrote its files."""
         epochs: dict[str, Transaction] = {}
         for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
@@ -54,10 +54,10 @@ class Waiting:
     def files(
         self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
     ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
-        """Yield the waiting files of a table, or of one query, with their locations, a document at a time.
+        """Yield the waiting files of a table, or of one query, with their locations, one stored list at a time.
 
-        ``directory`` says where a partition's files go now, as it may have moved since they were written. None: only
-        where they are matters.
+        ``directory`` returns the present directory of a partition, which may have moved since the files were written.
+        None if only the files' present locations matter.
         """
         origins: dict[str, StagingLocations] = {}
         for waiting, epoch in self.with_epochs(table_id, app_id):
@@ -76,9 +76,9 @@ class Waiting:
         app_id: str | None = None,
         partitions: Collection[str] | None = None,
     ) -> Iterator[LostFile]:
-        """Yield the waiting files that can never be promoted: they are gone, or are not as they were written.
+        """Yield the waiting files that can never be promoted, because they were deleted or changed.
 
-        ``directory`` is that of ``files``; query and partitions limit the answer.
+        ``directory`` returns the present directory of a partition. ``app_id`` and ``partitions`` limit the search.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -117,10 +117,12 @@ class Waiting:
     def check(
         self, table_id: int, table: str, app_id: str | None, due: Collection[str], directory: Callable[[str], str]
     ) -> None:
-        """Return if everything is there that waits in partitions that are due, and go to where ``directory`` says.
+        """Check that all waiting files of the partitions ``due`` still exist.
+
+        ``directory`` returns the present directory of a partition.
 
         Raises:
-            WaitingFilesMissingError: Something is gone.
+            WaitingFilesMissingError: A file was deleted or changed.
             StorageError: The store refuses or does not answer.
         """
         lost = list(self.lost(table_id, directory, app_id, due)) if due else []
@@ -145,7 +147,7 @@ class Waiting:
 
 
 class WaitingCommits:
-    """Commits or discards the files that streaming epochs hold back until their partitions are due.
+    """Commits or discards the files that streaming epochs keep invisible until their partitions are due.
 
     Args:
         commit_final: Begins a write and commits it as the end of its query.
@@ -165,7 +167,7 @@ class WaitingCommits:
 
         Raises:
             ConflictError: Another process is committing an epoch of the query.
-            CatalogExtError: As ``commit``.
+            CatalogExtError: The write failed and is undone.
         """
         if next(self._waiting.documents(table.table_id, app_id), None) is None:
             return None
@@ -180,8 +182,8 @@ class WaitingCommits:
 
         Raises:
             ConflictError: Another process is committing an epoch of the query; earlier queries are committed.
-            InvalidInputError: No such query has written to the table.
-            CatalogExtError: As ``commit``.
+            InvalidInputError: No query with this id has written to the table.
+            CatalogExtError: The write failed and is undone.
         """
         found = self._waiting.partitions(table.table_id, app_id)
         if app_id is not None and not found:
@@ -193,7 +195,7 @@ class WaitingCommits:
         return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
 
     def _require_known(self, table: Table, app_id: str) -> None:
-        """Return if a query of this id has written to the table."""
+        """Check that a query with this id has written to the table."""
         if self._index.transactions.find_application(table.table_id, app_id) is not None:
             return
         others = sorted({one.application for one in self._waiting.partitions(table.table_id)})
@@ -205,7 +207,7 @@ class WaitingCommits:
         )
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
-        """Return the options of the query's newest epoch that has kept something back."""
+        """Return the options of the query's newest epoch that has waiting files."""
         epochs = (epoch for _, epoch in self._waiting.with_epochs(table.table_id, app_id))
         newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
         if newest is None:
@@ -214,11 +216,12 @@ class WaitingCommits:
         return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
 
     def discard(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
-        """Discard waiting files that are gone, so that their stream can go on; return them.
+        """Discard waiting files that are gone, so that their stream can continue; return the discarded files.
 
         Raises:
-            LocationNotFoundError: The table's directory is not there, as when a mount is away: nothing was given up.
-            TableNotFoundError: The table is gone.
+            LocationNotFoundError: The table's directory is missing, for example because it is not mounted: nothing was
+                discarded.
+            TableNotFoundError: The table was dropped.
             StorageError: The store refuses or does not answer.
         """
         self._storage.check_directory(table.definition.location)
@@ -246,12 +249,13 @@ class WaitingCommits:
         """Return a context for dropping a table; on exit, the waiting files of its streams are removed.
 
         Raises:
-            CatalogExtError: The table is gone, and something could not be removed.
+            CatalogExtError: The table is dropped, but a file could not be removed.
         """
         locations = [place for _, batch in self._waiting.files(table.table_id) for _, place in batch]
         yield
         if locations:
-            # What was committed meanwhile has its final name, and stays.
+            # Only files under hidden names are removed. A file that was committed in the meantime has its final name,
+            # and stays.
             discard(self._storage, locations, threads=self._resources.threads)
             staged = [place.source.parent for place in locations if place.source is not None]
             self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
@@ -263,7 +267,7 @@ class WaitingCommits:
 
 
 def _sent_to(place: StagedLocation, target: Location) -> StagedLocation:
-    """Return the place with another target; an upload to the target itself can only be completed there."""
+    """Return the location with another target; an upload to the target itself stays, as it cannot go elsewhere."""
     return place if place.hidden is None else replace(place, target=target)
 
 

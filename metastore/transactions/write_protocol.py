@@ -1,4 +1,4 @@
-"""The engine of writes: begin, stage, commit, abort, recover. ``docs/spec/commit-protocol.md`` is its contract."""
+"""The write protocol: begin, stage, commit, abort, recover. ``docs/spec/commit-protocol.md`` is its contract."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Transactions:
         threads: The number of files that one commit promotes in parallel.
         unknown_timeout_s: Seconds for which a commit asks the index for its outcome after the connection was lost.
         deliver: Returns whether changes of a table are enqueued for the metastore.
-        publish: Delivers due messages to the metastore; returns the number that is still pending of the table with a
-            number (None: of all tables). None without a metastore.
+        publish: Delivers due messages to the metastore; returns the number of messages still pending for the table with
+            a number (None: for all tables). None without a metastore.
         pause: Waits for a number of seconds.
         metastore: Returns the metastore, in which writes take Hive locks (``hive-locks``); None without a metastore.
 
@@ -108,17 +108,17 @@ class Transactions:
             InvalidInputError: The id belongs to a write to another table.
             InvalidConfigurationError: An option has an invalid value.
             TableLayoutError: The write creates a table in a directory that is not empty.
-            TableNotFoundError: The table is gone.
+            TableNotFoundError: The table was dropped.
             StorageError: The store refuses or does not answer.
         """
         return begin(self._resources, self._recovery, request)
 
     def heartbeat(self, transaction_id: str) -> int:
-        """Renew the lease, and return when it ends, in milliseconds since the epoch.
+        """Renew the lease, and return its new end, in milliseconds since the epoch.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is finished, or another process undid it.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is finished, or another process undid it.
         """
         transaction = self._resources.load(transaction_id)
         until_ms = renew(self._resources, transaction_id, transaction.plan.lease_ms)
@@ -133,9 +133,9 @@ class Transactions:
         transaction.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not open any more.
-            TableNotFoundError: The table is gone.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not open any more.
+            TableNotFoundError: The table was dropped.
         """
         transaction = self._resources.load(transaction_id)
         plan = transaction.plan
@@ -154,8 +154,8 @@ class Transactions:
         call is repeated.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is not open any more.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is not open any more.
             InvalidInputError: A file does not fit the transaction.
             StagedFileMissingError: The index lost files that were recorded before.
         """
@@ -179,7 +179,7 @@ class Transactions:
             files: The last staged files.
             recorded: The number of files that ``stage`` recorded before: if the index lost some, as after a crash of
                 its database, the write fails. None if the writer did not count.
-            static_partition: The fully static partition, which is registered also without rows.
+            static_partition: The partition of a fully static PARTITION clause, which is registered also without rows.
             watermark_ms: The watermark of a streaming write, in milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
             is_retry: Whether an earlier call got no answer: if this call fails, the effects of the earlier one are
@@ -189,7 +189,7 @@ class Transactions:
             ConflictError: Another writer was first. Nothing of the write was ever visible; it is undone.
             CommitStateUnknownError: The outcome is not known yet; ``recover`` finishes or undoes the write.
             TransactionStateError: The transaction was undone before.
-            InvalidInputError: It is reserved or committed with other files.
+            InvalidInputError: The transaction is reserved or committed with other files.
             CatalogExtError: The write failed and is undone.
         """
         started_s = time.monotonic()
@@ -214,8 +214,8 @@ class Transactions:
         """Undo a transaction whose commit was not called.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is reserved or committed, and can only be finished.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is reserved or committed, and can only be finished.
             CatalogExtError: A file could not be removed; ``recover`` removes it.
         """
         abort(self._resources, transaction_id, reason)
@@ -223,13 +223,13 @@ class Transactions:
     def delete(
         self, table: Table, predicate: Predicate | None, truncate: bool, options: Mapping[str, str] = NO_OPTIONS
     ) -> WriteOutcome:
-        """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
+        """Delete the partitions for which a predicate is true, or with ``truncate`` only their files.
 
-        The table has the version that the statement read; the predicate is unbound, None for all.
+        The table has the version that the statement read; the predicate is unbound, None for all partitions.
 
         Raises:
-            ConflictError: Another writer changed one of them meanwhile.
-            CatalogExtError: As ``commit``.
+            ConflictError: Another writer changed one of the partitions in the meantime.
+            CatalogExtError: The write failed and is undone; see ``commit``.
         """
         asked = Overwrite(predicate, keep_emptied=truncate)
         request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", this_process(), table, options=options)
@@ -238,12 +238,12 @@ class Transactions:
     def command(
         self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS
     ) -> WriteOutcome:
-        """Carry out a partition command on a table at the version that the statement read.
+        """Run a partition command on a table at the version that the statement read.
 
         Raises:
-            PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
-            ConflictError: Another writer changed one of them meanwhile.
-            CatalogExtError: As ``commit``.
+            PartitionNotFoundError, PartitionAlreadyExistsError: The partitions do not fit the command.
+            ConflictError: Another writer changed one of the partitions in the meantime.
+            CatalogExtError: The command failed and is undone; see ``commit``.
         """
         return self.commit(
             self.begin(BeginWrite(asked, operation, this_process(), table, options=options)).transaction_id
@@ -252,16 +252,17 @@ class Transactions:
     def recover_before(self, table: Table) -> None:
         """Finish or undo the transactions of dead writers in a table that will be unregistered or dropped.
 
-        They take the Hive locks that they asked for: a caller that holds the table's locks would wait for itself.
+        Call it before taking Hive locks on the table: the recovered transactions take the locks that they asked for,
+        and would wait for the caller's.
         """
         self._recovery.of_table(table.table_id, str(table.identifier))
         self._recovery.finish_committed(table.table_id)
 
     def delete_dropped(self, table: Table) -> None:
-        """Delete the directory of a table that was just dropped, and free the place for other tables.
+        """Delete the directory of a table that was just dropped, and release its location for other tables.
 
         Raises:
-            StorageError: Something could not be deleted: ``recover`` deletes the rest.
+            StorageError: A file could not be deleted: ``recover`` deletes the rest.
         """
         StoreCleanup(self._resources).remove_table(table)
 
@@ -271,10 +272,10 @@ class Transactions:
         """Finish or undo every transaction whose owner is dead; a failure of one does not stop the others.
 
         ``table``: limits it to the transactions of this table, or of this name if there is no such table.
-        ``older_than_s``: the seconds for which an owner must have been silent; None for its own lease.
+        ``older_than_s``: the seconds for which an owner must have been silent; None for the duration of its lease.
 
         Raises:
-            TableNotFoundError: There is no such table, no write that was creating it, and no files of it.
+            TableNotFoundError: There is no table of this name, no write that was creating it, and no files of it.
         """
         if not dry_run:
             self._index.incarnations.require_current()
@@ -290,9 +291,9 @@ class Transactions:
         """Undo one transaction that is not committed, also if its owner is alive; the owner gets an error.
 
         Raises:
-            TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is committed.
-            CatalogExtError: Something could not be removed; the call may be repeated.
+            TransactionNotFoundError: There is no transaction with this id.
+            TransactionStateError: The transaction is committed.
+            CatalogExtError: A file could not be removed; the call may be repeated.
         """
         return self._recovery.undo(transaction_id, dry_run=dry_run)
 
@@ -305,13 +306,13 @@ class Transactions:
         unknown_writes: bool = False,
         dry_run: bool = False,
     ) -> VacuumReport:
-        """Remove the files that no version younger than ``retention_s`` seconds needs, and forget older versions.
+        """Remove files that no version younger than ``retention_s`` seconds needs, and older versions from the index.
 
         Transactions of dead writers are recovered first. Files that cannot be removed are reported, and do not stop the
         rest. The arguments are those of ``Vacuum``.
 
         Raises:
-            IndexUnavailableError: The database is gone or locked.
+            IndexUnavailableError: The index database does not answer or is locked.
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
@@ -321,7 +322,7 @@ class Transactions:
 
 @contextmanager
 def _failure_counted(transaction: Transaction) -> Iterator[None]:
-    """Count a commit that fails among the measures."""
+    """Emit a metric if the commit in this context fails."""
     try:
         yield
     except Exception as error:
@@ -330,7 +331,7 @@ def _failure_counted(transaction: Transaction) -> Iterator[None]:
 
 
 def _log(outcome: WriteOutcome, kind: str) -> None:
-    """Log the outcome of a commit, and emit its measures."""
+    """Log the outcome of a commit, and emit its metrics."""
     seconds = outcome.commit_ms / 1000
     emit(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
     fields = {

@@ -1,8 +1,8 @@
-"""The embedded metastore: a real HiveMetaStore 2.3 from PySpark's own jars, on Derby, while a process uses it.
+"""The embedded metastore: a HiveMetaStore 2.3 server from PySpark's own jars, on a Derby database, started on demand.
 
-One server runs per directory. The first process that needs it starts it; others find it and share it; it ends when the
-last of them stops it, exits or is killed. It listens on the loopback interface only, and on Linux it serves
-only the processes of its own user and of root (``docs/design/18-listeners.md``).
+One server runs per directory. The first process that needs the metastore starts the server; later processes connect to
+it. The server ends when its last process stops it, exits or is killed. It listens on the loopback interface only, and
+on Linux it serves only the processes of its own user and of root (``docs/design/18-listeners.md``).
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _LAUNCHER = Path(__file__).with_name("EmbeddedMetastore.java")
 
 
 class EmbeddedMetastore:
-    """A Hive Metastore that lives in ``directory`` and ends with its last user.
+    """A Hive Metastore whose database is in ``directory``; the server ends when no process uses it any more.
 
     Args:
-        directory: Holds the Derby database, the log and the state file; made when it is not there.
+        directory: Holds the Derby database, the log and the state file; created if it is missing.
         port: The thrift port on the loopback interface; 0 takes a free one. It is ignored when the directory's server
             runs already.
-        warehouse: Where databases without a location go; by default ``directory/warehouse``.
-        settings: Hive and Hadoop settings that are added to the server's configuration, and win over ours.
-        extra_jars: Jars put before PySpark's. Without them stores other than the local one are not touched: their
-            locations are recorded as they are given, which is all that the catalogue needs.
-        engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
-            expression of a Hive engine, without them by plain comparisons.
+        warehouse: The location for databases that are created without one; by default ``directory/warehouse``.
+        settings: Hive and Hadoop settings for the server's configuration; they override this class's own settings.
+        extra_jars: Jars put before PySpark's on the class path, for object stores. Without them the server does not
+            access remote stores: it records remote locations unchanged, which is all that the catalog needs.
+        engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release. With them the server prunes
+            partitions by any expression of a Hive engine, without them only by plain comparisons.
         niceness: Added to this process's own niceness for a server that this process starts in the background, so that
             its start does not slow down the foreground. On Linux the server's session also has the smallest share of
             the processor until the server answers, a caller in this process waits for it, or 15 s have passed. Callers
@@ -81,11 +81,12 @@ class EmbeddedMetastore:
         self._engine_jars = tuple(engine_jars)
         self._niceness = niceness
         self.forget()
-        # Otherwise a child that ends would wait for its parent's server to start, or to end.
+        # A forked child must not keep this state: when the child exits, it would wait for the start or the end of its
+        # parent's server.
         forget_in_children(self)
 
     def forget(self) -> None:
-        """Reset to the state before a start. A forked child calls this: the lease is its parent's."""
+        """Reset this object to its state before a start, for a forked child: the server's lease is the parent's."""
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,25 +101,25 @@ class EmbeddedMetastore:
 
     @property
     def settled(self) -> bool:
-        """Whether a start has ended, with or without success, so that ``uri`` answers at once."""
+        """Whether a start has ended, with or without success, so that ``uri`` returns or fails at once."""
         started = self._started
         return started is not None and started.done()
 
     def start(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
-        """Return the URI of the server, which answers by then; ``timeout`` is in seconds.
+        """Start the server if none runs, wait until it answers, and return its URI; ``timeout`` is in seconds.
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing.
-            MetastoreUnavailableError: the server ended or was not ready in time; the message holds its last words.
+            MetastoreUnavailableError: The server ended or was not ready in time; the message quotes the end of its log.
         """
         self.start_in_background()
         return self.uri(timeout)
 
     def check_can_start(self) -> None:
-        """Check that the server runs, or that the programs to start it are installed.
+        """Check that the server runs, or that Java and PySpark are installed to start it.
 
         Raises:
-            EnvironmentSetupError: Java or PySpark is missing, or does not fit.
+            EnvironmentSetupError: Java or PySpark is missing, or Java is too old.
         """
         running = read_state(self.directory)
         if running is None or not runs(running.pid):
@@ -126,7 +127,7 @@ class EmbeddedMetastore:
             jar_folder()
 
     def start_in_background(self) -> None:
-        """Begin to start the server; ``uri`` waits for it and reports a failure."""
+        """Start the server in a thread and return at once; ``uri`` waits for the server and reports a failure."""
         with self._guard:
             if self._started is not None:
                 return
@@ -142,7 +143,7 @@ class EmbeddedMetastore:
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing.
-            MetastoreUnavailableError: the server ended or was not ready within ``timeout`` seconds.
+            MetastoreUnavailableError: The server ended or was not ready within ``timeout`` seconds.
         """
         self.start_in_background()
         self._awaited = True
@@ -184,7 +185,7 @@ class EmbeddedMetastore:
             started.set_result(self._lease.state.uri)
 
     def _join_or_launch(self) -> Lease:
-        # Before anything is made that nothing can run in.
+        # Check first: without Java or PySpark no directory should be created.
         self.check_can_start()
         try:
             make_private_folder(self.directory)
@@ -221,7 +222,8 @@ class EmbeddedMetastore:
         command = self._command(identity=secrets.token_hex(8))
         make_private_file(self.log_file)
         with self.log_file.open("wb") as log:
-            # Its own session: Ctrl-C in the terminal is the owner's affair, and the server outlives it by a moment.
+            # Give the server its own session. Ctrl-C in the terminal must reach only this process, which then stops the
+            # server in order.
             process = subprocess.Popen(
                 command, cwd=self.directory, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
@@ -272,7 +274,8 @@ class EmbeddedMetastore:
     def _command(self, identity: str) -> list[str]:
         class_path = [str(self.directory / "conf"), *map(str, self._extra_jars), f"{jar_folder()}/*"]
         class_path += map(str, self._engine_jars)
-        # By ``nice``: niceness that is set on the running server would affect only its existing threads.
+        # Set the niceness with the program ``nice``: niceness that is set on the running server would affect only its
+        # existing threads.
         polite = ["nice", "-n", str(self._niceness)] if self._niceness else []
         return [
             *polite,
@@ -312,16 +315,17 @@ class EmbeddedMetastore:
             "hive.metastore.warehouse.dir": self._warehouse,
             "hive.metastore.schema.verification": "false",
             "datanucleus.schema.autoCreateAll": "true",
-            # The pool that Hive asks for by default is not among PySpark's jars, and drop_database trips over that.
+            # Hive's default connection pool is not among PySpark's jars, and without this setting drop_database fails
+            # for its lack.
             "datanucleus.connectionPoolingType": "NONE",
             "hive.warehouse.subdir.inherit.perms": "false",
             "hive.async.log.enabled": "false",
             "hive.metastore.expression.proxy": "EmbeddedMetastore$Expressions",
-            # Whatever a client asks for, also with deleteData: files are deleted by this project alone.
+            # Never delete files, even if a client calls a drop with deleteData: only this project deletes files.
             "hive.metastore.fs.handler.class": "EmbeddedMetastore$KeepsFiles",
-            # Otherwise the server lists a directory whenever a table or partition is made.
+            # Without this setting the server lists the directory of each new table or partition to compute statistics.
             "hive.stats.autogather": "false",
-            # Tables evolve; the index decides above the metastore which type changes are allowed.
+            # The index checks which type changes of a column are allowed. The server must accept all of them.
             "hive.metastore.disallow.incompatible.col.type.changes": "false",
         }
         if not self._extra_jars:

@@ -1,7 +1,7 @@
-"""What processes share of an embedded metastore: leases on the server that runs, and the id in its folder.
+"""Leases that keep an embedded metastore server running, its state file, and the id of the metastore in a folder.
 
-A lease is a connection to the server's lease port (``EmbeddedMetastore.java``), which the operating system closes when
-its holder ends, whatever ended it.
+A lease is a connection to the server's lease port (``EmbeddedMetastore.java``). The operating system closes the
+connection when the process ends, even if it is killed; the server ends after its last lease.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GREETING_TIMEOUT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What a running server wrote about itself into its directory."""
+    """The contents of the state file that a running server writes into its directory."""
 
     id: str
     pid: int
@@ -38,16 +38,16 @@ class ServerState:
 
 
 class Lease:
-    """A hold on a running server; it ends with ``release`` or with this process."""
+    """This process's lease: it keeps the server running until ``release`` or the end of this process."""
 
     def __init__(self, state: ServerState, connection: socket.socket) -> None:
         self.state = state
         self._connection = connection
-        # A forked child must not keep the server alive after its parent.
+        # A forked child must close its copy of the connection, or the server would run on after the parent has ended.
         forget_in_children(self)
 
     def release(self) -> bool:
-        """Return whether this was the last lease, so that the server is ending now."""
+        """End the lease. Return whether it was the server's last one, so that the server is ending now."""
         try:
             self._connection.sendall(b"x")
             answer = _read_line(self._connection)
@@ -58,12 +58,12 @@ class Lease:
         return answer != "shared"
 
     def forget(self) -> None:
-        """Close this process's end without a word; in a forked child the parent's lease goes on."""
+        """Close this process's end of the connection. In a forked child this does not end the parent's lease."""
         self._connection.close()
 
 
 def read_state(directory: Path) -> ServerState | None:
-    """Return the state file of ``directory``, or None if it is missing or not readable."""
+    """Return the contents of the state file in ``directory``; None if the file is missing or not readable."""
     try:
         fields = json.loads((directory / STATE_FILE).read_text(encoding="utf-8"))
         return ServerState(
@@ -77,7 +77,7 @@ def read_state(directory: Path) -> ServerState | None:
 
 
 def take_lease(directory: Path) -> Lease | None:
-    """Return a lease on the server that runs in ``directory``; None when none runs or the state file is stale."""
+    """Return a lease on the server of ``directory``; None if no server runs or the state file is stale."""
     state = read_state(directory)
     if state is None:
         return None
@@ -109,7 +109,7 @@ ID_FILE = "metastore-id"
 
 
 def folder_id(folder: Path) -> str | None:
-    """Return the id of the metastore in a folder; None without a metastore, or before its first start."""
+    """Return the id of the metastore in a folder; None if the folder has no metastore or it was never started."""
     try:
         return (folder / ID_FILE).read_text(encoding="utf-8").strip() or None
     except (FileNotFoundError, NotADirectoryError):
@@ -117,7 +117,7 @@ def folder_id(folder: Path) -> str | None:
 
 
 def give_folder_id(folder: Path) -> None:
-    """Give the metastore in a folder an id, unless it has one; the caller holds the lock of its start."""
+    """Give the metastore in a folder an id unless it has one; the caller must hold the folder's start lock."""
     if folder_id(folder) is None:
         unfinished = folder / f"{ID_FILE}.tmp"
         write_private(unfinished, uuid.uuid4().hex)

@@ -1,4 +1,4 @@
-"""The format and the reader's options that Hive's clauses of CREATE TABLE name: STORED AS, ROW FORMAT."""
+"""Translates the format clauses of Hive's CREATE TABLE (STORED AS, ROW FORMAT) to a format and options, and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DELIMITED = frozenset({
     "field.delim", "escape.delim", "line.delim", "colelction.delim", "mapkey.delim", "serialization.null.format",
     "serialization.format",
 })  # fmt: skip
-"""What ROW FORMAT DELIMITED sets; the typing error is Hive's."""
+"""Settings of ROW FORMAT DELIMITED; the typing error ``colelction`` is Hive's."""
 
 
 def _word(name: str) -> str:
@@ -59,7 +59,7 @@ class StorageClauses:
     def named_format(
         self, table: str, settings: Mapping[str, str], parameters: Mapping[str, str]
     ) -> FormatFinding | None:
-        """Return the format that the clauses name, and the options with which Spark reads equal rows.
+        """Return the format in the clauses, and the reader options with which Spark reads the same rows as Hive.
 
         Args:
             table: The table, for messages.
@@ -96,10 +96,10 @@ class StorageClauses:
 
 
 def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tuple[StorageClauses, dict[str, str]]:
-    """Return the clauses that make a table of a format and reader's options, and the settings of ROW FORMAT.
+    """Return the clauses of CREATE TABLE, and the settings of ROW FORMAT, for a format with these reader options.
 
     Raises:
-        OperationNotSupportedError: Hive has none for them.
+        OperationNotSupportedError: Hive has no clause for the format or for one of its options.
     """
     if data_format in ("parquet", "orc"):
         return StorageClauses(stored_as=data_format.upper()), {}
@@ -108,7 +108,8 @@ def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tu
     if is_hive_text(data_format, options):
         return StorageClauses(stored_as="TEXTFILE", serde=options[SERDE]), serde_settings(options)
     if data_format == "csv" and options.get("quote") == "":
-        # Not ROW FORMAT DELIMITED: Spark's parser passes over its NULL DEFINED AS.
+        # Name the SerDe instead of writing ROW FORMAT DELIMITED: Spark's parser ignores the clause NULL DEFINED AS of
+        # the latter.
         settings = {"field.delim": options.get("sep", ","), "serialization.null.format": options.get("nullValue", "")}
         return StorageClauses(stored_as="TEXTFILE", serde=LAZY), settings
     raise OperationNotSupportedError(

@@ -1,4 +1,4 @@
-"""Tables, namespaces and partitions as the metastore has them, and back."""
+"""Converts tables, namespaces and partitions between the index's definitions and the metastore's objects."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _KEPT_BY_METASTORE = frozenset({
     "numRows", "rawDataSize", "numFilesErasureCoded", "COLUMN_STATS_ACCURATE", "bucketing_version", HEADER_PARAMETER,
     FOOTER_PARAMETER, BUCKETED_BY_PROPERTY,
 })  # fmt: skip
-"""Parameters that the metastore, or the conversion, sets by itself: no settings of the user's."""
+"""Parameters that the metastore or this conversion sets. They are not properties of the user."""
 
 
 def unrepresentable_reason(definition: TableDefinition) -> str | None:
-    """Return why the metastore cannot hold the table so that Hive engines read it rightly; None when it can.
+    """Return the reason why Hive engines could not read the table correctly; None if they can.
 
-    Such a table works on the index alone; its registration asks here and does not deliver it.
+    Such a table works on the index alone: registering a table calls this function, and does not publish the table.
     """
     if definition.has_wildcards:
         return "its location has wildcards, and Hive reads one directory for each partition, and all of it"
@@ -97,12 +97,12 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
 
 
 def to_hive(definition: TableDefinition) -> HiveTable:
-    """Return the table as the metastore gets it: Hive's columns and storage classes, Spark's schema as parameters.
+    """Return the table as the metastore stores it: Hive's columns and storage classes, Spark's schema as parameters.
 
-    A data column of a key's name is left out: Hive shows the path's value there.
+    A data column with the name of a partition column is left out: Hive shows the value from the path under that name.
 
     Raises:
-        MetastoreRefusedError: The metastore cannot hold it (``unrepresentable_reason``).
+        MetastoreRefusedError: The metastore cannot hold the table (``unrepresentable_reason``).
     """
     reason = unrepresentable_reason(definition)
     if reason is not None:
@@ -136,7 +136,10 @@ def to_hive(definition: TableDefinition) -> HiveTable:
 
 
 def _schema_parameters(definition: TableDefinition, columns: Sequence[Column]) -> dict[str, str]:
-    """Return Spark's schema; a table of Hive's text has no provider, so that Spark too reads it by the SerDe."""
+    """Return Spark's schema as parameters.
+
+    A table that a Hive SerDe reads gets no provider, so that Spark, too, reads it through the SerDe.
+    """
     parameters = schema_parameters(definition.format, columns, definition.partition_columns)
     if is_hive_text(definition.format, definition.options):
         del parameters[PROVIDER]
@@ -144,21 +147,21 @@ def _schema_parameters(definition: TableDefinition, columns: Sequence[Column]) -
 
 
 def as_read(storage: HiveStorage, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the columns with the types that Hive reads: ``OpenCSVSerde`` reads STRING whatever is declared."""
+    """Return the columns with the types that Hive reads: ``OpenCSVSerde`` reads STRING whatever type is declared."""
     return tuple(replace(c, type="string") for c in columns) if storage.serde == OPEN_CSV else columns
 
 
 def column_key(column: Column) -> tuple[str, str, str]:
-    """Return a key that is equal for equal columns of the metastore; Spark writes the fields of structs as named.
+    """Return a key that is equal for columns that the metastore does not distinguish; the key keeps the case of names.
 
-    Hive writes a comment of its own into tables whose columns come from their SerDe: it counts as no comment.
+    Hive itself writes a comment to columns that it gets from a SerDe; the key ignores that comment.
     """
     comment = "" if column.comment == FROM_SERDE else column.comment or ""
     return column.name, column.type.lower(), comment[:_MAX_COLUMN_COMMENT]
 
 
 def columns_of(table: HiveTable) -> tuple[Column, ...]:
-    """Return the columns of the metastore's table in Hive's types, including columns that Spark hides from Hive.
+    """Return the columns of the metastore's table in Hive's types, including columns that exist only in Spark's schema.
 
     Raises:
         UnsupportedFormatError: Spark's schema cannot be read.
@@ -170,7 +173,7 @@ def columns_of(table: HiveTable) -> tuple[Column, ...]:
 
 
 def hive_column(column: Column, type_text: str) -> Column:
-    """Return the column as the metastore gets it."""
+    """Return the column as the metastore stores it."""
     comment = None if column.comment is None else column.comment[:_MAX_COLUMN_COMMENT]
     return Column(column.name.lower(), type_text, comment=comment)
 
@@ -181,7 +184,7 @@ def from_hive(table: HiveTable) -> TableDefinition:
     Names and types come from Spark's schema among the parameters if there is one, otherwise from Hive's columns.
 
     Raises:
-        UnsupportedFormatError: It is a view, an ACID table, or of an unsupported format or type.
+        UnsupportedFormatError: The table is a view or an ACID table, or has an unsupported format or column type.
     """
     _refuse_what_is_no_plain_table(table)
     provider = table.parameters.get(PROVIDER, "hive").lower()
@@ -205,10 +208,11 @@ def from_hive(table: HiveTable) -> TableDefinition:
 
 
 def bucketed_by(table: HiveTable) -> str | None:
-    """Return a text on the bucketing of the metastore's table, by Hive or by Spark; None if it is not bucketed."""
+    """Return a text on the bucketing of the metastore's table, by Hive or by Spark; None without bucketing."""
     columns, buckets = list(table.storage.bucket_columns), table.storage.bucket_count
     if not columns and table.parameters.get(SPARK_BUCKETS, "").isdecimal():
-        # Spark hides the buckets of its own tables from Hive, because Hive's hash differs.
+        # Spark does not declare buckets of its own tables to Hive, because Hive's hash differs. Read them from the
+        # parameters.
         buckets, prefix = int(table.parameters[SPARK_BUCKETS]), SPARK_BUCKET_COLUMN
         named = {int(k[len(prefix) :]): v for k, v in table.parameters.items() if k.startswith(prefix)}
         columns = [named[number] for number in sorted(named)]
@@ -223,7 +227,7 @@ def _bucketing(table: HiveTable) -> dict[str, str]:
 
 
 def user_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's parameters, without those of the metastore and of Spark's schema."""
+    """Return the user's parameters, without parameters that the metastore sets and without Spark's schema."""
     return {k: v for k, v in parameters.items() if k not in _KEPT_BY_METASTORE and not is_schema_parameter(k)}
 
 
@@ -254,7 +258,7 @@ def _columns(table: HiveTable, *, trust_spark: bool) -> tuple[tuple[Column, ...]
     hive = tuple(_spark_columns(table, c) for c in (read, table.partition_columns))
     if spark is None:
         return hive[0], hive[1]
-    # Hive engines may have altered a table of their own since Spark wrote its schema down: then theirs is right.
+    # A Hive engine may have altered its own table after Spark stored a schema. If the two differ, use Hive's columns.
     same = all(_same_columns(s, h) for s, h in zip(spark, hive, strict=True))
     return spark if trust_spark or same else (hive[0], hive[1])
 
@@ -276,7 +280,7 @@ def _not_imported(table: HiveTable, why: str) -> UnsupportedFormatError:
 
 
 def to_hive_database(namespace: Namespace) -> HiveDatabase:
-    """Return the namespace as the metastore gets it."""
+    """Return the namespace as the metastore stores it."""
     return HiveDatabase(namespace.name, namespace.location, namespace.comment, dict(namespace.properties))
 
 
@@ -286,7 +290,7 @@ def from_hive_database(database: HiveDatabase) -> Namespace:
 
 
 def to_hive_partition(table: HiveTable, name: str, location: str | None = None) -> HivePartition:
-    """Return the partition as the metastore gets it.
+    """Return the partition as the metastore stores it.
 
     Args:
         table: The metastore's table.
@@ -294,25 +298,26 @@ def to_hive_partition(table: HiveTable, name: str, location: str | None = None) 
         location: Absolute URI; None: below the table's location.
 
     Raises:
-        InvalidPartitionNameError: The metastore cannot hold it: other keys than the table's, an empty or a long value.
+        InvalidPartitionNameError: The metastore cannot hold the partition: its keys are not the table's, or a value is
+            empty or too long.
     """
     return HivePartition(partition_values_of(table, name), location or child_location(table.location, name))
 
 
 def hive_partition_name(table: HiveTable, name: str) -> str:
-    """Return the metastore's own name of a partition by its directory string: keys in lower case, values re-escaped.
+    """Return the metastore's name of a partition from its directory string: keys in lower case, values escaped again.
 
     Raises:
-        InvalidPartitionNameError: As ``to_hive_partition``.
+        InvalidPartitionNameError: The metastore cannot hold the partition (see ``to_hive_partition``).
     """
     return table.name_of(partition_values_of(table, name))
 
 
 def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
-    """Return the values of a partition as the metastore keeps them.
+    """Return the values of a partition as the metastore stores them: unescaped, NULL as the default partition's name.
 
     Raises:
-        InvalidPartitionNameError: As ``to_hive_partition``.
+        InvalidPartitionNameError: The metastore cannot hold the partition (see ``to_hive_partition``).
     """
     pairs = parse_partition_name(name)
     keys = [c.name for c in table.partition_columns]
@@ -332,7 +337,7 @@ def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
 
 
 def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str, str | None]:
-    """Return the directory string of the metastore's partition, and its location unless that is the default."""
+    """Return the directory string of the metastore's partition, and its location; None for the default location."""
     below = relative_name(table.location, partition.location)
     if below is not None and values_or_none(table, below) == partition.values:
         return below, None
@@ -341,7 +346,7 @@ def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str
 
 
 def values_or_none(table: HiveTable, name: str) -> tuple[str, ...] | None:
-    """Return the values of a partition as the metastore keeps them; None where it cannot hold the partition."""
+    """Return the values of a partition as the metastore stores them; None if it cannot hold the partition."""
     try:
         return partition_values_of(table, name)
     except InvalidPartitionNameError:

@@ -1,4 +1,4 @@
-"""Storage descriptors of the metastore's partitions: their formats for reading and for writing."""
+"""Storage descriptors of the metastore's partitions: comparison with the table's, conversion for the index."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The way in which a partition is read.
+    """The way in which the files of a partition are read.
 
     Attributes:
-        descriptor: Its own descriptor; None if it is read like its table.
-        difference: A text on the difference to its table; None if it is read like its table.
-        problem: The reason why it cannot be read; None if it can.
+        descriptor: The partition's own descriptor; None if the partition is read like its table.
+        difference: A text on the difference between partition and table; None if the partition is read like its table.
+        problem: The reason why the partition cannot be read; None if it can.
     """
 
     descriptor: PartitionDescriptor | None = None
@@ -48,8 +48,8 @@ class Reading:
             is_known: Whether the index has the partition.
         """
         if is_known and known is None and self.difference == FEWER_COLUMNS:
-            # Its table got a column since then: both readings show equal rows until its files have more columns than
-            # the partition.
+            # The table got a column after the partition was created. Reading with either set of columns shows equal
+            # rows until the files have more columns than the partition, so the index needs no change.
             return False
         return self.descriptor != known
 
@@ -57,11 +57,11 @@ class Reading:
 AS_ITS_TABLE = Reading()
 
 FEWER_COLUMNS = "it has fewer columns than its table"
-"""The difference of a partition of delimited text that is read as its table, but for what its lines have beyond."""
+"""The difference of a partition of delimited text with fewer columns than its table; it is read like the table."""
 
 
 _TYPED = ("parquet", "orc")
-"""Formats whose files say what type a value has. Text is read by the partition's own: ``007`` of an INT is 7."""
+"""Formats whose files store the types of values. In text the partition's column type decides how to read ``007``."""
 
 
 class Descriptors:
@@ -69,7 +69,8 @@ class Descriptors:
 
     Args:
         table: The metastore's table.
-        definition: The index's definition, by which files are read: Hive engines may have altered theirs since.
+        definition: The index's definition, by which files are read. Hive engines may have altered the metastore's table
+            since it was imported.
     """
 
     def __init__(self, table: HiveTable, definition: TableDefinition) -> None:
@@ -116,7 +117,7 @@ class Descriptors:
         return None
 
     def _unreadable_setting(self, storage: HiveStorage) -> str | None:
-        """Return the setting that its table does not have, where its files would else be read as the table's."""
+        """Return a text on a setting that only the partition has, and that would change how its files are read."""
         if storage.serde != self._table.storage.serde:
             return None
         setting = unreadable_setting(self._format, storage.serde_parameters)
@@ -190,7 +191,7 @@ class Descriptors:
         if not columns:
             raise UnsupportedFormatError("it has no columns")
         read = tuple(self._read_as(i, column) for i, column in enumerate(as_read(storage, columns)))
-        # Secrets stay where they are: an index has none.
+        # The index stores no secrets: they stay in the metastore.
         options = drop_secrets(found.options)
         hive: dict[str, Any] = {
             "serde": storage.serde,
@@ -205,7 +206,7 @@ class Descriptors:
         """Return a column of the partition in Spark's type.
 
         Raises:
-            UnsupportedFormatError: As ``_own_descriptor``.
+            UnsupportedFormatError: Spark has no such type, or the column cannot be read in it.
         """
         name = str(self._table)
         own = spark_type(column.type, column.name, name)
@@ -223,28 +224,29 @@ class Descriptors:
 
 
 def _own_finding(table: HiveTable, definition: TableDefinition) -> FormatFinding | None:
-    """Return the format of the table's files that have no descriptor of their own."""
+    """Return the format of the files of partitions that have no descriptor of their own."""
     found = _finding(table, table.storage)
     if (provider := table.parameters.get(PROVIDER, "hive").lower()) == "hive":
         if found is None or definition.format != "csv":
             return found
         return FormatFinding("csv", _options_of(definition, found))
-    # Spark's options are in other words than Hive's settings: these are compared, as we would write them.
+    # Spark's reader options and Hive's settings have different names. To compare them, translate the options to the
+    # settings that this catalog would write.
     written = _written(definition)
     return found if written is None or found is None or provider not in FORMATS else _finding(written, written.storage)
 
 
 def _options_of(definition: TableDefinition, found: FormatFinding) -> dict[str, str]:
-    """Return the index's options, as far as a descriptor of the metastore can have them."""
+    """Return the reader options of the index's definition, limited to options that a Hive descriptor can express."""
     options = dict(definition.options)
     if is_hive_text("csv", options):
-        # Other options, such as a codec, concern writes only.
+        # Drop other options, such as a compression codec: they affect only writes.
         return {name: text for name, text in options.items() if name in found.options}
     return options
 
 
 def _own_columns(table: HiveTable, definition: TableDefinition) -> tuple[Column, ...]:
-    """Return the columns in Hive's types; Spark's tables may have none there that say anything."""
+    """Return the columns in Hive's types; for some of Spark's tables the metastore has only a placeholder column."""
     written = _written(definition)
     if written is None or table.parameters.get(PROVIDER, "hive").lower() != "hive":
         return table.columns
@@ -268,20 +270,20 @@ def _finding(table: HiveTable, storage: HiveStorage, columns: tuple[Column, ...]
 
 
 def storage_of_descriptor(hive: Mapping[str, Any]) -> HiveStorage:
-    """Return the storage that a descriptor keeps for the metastore (``PartitionDescriptor.hive``)."""
+    """Return the Hive storage that is kept in a partition descriptor (``PartitionDescriptor.hive``)."""
     return HiveStorage(hive["input_format"], hive["output_format"], hive["serde"], dict(hive["serde_parameters"]))
 
 
 def columns_of_descriptor(hive: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Return the columns that a descriptor keeps for the metastore, in Hive's types."""
+    """Return the columns that are kept in a partition descriptor (``PartitionDescriptor.hive``), in Hive's types."""
     return tuple(Column(name, kind, comment=comment) for name, kind, comment in hive["columns"])
 
 
 def described_partition(table: HiveTable, wanted: PublishedPartition) -> HivePartition:
-    """Return the partition of a message as the metastore's table gets it, with its statistics and its descriptor.
+    """Return the partition of a message as the metastore stores it, with its statistics and its descriptor.
 
     Raises:
-        InvalidPartitionNameError: As ``to_hive_partition``.
+        InvalidPartitionNameError: The metastore cannot hold the partition (see ``to_hive_partition``).
     """
     descriptor = wanted.descriptor
     partition = replace(to_hive_partition(table, wanted.name, wanted.location), parameters=wanted.parameters)
@@ -295,7 +297,7 @@ def described_partition(table: HiveTable, wanted: PublishedPartition) -> HivePar
 
 
 def has_descriptor(found: HivePartition, wanted: HivePartition) -> bool:
-    """Return whether a partition of the metastore has the descriptor that it is to have, if one is said."""
+    """Return whether the metastore's partition has the wanted descriptor; True if ``wanted`` has no descriptor."""
     if wanted.storage is None or found.storage is None:
         return True
     columns = [[(c.name.lower(), c.type.lower()) for c in p.columns] for p in (found, wanted)]
@@ -303,7 +305,7 @@ def has_descriptor(found: HivePartition, wanted: HivePartition) -> bool:
 
 
 def with_secrets_of(found: HivePartition, wanted: HivePartition) -> HivePartition:
-    """Return a partition with the secrets of the metastore, which no descriptor of ours has."""
+    """Return the wanted partition with the secret settings of the metastore's partition: the index has no secrets."""
     if wanted.storage is None or found.storage is None:
         return wanted
     secrets = {k: v for k, v in found.storage.serde_parameters.items() if is_secret(k)}

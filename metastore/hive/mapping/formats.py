@@ -1,9 +1,9 @@
 """The storage classes of each format, and the format of a metastore's table.
 
-Spark's CSV is kept as Hive's ``LazySimpleSerDe``, not as ``OpenCSVSerde``: the latter makes every column a STRING. It
-reads what Spark reads as long as fields are not quoted. Text of a Hive table has its SerDe among the options
-(``metastore.hive.mapping.hive_text``). JSON is kept as HCatalog's ``JsonSerDe``, the one class that releases
-2 to 4 of Hive all have.
+Tables of Spark's CSV get Hive's ``LazySimpleSerDe``, not ``OpenCSVSerde``, which makes every column a STRING.
+``LazySimpleSerDe`` reads the same rows as Spark if fields are not quoted. A table that a Hive SerDe reads names the
+SerDe among its options (``metastore.hive.mapping.hive_text``). JSON tables get HCatalog's ``JsonSerDe``, the only JSON
+class that all of Hive's releases 2 to 4 have.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CLASSES = {
     "text": (_TEXT_INPUT, _TEXT_OUTPUT, LAZY),
 }
 INPUT_FORMATS = {name: _CLASSES[name][0] for name in ("parquet", "orc", "csv")}
-"""The input class of each format that has one of its own; text has that of ``csv``."""
+"""The Java input class of each format that has a class of its own; the format ``text`` uses that of ``csv``."""
 
 SERDE_FORMATS = {
     _CLASSES["parquet"][2]: "parquet", "parquet.hive.serde.ParquetHiveSerDe": "parquet", _CLASSES["orc"][2]: "orc",
@@ -61,9 +61,9 @@ _INPUT_CLASSES = {
     "orc": frozenset({_CLASSES["orc"][0]}),
     "json": frozenset({_TEXT_INPUT}),
 }  # fmt: skip
-"""Those that read the files of a directory. Others read lists of files (manifests), or only the newest of them."""
+"""Input classes that read all files of a directory. Other classes read lists of files, or only the newest files."""
 _NOT_TRUE = {"parquet": "parquet.column.index.access"}
-"""The flag of each format's SerDe by which Hive reads other values than Spark."""
+"""A flag of each format's SerDe: if it is set, Hive reads other values than Spark."""
 _OWN_SERDE_PARAMETERS = frozenset({
     "path", "serialization.format", "field.delim", "serialization.null.format", "serialization.encoding",
     "serialization.last.column.takes.rest",
@@ -77,7 +77,7 @@ _UNREADABLE_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class FormatFinding:
-    """A table's format with the options of Spark's reader for it."""
+    """A table's format with the options for Spark's reader."""
 
     format: str
     options: Mapping[str, str]
@@ -88,8 +88,9 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> H
 
     Args:
         data_format: One of ``catalog_ext.metastore.model.tables.FORMATS``.
-        options: Spark's reader options; they go among the settings, as Spark's own catalog has them.
-        location: The table's, which Spark's own tables repeat there.
+        options: Spark's reader options; they are stored among the SerDe's settings, where Spark's own catalog stores
+            them.
+        location: The table's location; Spark's own catalog repeats it among the settings.
     """
     input_format, output_format, serde = _CLASSES[data_format]
     settings = dict(options) | {"path": location, "serialization.format": "1"}
@@ -98,7 +99,7 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> H
         return HiveStorage(input_format, output_format, options["serde"], serde_settings(options))
     if data_format == "csv":
         delimiter = _delimiter(lower)
-        # A digit is to Hive the number of a character.
+        # Hive reads a delimiter that is a digit as a character code, so write the code of the digit.
         delimiter = str(ord(delimiter)) if len(delimiter) == 1 and delimiter.isdecimal() else delimiter
         settings |= {
             "field.delim": delimiter,
@@ -114,7 +115,7 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> H
 
 
 def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | None:
-    """Return why Hive engines would read other rows than Spark with these options; None when they would not."""
+    """Return why Hive engines would read other rows than Spark with these options; None if they would not."""
     if is_hive_text(data_format, options):
         return None
     lower = {name.lower(): value for name, value in options.items()}
@@ -129,7 +130,7 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
 
 
 def unreadable_setting(data_format: str, settings: Mapping[str, str]) -> str | None:
-    """Return the setting of a SerDe by which Hive engines read other values than Spark does; None where none is."""
+    """Return the SerDe setting by which Hive engines read other values than Spark does; None without such a setting."""
     flag = _NOT_TRUE.get(data_format, "")
     if settings.get(flag, "").lower() == "true":
         return f"the setting {flag}='true'"
@@ -146,17 +147,14 @@ def unreadable_setting(data_format: str, settings: Mapping[str, str]) -> str | N
 
 
 def unreadable_type(data_format: str, data_type: DataType) -> str | None:
-    """Return why Hive engines could not read a column of the type as Spark writes it in the format.
-
-    None when they can.
-    """
+    """Return why Hive engines could not read a column of this type that Spark wrote in the format; None if they can."""
     inner = (*data_type.children, *(field.type for field in data_type.fields))
     found = _UNREADABLE_TYPES.get((data_format, data_type.name))
     return found or next(filter(None, (unreadable_type(data_format, child) for child in inner)), None)
 
 
 def unreadable_table(table: HiveTable, data_format: str) -> str | None:
-    """Return why Hive engines read other rows of their own table than Spark would; None when they do not."""
+    """Return why Hive engines read other rows of a table than Spark would; None if both read the same rows."""
     setting = unreadable_setting(data_format, {**table.parameters, **table.storage.serde_parameters})
     if setting is not None:
         return f"its SerDe has {setting}, which is not followed"
@@ -175,7 +173,7 @@ def unreadable_table(table: HiveTable, data_format: str) -> str | None:
 
 
 def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of the table that the options ask for: Hive skips a header by one."""
+    """Return the table parameters that the reader options require, such as the number of header lines to skip."""
     if is_hive_text(data_format, options):
         return line_parameters(options)
     header = {name.lower(): value for name, value in options.items()}.get("header", "false")
@@ -183,15 +181,15 @@ def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, 
 
 
 def reader_options(serde_parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the reader's options among the settings of a table that Spark (or this project) made."""
+    """Return Spark's reader options among the SerDe's settings of a table that Spark or this project created."""
     return {name: value for name, value in serde_parameters.items() if name not in _OWN_SERDE_PARAMETERS}
 
 
 def hive_format(table: HiveTable) -> FormatFinding:
-    """Return the format of a table that a Hive engine made, and the options with which Spark reads equal rows.
+    """Return the format of a table that a Hive engine created, and the options with which Spark reads the same rows.
 
     Raises:
-        UnsupportedFormatError: Its storage classes belong to no supported format.
+        UnsupportedFormatError: The table's storage classes belong to no supported format.
     """
     storage = table.storage
     found = SERDE_FORMATS.get(storage.serde)

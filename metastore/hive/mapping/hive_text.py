@@ -1,7 +1,8 @@
-"""Text that a Hive SerDe reads and writes, as options of a table of the format ``csv``.
+"""Text tables that a Hive SerDe reads and writes, expressed as options of a table of the format ``csv``.
 
-The option ``serde`` names the class with which the connector reads and writes the table. Settings that Spark's reader
-has too are under Spark's names (``sep``, ``nullValue``, ``header``, ``quote``, ``escape``), others under Hive's.
+The option ``serde`` names the class with which the connector reads and writes the table. Settings that Spark's CSV
+reader also has use Spark's names (``sep``, ``nullValue``, ``header``, ``quote``, ``escape``), other settings use
+Hive's.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _HIVE_NULL = "\\N"
 
 
 def is_hive_text(data_format: str, options: Mapping[str, str]) -> bool:
-    """Return whether a SerDe of Hive reads the files of a table with these options."""
+    """Return whether a Hive SerDe reads the files of a table with these options."""
     return data_format == "csv" and SERDE in options
 
 
 def named_alike(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's table options under the names that this module uses.
+    """Return the user's table options with option names in the spelling that this module uses.
 
     Spark and the connector accept option names in any case. Options of tables without a SerDe stay unchanged.
     """
@@ -52,14 +53,14 @@ def text_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a table of ``LazySimpleSerDe``.
 
     Args:
-        settings: Those of the SerDe, with the table's parameters.
+        settings: The SerDe's settings, with the table's parameters.
 
     Raises:
-        ValueError: A number of lines to skip is no number; the message says why the table cannot be read.
+        ValueError: A number of lines to skip is not a number; the message says why the table cannot be read.
     """
     delimiter = hive_delimiter(settings.get("field.delim", settings.get("serialization.format", "1")))
     return {
-        # Spark reads a backslash as the first half of an escape.
+        # Spark reads a single backslash as the start of an escape sequence, so a backslash delimiter is doubled.
         "sep": "\\\\" if delimiter == "\\" else delimiter,
         "quote": "",
         "nullValue": settings.get("serialization.null.format", _HIVE_NULL),
@@ -73,10 +74,10 @@ def quoted_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a table of ``OpenCSVSerde``.
 
     Args:
-        settings: Those of the SerDe, with the table's parameters.
+        settings: The SerDe's settings, with the table's parameters.
 
     Raises:
-        ValueError: A setting is empty, which Hive cannot read either, or a number of lines to skip is no number.
+        ValueError: A setting is empty, which Hive cannot read either, or a number of lines to skip is not a number.
     """
     options = {}
     for option, (name, default) in _QUOTED.items():
@@ -88,12 +89,12 @@ def quoted_options(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def serde_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the SerDe that the options name."""
+    """Return the settings for the SerDe that is named among the options."""
     if options[SERDE] == OPEN_CSV:
         return {name: options.get(option, default) for option, (name, default) in _QUOTED.items()}
     separator = options.get("sep", _FIRST_DELIMITER)
     delimiter = "\\" if separator == "\\\\" else separator
-    # A digit is to Hive the number of a character.
+    # Hive reads a delimiter that is a digit as a character code, so write the code of the digit.
     delimiter = str(ord(delimiter)) if delimiter.isdecimal() else delimiter
     kept = {name: options[name] for name in sorted(LAZY_SETTINGS & options.keys())}
     return {
@@ -105,13 +106,13 @@ def serde_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def line_parameters(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of the table by which Hive skips lines."""
+    """Return the table parameters by which Hive skips header and footer lines."""
     header = {HEADER_PARAMETER: "1"} if options.get("header", "").lower() == "true" else {}
     return header | {name: options[name] for name in _LINES if name in options}
 
 
 def hive_delimiter(text: str) -> str:
-    """Return the one character that Hive takes a delimiter's setting for: its number, or the first of several."""
+    """Return the character that Hive uses for a delimiter setting: that of a character code, or the first character."""
     with suppress(ValueError):
         if -128 <= (number := int(text)) < 128:
             return chr(number % 256)

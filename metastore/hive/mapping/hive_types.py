@@ -12,17 +12,17 @@ _SAME = frozenset({
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
 })  # fmt: skip
 _LOCAL_ZONE = re.compile("timestamp with local time zone", re.IGNORECASE)
-"""Hive 3's name for what Spark calls TIMESTAMP."""
+"""Hive 3's name for the type that Spark calls TIMESTAMP."""
 _MAX_CHAR = 255
 _FIELD_NAME = re.compile(r"[\w.$]+")
-"""Characters that Hive's type parser takes in the name of a struct's field."""
+"""Characters that Hive's type parser accepts in the name of a struct's field."""
 
 
 def hive_type(data_type: DataType) -> str | None:
     """Return the type string of a data column from which Hive engines read equal values; None if Hive has no such type.
 
-    TIMESTAMP_NTZ is Hive's own TIMESTAMP, which has no zone. TIME, VARIANT, VOID and the intervals of Spark's files do
-    not exist there. Hive compares strings by their bytes: the collation stays in Spark's schema.
+    TIMESTAMP_NTZ maps to Hive's TIMESTAMP, which has no zone. Hive has no types for TIME, VARIANT, VOID and Spark's
+    intervals. Hive compares strings by their bytes, so a collation is kept only in Spark's schema.
     """
     name = data_type.name
     if name in _SAME or name in ("decimal", "char", "varchar"):
@@ -49,12 +49,12 @@ def _struct(data_type: DataType) -> str | None:
 
 
 def hive_key_type(data_type: DataType) -> str:
-    """Return the type string of a partition column; a TIME becomes a STRING, which sorts equally."""
+    """Return the type string of a partition column; TIME becomes STRING, which sorts in the same order."""
     return hive_type(data_type) or "string"
 
 
 def spark_type(text: str, column: str, table: str) -> str:
-    """Return the canonical type for a metastore's type string.
+    """Return Spark's canonical type for a type string of the metastore.
 
     Raises:
         UnsupportedFormatError: Spark has no such type (UNIONTYPE, INTERVAL, …).
@@ -70,5 +70,6 @@ def spark_type(text: str, column: str, table: str) -> str:
 
 
 def _quote_fields(text: str) -> str:
-    # Hive writes field names bare whatever they hold; our grammar wants marks around all but plain words.
+    # Hive writes field names without quotes, whatever characters they contain. Spark's grammar requires backticks
+    # around names with other characters than letters, digits and underscores.
     return re.sub(r"(?<=[<,])\s*([\w.$ ]*[.$ ][\w.$ ]*)\s*:", r"`\1`:", text)

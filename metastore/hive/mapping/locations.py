@@ -1,4 +1,4 @@
-"""Locations as Hadoop writes them: one location may have several spellings."""
+"""Compares locations in Hadoop's spellings: one location may have several spellings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _S3 = frozenset({"s3", "s3a", "s3n"})
 
 
 def child_location(location: str, name: str) -> str:
-    """Return the location of a directory below another."""
+    """Return the location of the directory ``name`` below ``location``."""
     return f"{location.rstrip('/')}/{name}"
 
 
@@ -19,13 +19,13 @@ def same_location(left: str, right: str) -> bool:
 
 
 def relative_name(parent: str, location: str) -> str | None:
-    """Return the path of ``location`` below ``parent``; None when it does not lie there."""
+    """Return the path of ``location`` relative to ``parent``; None if it is not below ``parent``."""
     base, full = comparable_location(parent), comparable_location(location)
     return full[len(base) + 1 :] if full.startswith(f"{base}/") else None
 
 
 def comparable_location(location: str) -> str:
-    """Return the one spelling by which all spellings of a location are compared."""
+    """Return the normal form of a location, which is equal for all spellings of one location."""
     match = _SCHEME.fullmatch(location)
     scheme, rest = (match.group(1).lower(), match.group(2)) if match else ("file", location)
     authority, path = "", rest

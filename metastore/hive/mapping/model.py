@@ -1,4 +1,4 @@
-"""What a Hive Metastore holds, in our own words; thrift's types stay inside ``hive.thrift``."""
+"""Values that describe the contents of a Hive Metastore; thrift's own types are used only inside ``hive.thrift``."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class HiveStorage:
 
     Attributes:
         serde: Java class that reads rows.
-        serde_parameters: Its settings; for Spark's tables also the reader's options.
-        bucket_columns: Kept unchanged: bucketed tables are read, and not written.
-        bucket_count: -1 or 0 for none.
-        skewed_columns: The columns of ``SKEWED BY``, by whose frequent values Hive divides rows; kept unchanged.
-        skewed_directories: Whether rows with these values lie in separate directories.
+        serde_parameters: The SerDe's settings; for Spark's tables also the reader's options.
+        bucket_columns: Columns of CLUSTERED BY. Bucketed tables are read but not written, so these stay unchanged.
+        bucket_count: -1 or 0 for a table without buckets.
+        skewed_columns: The columns of ``SKEWED BY``, by whose frequent values Hive divides rows; they stay unchanged.
+        skewed_directories: Whether rows with these frequent values lie in separate directories.
     """
 
     input_format: str
@@ -54,18 +54,18 @@ class HiveStorage:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings that determine how files are read, without secrets and the path, which Spark repeats here."""
+        """The SerDe's settings that determine how files are read, without secrets and the path that Spark adds."""
         return {name: value for name, value in drop_secrets(self.serde_parameters).items() if name != "path"}
 
 
 @dataclass(frozen=True, slots=True)
 class HiveTable:
-    """A table as the metastore has it; column types are Hive's type strings.
+    """A table as the metastore stores it; column types are Hive's type strings.
 
     Attributes:
         table_type: ``EXTERNAL_TABLE``, ``MANAGED_TABLE``, ``VIRTUAL_VIEW``, …
         location: Absolute URI; ``''`` for views.
-        view_original_text: A view's query as it was written; None for tables.
+        view_original_text: A view's query as the user wrote it; None for tables.
         view_expanded_text: A view's query as engines run it.
     """
 
@@ -90,18 +90,20 @@ class HiveTable:
         return self.parameters.get("comment")
 
     def name_of(self, values: Sequence[str]) -> str:
-        """Return the metastore's own name of the partition with these values."""
+        """Return the metastore's name of the partition with these values."""
         return metastore_name((column.name for column in self.partition_columns), values)
 
 
 @dataclass(frozen=True, slots=True)
 class HivePartition:
-    """A partition; it has the table's storage unless it has its own.
+    """A partition as the metastore stores it.
 
     Attributes:
         values: Unescaped values in the order of the keys; NULL is the default partition's name.
-        location: Absolute URI; ``''`` for a view's, which has no storage descriptor.
-        columns: The columns of its own descriptor, read without comments; they are written only with its own storage.
+        location: Absolute URI; ``''`` for a view's partition, which has no storage descriptor.
+        storage: The partition's own storage; None if the partition has the table's.
+        columns: The columns of the partition's own descriptor, read without comments. They are written only together
+            with ``storage``.
     """
 
     values: tuple[str, ...]
@@ -112,12 +114,12 @@ class HivePartition:
 
 
 def metastore_name(keys: Iterable[str], values: Sequence[str]) -> str:
-    """Return the metastore's own name of a partition: keys as it has them (lower case), values in Hive's escaping."""
+    """Return the metastore's name of a partition from its keys (lower case) and values, which get escaped."""
     return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True))
 
 
 class LockType(IntEnum):
-    """The types of locks, by thrift's numbers; releases before 4 do not know the last one."""
+    """The types of Hive's locks, with thrift's numbers; releases before 4 do not have the last one."""
 
     SHARED_READ = 1
     SHARED_WRITE = 2
@@ -126,7 +128,7 @@ class LockType(IntEnum):
 
 
 class LockState(IntEnum):
-    """What has become of a request, by thrift's numbers."""
+    """The state of a lock request, with thrift's numbers."""
 
     ACQUIRED = 1
     WAITING = 2
@@ -135,7 +137,7 @@ class LockState(IntEnum):
 
 
 class LockedOperation(IntEnum):
-    """What a lock is for, by thrift's numbers: Hive writes of tables without transactions as no transaction."""
+    """The operation that a lock is for, with thrift's numbers; NO_TXN is a write to a table without transactions."""
 
     INSERT = 2
     NO_TXN = 6
@@ -143,7 +145,7 @@ class LockedOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LockComponent:
-    """What one component of a request locks; names are the metastore's, ``partition`` is ``''`` for the whole table."""
+    """One lock of a lock request, in the metastore's names; ``partition`` is ``''`` to lock the whole table."""
 
     database: str
     table: str
@@ -158,18 +160,19 @@ class LockComponent:
 
 @dataclass(frozen=True, slots=True)
 class ShownLock:
-    """A lock that is held, or waited for.
+    """A lock that is held, or waited for, as SHOW LOCKS lists it.
 
     Attributes:
-        number: The request's.
-        table: The table; ``''``: the whole database.
-        partition: The partition; ``''``: the whole table.
+        number: The number of the lock request.
+        table: The table; ``''`` for a lock on the whole database.
+        partition: The partition; ``''`` for a lock on the whole table.
         state: A ``LockState``.
-        lock_type: The name of its type.
-        host: The machine that it was asked for on.
-        agent: What asked for it, in its own words: the id of Hive's query.
+        lock_type: The name of a ``LockType``.
+        host: The machine that requested the lock.
+        agent: The requesting program's own description, for example the id of Hive's query.
         transaction: The number of Hive's transaction; 0 for none.
-        blocked_by: The number of the request that it waits for; None where it does not wait or the server does not say.
+        blocked_by: The number of the request that this lock waits for; None if it does not wait or the server does not
+            say.
     """
 
     number: int

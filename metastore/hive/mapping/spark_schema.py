@@ -1,7 +1,7 @@
-"""The schema that Spark keeps in a table's parameters (``spark.sql.sources.*``), with case and exact types.
+"""The schema that Spark stores in a table's parameters (``spark.sql.sources.*``): names with case, exact types.
 
-Spark's Hive catalog reads a table with a provider there with its own readers, and Hive engines ignore these parameters
-(``HiveExternalCatalog`` writes and reads this form).
+Spark's Hive catalog uses Spark's own readers for a table whose parameters name a provider; Hive engines ignore these
+parameters. Spark's class ``HiveExternalCatalog`` writes and reads this form.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _PART_COLUMN = f"{_SCHEMA}.partCol."
 SPARK_BUCKETS = f"{_SCHEMA}.numBuckets"
 SPARK_BUCKET_COLUMN = f"{_SCHEMA}.bucketCol."
 FROM_SERDE = "from deserializer"
-"""The comment that Hive gives to columns that it has asked a SerDe for (``MetaStoreUtils.determineFieldComment``)."""
+"""The comment that Hive gives to columns that come from a SerDe (``MetaStoreUtils.determineFieldComment``)."""
 _PLACEHOLDER = (Column("col", "array<string>", comment=FROM_SERDE),)
-"""What Spark's Hive catalog writes for the columns of a table that Hive engines cannot read."""
+"""The placeholder column that Spark's Hive catalog writes for a table that Hive engines cannot read."""
 
 _MAX_PARAMETER = 4000
-"""Characters that every metastore database keeps in a parameter's value."""
+"""The longest parameter value that every metastore database can store, in characters."""
 
 
 def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[Column]) -> dict[str, str]:
-    """Return the parameters that make a table one of Spark's, with its columns and partition columns."""
+    """Return the parameters by which Spark's Hive catalog recognizes one of its tables, and finds its columns."""
     fields = [field_to_json(Field(c.name, c.data_type, comment=c.comment)) for c in (*columns, *keys)]
     parameters = {PROVIDER: provider} | _split(json.dumps({"type": "struct", "fields": fields}, separators=(",", ":")))
     if keys:
@@ -44,24 +44,24 @@ def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[C
 
 
 def is_schema_parameter(name: str) -> bool:
-    """Return whether the parameter belongs to Spark's schema."""
+    """Return whether Spark's Hive catalog uses the parameter for its schema."""
     return name.startswith(("spark.sql.sources.", "spark.sql.create.")) or name == PARTITION_PROVIDER
 
 
 def describes_columns(name: str) -> bool:
-    """Return whether the parameter is a part of the schema itself: buckets, their order and Spark's release are not."""
+    """Return whether the parameter holds columns; parameters on buckets, sort order and Spark's release do not."""
     return name in (_SCHEMA, PARTITION_PROVIDER) or name.startswith(
         (f"{_SCHEMA}.numPart", f"{_SCHEMA}.part.", _PART_COLUMN)
     )
 
 
 def keeps_columns_from_hive(provider: str, columns: Sequence[Column]) -> bool:
-    """Return whether Spark has written no columns for Hive engines, which cannot read the table: its schema alone."""
+    """Return whether the columns are only Spark's placeholder: the real columns are then in Spark's schema alone."""
     return provider != "hive" and tuple(columns) == _PLACEHOLDER
 
 
 def read_schema(parameters: Mapping[str, str], table: str) -> tuple[tuple[Column, ...], tuple[Column, ...]] | None:
-    """Return the columns and partition columns that Spark keeps in the parameters; None when it keeps none.
+    """Return the columns and partition columns that Spark stores in the parameters; None if it stores none.
 
     Raises:
         UnsupportedFormatError: The schema is damaged or has a type that is not supported here.

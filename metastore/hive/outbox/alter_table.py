@@ -53,7 +53,7 @@ _EXTERNAL = "EXTERNAL"
 
 
 def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
-    """Make the database, unless there is one of its name."""
+    """Create the database, unless a database of that name exists."""
     try:
         metastore.create_database(database)
     except NamespaceAlreadyExistsError:
@@ -61,10 +61,11 @@ def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
 
 
 def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
-    """Set the definition's parameters, and its columns and location where these have changed.
+    """Set the definition's properties, and the columns and location if the message changes them.
 
     Raises:
-        MetastoreRefusedError: The metastore's table of this name is another, or cannot be as the message wants it.
+        MetastoreRefusedError: The metastore's table of this name is a different table, or the metastore cannot hold the
+            altered table.
     """
     identifier = message.definition.identifier
     found = metastore.get_table(identifier.namespace, identifier.name)
@@ -80,7 +81,7 @@ def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
 
 
 def altered(found: HiveTable, message: AlterTable) -> HiveTable:
-    """Return the metastore's table after the message; parameters set by others stay."""
+    """Return the metastore's table with the message's changes; parameters that others have set stay."""
     definition = message.definition
     wanted = rebuilt(found, definition) if message.rebuild else found
     if message.retype:
@@ -89,13 +90,13 @@ def altered(found: HiveTable, message: AlterTable) -> HiveTable:
         settings = {**wanted.storage.serde_parameters, **message.settings}
         wanted = replace(wanted, storage=replace(wanted.storage, serde_parameters=settings))
     parameters = {k: v for k, v in wanted.parameters.items() if k not in message.removed}
-    # Spark's statistics in the index may be older than what the metastore's readers find.
+    # Do not send Spark's statistics: those in the index may be older than the metastore's own.
     parameters |= without_sparks_statistics(user_parameters(definition.properties))
     return replace(wanted, parameters=parameters)
 
 
 def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTable) -> None:
-    """Replace the columns of the table and of its partitions, in one call of the metastore."""
+    """Replace the columns of the table and of all its partitions, in one call if the metastore accepts that."""
     try:
         metastore.alter_table(wanted, cascade=True)
     except MetastoreRefusedError as error:
@@ -103,8 +104,8 @@ def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTab
         same = [new for _, new in takewhile(lambda pair: pair[0].type == pair[1].type, pairs)]
         if len(same) == len(pairs):
             raise
-        # The metastore compares types by position, for columns that both have: so first send only those that stay, then
-        # all.
+        # The metastore refuses a different type at the position of an existing column. So first drop all columns from
+        # the first difference on, then set all wanted columns.
         _log.info("The columns of %s change in two steps: %s", wanted, error.message)
         metastore.alter_table(replace(wanted, columns=tuple(same)), cascade=True)
         metastore.alter_table(wanted, cascade=True)
@@ -147,7 +148,7 @@ def rename_table(metastore: HiveMetastore, message: RenameTable) -> None:
 
 
 def _renamed(metastore: HiveMetastore, definition: TableDefinition) -> HiveTable | None:
-    """Return the table, if it has its new name already."""
+    """Return the metastore's table if it has its new name already; None if no table has that name."""
     identifier = definition.identifier
     try:
         found = metastore.get_table(identifier.namespace, identifier.name)
@@ -172,7 +173,8 @@ def _rename(metastore: HiveMetastore, previous: TableIdentifier, definition: Tab
         _log.warning("The metastore's table %s is at %s: it is another, and keeps its name.", found, found.location)
         return None
     if found.table_type == MANAGED_TABLE:
-        # The metastore would move a managed table's directory, under readers and writers.
+        # Make the table external first: the metastore would move a managed table's directory while it is read and
+        # written.
         found = replace(found, table_type=EXTERNAL_TABLE, parameters={**found.parameters, _EXTERNAL: "TRUE"})
         metastore.alter_table(found)
     to = definition.identifier
@@ -187,7 +189,7 @@ def _rename(metastore: HiveMetastore, previous: TableIdentifier, definition: Tab
 def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
     """Return the metastore's table with the columns and the location of an altered definition; everything else stays.
 
-    A table made by a Hive engine gets no Spark schema beside its columns.
+    A table that a Hive engine created gets no Spark schema beside its columns.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold the altered table.
@@ -195,7 +197,8 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
     wanted = to_hive(definition)
     parameters = dict(found.parameters)
     if any(map(is_schema_parameter, parameters)) and _schema_differs(found, wanted):
-        # Buckets, their order and the release of Spark that has made it are in none of our definitions, and stay.
+        # Keep Spark's parameters on buckets, their order and Spark's release: the index's definition does not contain
+        # them.
         provider = {PROVIDER: parameters[PROVIDER]} if PROVIDER in parameters else {}
         of_spark = {k: v for k, v in wanted.parameters.items() if is_schema_parameter(k) and k != PROVIDER}
         parameters = {k: v for k, v in parameters.items() if not describes_columns(k)} | of_spark | provider
@@ -213,7 +216,7 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
 
 
 def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
-    """Return the metastore's table with the partition columns' types of an altered definition.
+    """Return the metastore's table with the partition column types of an altered definition.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold the altered table.
@@ -234,7 +237,7 @@ def _schema_differs(found: HiveTable, wanted: HiveTable) -> bool:
 
 
 def _kept_columns(found: HiveTable, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the wanted columns; a column that the metastore has already keeps the metastore's spelling."""
+    """Return the wanted columns, with the metastore's spelling of the names of existing columns."""
     if keeps_columns_from_hive(found.parameters.get(PROVIDER, "hive").lower(), found.columns):
         return found.columns
     read = zip(as_read(found.storage, found.columns), found.columns, strict=True)

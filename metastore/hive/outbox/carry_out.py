@@ -62,11 +62,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """The part of a message that only a user can settle.
+    """The rest of a message that cannot be delivered before a user resolves a conflict.
 
     Attributes:
-        message: The partitions that the metastore has at other places.
-        error: Why, and what the user can do.
+        message: The partitions that the metastore has at other locations than the index.
+        error: The conflict, and what the user can do.
     """
 
     message: SyncPartitions
@@ -74,11 +74,11 @@ class Undelivered:
 
 
 def carry_out(metastore: HiveMetastore, message: Message) -> Undelivered | None:
-    """Apply the message to the metastore; it is idempotent. Return the part that is left, None for no part.
+    """Apply the message to the metastore; this is idempotent. Return the part that could not be applied, or None.
 
     Raises:
-        MetastoreError: The metastore cannot be used, or does not accept it.
-        NotFoundError: Its subject is not in the metastore.
+        MetastoreError: The metastore cannot be used, or does not accept the message.
+        NotFoundError: The table, view or namespace of the message is not in the metastore.
     """
     match message:
         case CreateNamespace(namespace):
@@ -137,7 +137,7 @@ def _create_in_database(metastore: HiveMetastore, table: HiveTable) -> None:
     try:
         metastore.create_table(table)
     except NamespaceNotFoundError:
-        # A namespace from a time when no metastore was configured.
+        # The namespace is missing if it was created while no metastore was configured. Create it now.
         make_database(metastore, HiveDatabase(table.database))
         metastore.create_table(table)
 
@@ -175,16 +175,17 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> Undel
     chosen = {partition.name: partition for partition in (*message.added, *message.altered)}
     wanted: dict[tuple[str, ...], _Wanted] = {}
     for each in _convertible(table, list(chosen), lambda name: _Wanted(name, described_partition(table, chosen[name]))):
-        # A partition that this message drops first, under another spelling of its values, leaves no place to respect.
+        # If this message also drops another spelling of the partition's values, the partition may be placed anywhere.
         each.moved = chosen[each.name].moved or table.name_of(each.hive.values) in freed
         wanted.setdefault(each.hive.values, each)
     unmoved = [each for each in wanted.values() if not each.moved]
     if names and unmoved:
-        # A RENAME drops the one name and adds the other: its rows stay under the first until both are possible.
+        # RENAME drops one name and adds another. If the new name is in conflict, do not drop the old one yet: its rows
+        # would disappear from the metastore.
         elsewhere = [e for chunk in batched(unmoved, DEFAULT_BATCH) for e in _looked_up(metastore, table, chunk)[1]]
         if elsewhere:
             return _undelivered(table, message, elsewhere)
-    # Drop before adding: a directory may have been replaced by another spelling of its values.
+    # Drop before adding: two spellings of the same values are one partition in the metastore.
     for batch in batched(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
     elsewhere = []
@@ -203,7 +204,7 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> Undel
 
 @dataclass(slots=True)
 class _Wanted:
-    """A partition of a message, by its name in the index and as the metastore gets it."""
+    """A partition of a message: its name in the index, and its form in the metastore."""
 
     name: str
     hive: HivePartition
@@ -211,20 +212,20 @@ class _Wanted:
 
 
 _Elsewhere: TypeAlias = "list[tuple[_Wanted, HivePartition]]"
-"""Partitions that the metastore has at places to which no change of the index has moved them, and how it has them."""
+"""Pairs of a wanted partition and the metastore's partition with the same values, which a Hive engine put elsewhere."""
 
 
 def _looked_up(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[_Wanted]
 ) -> tuple[dict[tuple[str, ...], HivePartition], _Elsewhere]:
-    """Return the partitions that the metastore has, by their values, and those of them that lie elsewhere: one call."""
+    """Return the metastore's partitions by their values, and those among them that lie elsewhere, with one call."""
     found = found_by_values(metastore, table, [each.hive.values for each in wanted])
     both = [(each, found[each.hive.values]) for each in wanted if not each.moved and each.hive.values in found]
     return found, [(each, there) for each, there in both if not same_location(there.location, each.hive.location)]
 
 
 def _undelivered(table: HiveTable, rest: SyncPartitions, elsewhere: _Elsewhere) -> Undelivered:
-    """Return that a Hive engine and the index have one partition in two directories, each with rows of its own."""
+    """Return the conflict: Hive and the index have the same partition in two directories, each with its own rows."""
     wanted, there = elsewhere[0]
     several = f" and {len(elsewhere) - 1:,} more" if len(elsewhere) > 1 else ""
     name = table.name_of(wanted.hive.values)[:_SHOWN]
@@ -239,10 +240,10 @@ def _undelivered(table: HiveTable, rest: SyncPartitions, elsewhere: _Elsewhere) 
 
 
 def _put_partitions(metastore: HiveMetastore, table: HiveTable, chunk: Sequence[_Wanted]) -> _Elsewhere:
-    """Add and alter partitions with their locations and statistics: one call each to look, add and alter.
+    """Add and alter partitions with their locations and statistics: one call each to look them up, add and alter.
 
     Returns:
-        Those that the metastore has elsewhere; nothing is done to them.
+        The partitions that the metastore has at other locations; these are not changed.
     """
     found, elsewhere = _looked_up(metastore, table, chunk)
     left = {each.hive.values for each, _ in elsewhere}
@@ -262,13 +263,13 @@ def _put_partitions(metastore: HiveMetastore, table: HiveTable, chunk: Sequence[
 
 
 def _alter_partitions(metastore: HiveMetastore, table: HiveTable, changed: Sequence[HivePartition]) -> None:
-    """Alter them in one call, so that Hive engines see one switch, unless that is too much for the metastore."""
+    """Alter partitions in one call, so that Hive engines see all changes at once; in parts if that is refused."""
     try:
         metastore.alter_partitions(table.database, table.name, changed)
     except MetastoreRefusedError as error:
         if len(changed) <= SMALL_BATCH:
             raise
-        # Release 4 on Derby makes one condition of all names; on other databases this does not happen.
+        # Release 4 on Derby puts all names into one SQL condition and fails for many names; other databases accept it.
         _log.warning("%d partitions of %s go in parts of %d: %s", len(changed), table, SMALL_BATCH, error.message)
         for batch in batched(changed, SMALL_BATCH):
             metastore.alter_partitions(table.database, table.name, batch)

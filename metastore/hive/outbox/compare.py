@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def check_ours(found: HiveTable, definition: TableDefinition) -> None:
-    """Return if the metastore's table of this name is ours: it lies at our location, with our keys.
+    """Check that the metastore's table of this name is the index's table: same location, same partition columns.
 
     Raises:
-        MetastoreRefusedError: It is another.
+        MetastoreRefusedError: The metastore's table is a different table.
     """
     keys = [column.name.lower() for column in definition.partition_columns]
     check_location(found, [definition.location])
@@ -43,7 +43,7 @@ def check_ours(found: HiveTable, definition: TableDefinition) -> None:
 
 
 def definition_differs(found: HiveTable, definition: TableDefinition) -> bool:
-    """Return whether columns or properties must be altered."""
+    """Return whether the columns or properties of the metastore's table differ from the definition."""
     wanted = altered(found, AlterTable(definition, rebuild=True))
     return wanted != found or any(
         found.parameters.get(name) != value for name, value in user_parameters(definition.properties).items()
@@ -51,7 +51,7 @@ def definition_differs(found: HiveTable, definition: TableDefinition) -> bool:
 
 
 def key_types_differ(found: HiveTable, definition: TableDefinition) -> bool:
-    """Return whether types of partition columns must be altered."""
+    """Return whether the types of the partition columns differ from the definition."""
     wanted = to_hive(definition).partition_columns
     return [column.type for column in wanted] != [column.type for column in found.partition_columns]
 
@@ -67,12 +67,12 @@ class PartitionDifference(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedPartition:
-    """A partition on both sides.
+    """A partition of the index, beside the metastore's partition with the same values.
 
     Attributes:
-        name: Its name in the index.
-        wanted: As the metastore is to have it.
-        found: As the metastore has it; None where it does not.
+        name: The partition's name in the index.
+        wanted: The partition as the index publishes it.
+        found: The metastore's partition; None if it is missing there.
     """
 
     name: str
@@ -81,7 +81,7 @@ class ComparedPartition:
 
     @property
     def difference(self) -> PartitionDifference | None:
-        """The first reason to send the partition; None without one."""
+        """The first difference that requires publishing the partition; None if there is no difference."""
         if self.found is None:
             return PartitionDifference.MISSING
         if self.moved:
@@ -99,7 +99,7 @@ class ComparedPartition:
 def compared(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
 ) -> list[ComparedPartition]:
-    """Return the state of partitions on both sides, by one call; those that no metastore can hold are left out."""
+    """Return partitions beside the metastore's, with one call; partitions that no metastore can hold are left out."""
     converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
     for partition in wanted:
         try:
@@ -114,7 +114,7 @@ def compared(
 def found_by_values(
     metastore: HiveMetastore, table: HiveTable, values: Sequence[tuple[str, ...]]
 ) -> dict[tuple[str, ...], HivePartition]:
-    """Return the partitions of a table that the metastore has, by their values: one call."""
+    """Return the metastore's partitions with the given values, by values, with one call."""
     names = [table.name_of(each) for each in values]
     return {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
 
@@ -122,8 +122,8 @@ def found_by_values(
 def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
     """Return whether the metastore lacks statistics of the index, or has different ones.
 
-    A partition written by Spark or Hive has further statistics: a row count, marks of the engine. While files and bytes
-    agree, these describe the present files.
+    A partition that Spark or Hive wrote has further statistics, such as a row count. As long as the numbers of files
+    and bytes agree, the further statistics describe the present files, too.
 
     Args:
         found: A partition, or a table without partition columns.
@@ -133,9 +133,9 @@ def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str,
 
 
 def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
-    """Return whether the statistics of both sides cannot describe the same files; unknown ones do not count.
+    """Return whether statistics of the metastore and the index contradict each other; missing ones do not count.
 
-    Hive counts rows that the index has not counted: by ``statistics_differ`` every imported partition would differ.
+    Hive counts rows that the index has not counted, so by ``statistics_differ`` every imported partition would differ.
     """
     return any(
         name in parameters and found.parameters.get(name, parameters[name]) != parameters[name]

@@ -1,7 +1,7 @@
-"""Delivery of the outbox: applies the index's committed changes to the metastore, in order, until it has them.
+"""Delivers the outbox: applies the index's committed changes to the metastore, in order.
 
-A failure for one table does not stop the others (``order``). A message is claimed before it is applied, and the
-deliverer checks the claim before each call (``fence``), so that processes which deliver at the same time do not
+A failure for one table does not stop the others (module ``order``). A message is claimed before it is applied, and the
+claim is checked before each call (``FencedMetastore``), so that processes which deliver at the same time do not
 overtake each other. A message that the metastore refuses repeatedly is set aside, and retried from time to time.
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 CLAIM_SECONDS = 300.0
-"""A message whose carrier was killed is taken up again after this time."""
+"""The lease of a claim, in seconds: then another process may deliver the message of a process that was killed."""
 
 MESSAGES_PER_COMMIT = 200
-"""The most messages that a delivery looks at while its caller waits; the background delivers the others."""
+"""The most messages that a delivery looks at while a commit waits for it; the background delivers the others."""
 
 _CLAIM_MS = int(CLAIM_SECONDS * 1000)
 _PAGE = 100
@@ -43,12 +43,12 @@ _log = logging.getLogger(__name__)
 
 
 UNDER_WAY = "it is under way, or waits for its next attempt"
-"""What is said of what is pending without an error."""
+"""The status of a pending message that has no error."""
 Result = TypeVar("Result")
 
 
 class OutboxDelivery(Protocol):
-    """The part of the index that delivery needs; times are by the database's clock."""
+    """The part of the index that delivery needs; all times are by the index database's clock."""
 
     def pending(self, limit: int = ..., *, after: int = ...) -> Sequence[Delivery]:
         """Return the next messages with an ``outbox_id`` above ``after``, in order, due or not."""
@@ -59,23 +59,23 @@ class OutboxDelivery(Protocol):
         ...
 
     def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
-        """Claim the message for so long; False where it is gone, or not due."""
+        """Claim the message for ``lease_ms`` milliseconds; return False if the message is gone or not due."""
         ...
 
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
-        """Renew the claim where half of it has passed; False where another process has claimed the message."""
+        """Renew the claim if half of its time has passed; return False if another process has claimed the message."""
         ...
 
     def done(self, outbox_id: int, claim: str) -> bool:
-        """Remove the message; False where another process has claimed it."""
+        """Remove the delivered message; return False if another process has claimed it."""
         ...
 
     def failed(
         self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool, rest: Message | None = None
     ) -> None:  # fmt: skip
-        """Keep the message, or the ``rest`` of it, with the error, count the attempt and the refusal, and let it wait.
+        """Record a failed attempt: store the error, count attempt and refusal, and set the time of the next attempt.
 
-        A rest is set aside at once.
+        If ``rest`` is given, it replaces the message, and is set aside at once.
         """
         ...
 
@@ -85,10 +85,10 @@ class DeliveryReport:
     """The result of one delivery.
 
     Attributes:
-        delivered: Messages that the metastore has accepted.
-        pending: Messages that are still in the outbox.
-        error: Why the first of them could not be delivered; None when nothing went wrong.
-        reached: Whether there was a metastore to ask; if not, ``error`` stops all messages.
+        delivered: The number of messages that the metastore has accepted.
+        pending: The number of messages that are still in the outbox.
+        error: Why the first undelivered message failed; None without a failure.
+        reached: Whether a metastore could be asked; if not, ``error`` stopped all messages.
     """
 
     delivered: int
@@ -102,7 +102,8 @@ class Deliverer:
 
     Args:
         outbox: The outbox of the index.
-        metastore_factory: Gives the metastore; called when there is something to deliver, and not closed here.
+        metastore_factory: Returns the metastore; called when there is a message to deliver. The metastore is not closed
+            here.
     """
 
     def __init__(self, outbox: OutboxDelivery, metastore_factory: Callable[[], HiveMetastore]) -> None:
@@ -111,12 +112,12 @@ class Deliverer:
         self._kinds = ErrorKinds()
 
     def deliver(self, *, timeout_s: float, most: int | None = None) -> DeliveryReport:
-        """Deliver due messages; no message is begun after ``timeout_s`` seconds.
+        """Deliver due messages; no message is started after ``timeout_s`` seconds.
 
         Failures of the metastore are reported, not raised: the messages stay, and the next delivery retries them.
 
         Args:
-            timeout_s: The time limit for beginning messages.
+            timeout_s: The time limit for starting messages.
             most: The number of messages to look at; None for all.
 
         Raises:
@@ -125,7 +126,8 @@ class Deliverer:
         run = _Run(give_up=time.monotonic() + timeout_s)
         for number, delivery in enumerate(self._rows()):
             if run.stopped or number == most:
-                # Every commit delivers, so the rest of a backlog is only counted, not read.
+                # Only count the rest of a backlog: every commit delivers, and reading all messages each time would be
+                # slow.
                 run.note(delivery)
                 return DeliveryReport(run.delivered, self._outbox.count(), run.error, not run.halted)
             wait = run.order.wait(delivery)
@@ -213,7 +215,7 @@ class Deliverer:
         self._outbox.failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused, rest=rest)
 
     def _unexpected(self, error: Exception) -> str:
-        """Return the error in words; the first one of a kind is logged with its traceback."""
+        """Return the error as text; the first error of each kind is logged with its traceback."""
         if self._kinds.is_new(error):
             _log.error("Unexpected %s while delivering to the metastore", type(error).__name__, exc_info=error)
         return f"Unexpected {type(error).__name__}: {error}"
@@ -245,20 +247,20 @@ class _Run:
         self.order.hold(delivery, wait)
 
     def note(self, delivery: Delivery) -> None:
-        # A message that waits for its next attempt still has to say why.
+        # Report the last error of a message that waits for its next attempt, since it is not tried now.
         self.error = self.error or delivery.last_error
 
 
 class ClaimLostError(Exception):
-    """Another process has claimed the message, so this one's remaining calls may be outdated."""
+    """Another process has claimed the message, so the remaining calls of this process may be outdated."""
 
 
 class FencedMetastore(CallForwarder):
-    """Passes calls on for as long as the claim on the message holds.
+    """Passes calls on to the metastore while this process holds the claim on the message.
 
     Args:
         metastore: Answers the calls.
-        keep: Renews the claim; False where it is lost.
+        keep: Renews the claim; returns False if the claim is lost.
     """
 
     def __init__(self, metastore: HiveMetastore, keep: Callable[[], bool]) -> None:
@@ -271,4 +273,4 @@ class FencedMetastore(CallForwarder):
         return function(self._metastore)
 
     def close(self) -> None:
-        """Leave the metastore open: it is shared."""
+        """Do not close the metastore: the caller uses it for other messages, too."""

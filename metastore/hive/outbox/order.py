@@ -24,7 +24,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 
 
 class Wait(Enum):
-    """Whether a message must wait, and for what."""
+    """Whether a message must wait for an earlier one, and for which kind."""
 
     NO = "no"
     FOR_SET_ASIDE = "for a message that is set aside, or one that waits for it"
@@ -33,7 +33,7 @@ class Wait(Enum):
 
 @dataclass(slots=True)
 class Order:
-    """What stays in the outbox so far."""
+    """The messages that stay in the outbox, collected in order, and what later messages must wait for."""
 
     tables: set[tuple[str, str]] = field(default_factory=set)
     namespaces: set[str] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Order:
     aside: dict[tuple[str, str], list[Message | None]] = field(default_factory=dict)
 
     def wait(self, delivery: Delivery) -> Wait:
-        """Return whether, and for what, the message must wait among the messages held before it."""
+        """Return whether the message must wait for a message passed to ``hold`` before, and for which kind."""
         if delivery.table is None:
             return self._wait_of_namespace(delivery)
         names = _names(delivery)
@@ -56,7 +56,7 @@ class Order:
         return Wait.NO if all(may_overtake(later, message) for message in earlier) else Wait.FOR_SET_ASIDE
 
     def hold(self, delivery: Delivery, wait: Wait) -> None:
-        """Let later messages wait for this one, which stays because of ``wait``, or (``NO``) of itself."""
+        """Make later messages wait for this undelivered one; ``wait`` is why it waits itself, ``NO`` if it failed."""
         gently = wait is Wait.FOR_SET_ASIDE or (wait is Wait.NO and delivery.set_aside)
         names = _names(delivery)
         if delivery.table is not None and gently:
@@ -64,14 +64,15 @@ class Order:
             for name in names:
                 self.aside.setdefault(name, []).append(_message(delivery))
         elif gently and delivery.operation == AlterNamespace.operation:
-            # Tables are made and changed whatever the comment and properties of their namespace are.
+            # Tables can be created and altered whatever the comment and properties of their namespace are, so only
+            # messages about the namespace wait.
             self.namespaces_aside.add(delivery.namespace)
         else:
             self.namespaces_with_waiting.update(name[0] for name in names)
             if delivery.table is None:
                 self.namespaces.add(delivery.namespace)
             else:
-                # What follows about a renamed table is about its new name.
+                # Messages that follow a rename are about the new name, so block both names.
                 self.tables.update(names)
 
     def _wait_of_namespace(self, delivery: Delivery) -> Wait:
@@ -86,7 +87,7 @@ class Order:
 
 
 def may_overtake(later: Message | None, earlier: Message | None) -> bool:
-    """Return whether two messages of one table commute; None is a message that cannot be read."""
+    """Return whether two messages of one table can be applied in any order; None is a message that cannot be read."""
     match earlier, later:
         case SyncPartitions(), SyncPartitions():
             return not (_touched(earlier) & _touched(later))
@@ -97,7 +98,7 @@ def may_overtake(later: Message | None, earlier: Message | None) -> bool:
 
 
 def _touched(message: SyncPartitions) -> frozenset[object]:
-    """Return the values of the partitions that a message is about: to the metastore, spellings of a name are one."""
+    """Return the values of the message's partitions: the metastore does not distinguish spellings of a name."""
     names = [partition.name for partition in (*message.added, *message.altered)]
     return frozenset(map(_values, (*names, *message.dropped)))
 
@@ -110,7 +111,7 @@ def _values(name: str) -> object:
 
 
 def _names(delivery: Delivery) -> list[tuple[str, str]]:
-    """Return the tables that a message is about: of a rename, under both names."""
+    """Return the table of a message, as namespace and name; for a rename both the old and the new name."""
     names = [(delivery.namespace, delivery.table or "")]
     if delivery.operation == RenameTable.operation and isinstance(message := _message(delivery), RenameTable):
         identifier = message.definition.identifier

@@ -1,4 +1,4 @@
-"""Checks whether a table of the metastore is the table of a message, or another one with its name."""
+"""Checks whether a table of the metastore is the table of a message, or a different table with the same name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 
 def check_location(found: HiveTable, locations: Sequence[str]) -> None:
-    """Return if the metastore's table of this name lies where ours does.
+    """Check that the metastore's table has a location of the index's table.
 
     Args:
         found: The metastore's table or view.
-        locations: Where ours may lie: before and after its location changed. Of a view it is the empty one.
+        locations: The locations of the index's table, before and after a change of location; the empty location for a
+            view.
 
     Raises:
-        MetastoreRefusedError: It is another.
+        MetastoreRefusedError: The metastore's table has a different location, or only one of the two is a view.
     """
     is_view = found.table_type == VIRTUAL_VIEW
     if any(is_view if not ours else not is_view and same_location(found.location, ours) for ours in locations):

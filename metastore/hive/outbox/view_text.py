@@ -1,4 +1,4 @@
-"""The text of a view as Hive engines can run it."""
+"""Translates the query of a view to SQL that Hive engines can run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SESSION_CATALOG = "spark_catalog"
-"""Spark's own, whose tables a metastore has under their databases' names, as it has ours."""
+"""Spark's session catalog: its tables, like this catalog's, are in the metastore under database and name."""
 
 
 def hive_text(definition: TableDefinition, query: ViewQuery) -> str:
-    """Return the query for Hive engines: in Hive's SQL, with database names and without our catalog's name.
+    """Return the query for Hive engines: in Hive's SQL, with database names and without this catalog's name.
 
-    A query that cannot be parsed, or that reads other catalogs, is returned unchanged: engines then report the missing
-    names.
+    A query that cannot be parsed is returned unchanged. Names of other catalogs stay in the query: engines then report
+    that these tables are missing.
     """
     columns = [c.name for c in (*definition.columns, *definition.partition_columns)]
     sources = list(query.query_columns) or columns
     try:
-        # A parent, so that the query can be replaced like any other.
+        # Wrap the query in a parent node, so that rewriting can replace the query itself like any inner node.
         tree = exp.Subquery(this=sqlglot.parse_one(query.text, dialect="spark"))
         _inline_ctes(tree)
     except SqlglotError as error:
@@ -44,18 +44,20 @@ def hive_text(definition: TableDefinition, query: ViewQuery) -> str:
 
 
 def _inline_ctes(tree: exp.Expr) -> None:
-    """Put the queries of all WITH clauses in place of their names: Hive has no WITH in a subquery, which views become.
+    """Replace names of WITH clauses by their queries: the view's text becomes a subquery, where Hive has no WITH.
 
     Raises:
-        UnsupportedError: One is recursive.
+        UnsupportedError: A WITH clause is recursive.
     """
-    # The innermost first: no name that is found then is that of a CTE further in.
+    # Start with the innermost WITH clause, so that a name is never replaced by a query of an outer clause that an inner
+    # one hides.
     for clause in reversed(list(tree.find_all(exp.With))):
         query = clause.parent
         if query is None or clause.recursive:
             raise UnsupportedError("Hive has no WITH RECURSIVE.")
         query.set("with_", None)
-        # Last first: a CTE sees the ones before it, while its own or a later name means a table.
+        # Start with the last query of the clause: it may use the names before it, but its own name or a later one means
+        # a table.
         for cte in reversed(clause.expressions):
             for table in list(query.find_all(exp.Table)):
                 if _is_plain(table) and not table.db and table.name.lower() == cte.alias.lower():
@@ -71,7 +73,7 @@ def _inlined(table: exp.Table, cte: exp.CTE) -> exp.Subquery:
 
 
 def _name_columns(subquery: exp.Subquery) -> None:
-    """Put the names that a subquery's alias gives to its columns into its query: Hive has them only there."""
+    """Move the column names of a subquery's alias into its query: Hive does not support them at the subquery."""
     alias, query = subquery.args.get("alias"), subquery.this
     while isinstance(query, exp.SetOperation | exp.Subquery):
         query = query.this
@@ -85,7 +87,7 @@ def _name_columns(subquery: exp.Subquery) -> None:
 
 
 class _Names:
-    """Names of tables, and of columns with their tables', as Hive knows them: with databases and without catalogs."""
+    """Rewrites names of tables and of qualified columns to Hive's form: with databases and without catalogs."""
 
     def __init__(self, tree: exp.Expr, query: ViewQuery) -> None:
         self._tree = tree
@@ -95,7 +97,7 @@ class _Names:
         self._full: dict[int, tuple[str, str, str]] = {}
 
     def translate(self) -> None:
-        """Change them."""
+        """Rewrite all names in the tree."""
         for table in self._tree.find_all(exp.Table):
             if _is_plain(table):
                 self._qualify(table)
@@ -121,7 +123,7 @@ class _Names:
         select = column.parent_select
         while select is not None:
             sources = [t for t in select.find_all(exp.Table) if id(t) in self._full and t.parent_select is select]
-            # As Spark looks for it: with the catalog first.
+            # Spark first looks for a table with the catalog's name, then without it.
             for first in (0, 1):
                 for table in sources:
                     full = self._full[id(table)][first:]
@@ -143,7 +145,7 @@ class _Names:
 
 
 def _is_plain(table: exp.Table) -> bool:
-    """Return whether it is a name and not a function or a list of values."""
+    """Return whether the node is a table's name, and not a function or a list of values."""
     return isinstance(table.this, exp.Identifier)
 
 

@@ -1,4 +1,4 @@
-"""Views in the metastore: virtual views as Hive makes them, whose partitions have no storage descriptor."""
+"""Writes views to the metastore in the form that Hive uses; their partitions have no storage descriptor."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _log = logging.getLogger(__name__)
 _NO_STORAGE = HiveStorage(
     "org.apache.hadoop.mapred.SequenceFileInputFormat", "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat", ""
 )
-"""What Hive itself writes for a view; DESCRIBE fails there without classes."""
+"""The storage that Hive itself writes for a view; without these class names DESCRIBE fails in Hive."""
 
 
 def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
-    """Return the view as the metastore keeps it.
+    """Return the view as the metastore stores it.
 
     Raises:
-        MetastoreRefusedError: The metastore cannot hold it (``unrepresentable_reason``).
+        MetastoreRefusedError: The metastore cannot hold the view (``unrepresentable_reason``).
     """
     reason = unrepresentable_reason(definition)
     if reason is not None:
@@ -39,7 +39,7 @@ def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
             f"The view {definition.identifier} cannot be kept in the Hive Metastore: {reason}.",
             {"view": str(definition.identifier)},
         )
-    # Not at the top: a parser of SQL is loaded, which only views need.
+    # Import here, because this loads an SQL parser that only views need.
     from catalog_ext.metastore.hive.outbox.view_text import hive_text
 
     keys = definition.partition_columns
@@ -56,7 +56,7 @@ def put_view(metastore: HiveMetastore, message: PutView) -> None:
     """Create the view, or alter an existing one; its partitions stay.
 
     Raises:
-        MetastoreRefusedError: There is a table of that name.
+        MetastoreRefusedError: The metastore has a table of that name.
     """
     view = to_hive_view(message.definition, message.query)
     try:
@@ -73,13 +73,14 @@ def put_view(metastore: HiveMetastore, message: PutView) -> None:
     if found.partition_columns == view.partition_columns:
         metastore.alter_table(view)
     else:
-        # It had no partitions: the index has seen to that. The metastore does not let partition columns be altered.
+        # Recreate the view, because the metastore refuses to alter partition columns. No partitions are lost: the index
+        # allows this change only for a view without partitions.
         metastore.drop_table(view.database, view.name)
         metastore.create_table(view)
 
 
 def view_differs(found: HiveTable, definition: TableDefinition, query: ViewQuery) -> bool:
-    """Return whether the metastore's view differs from the result of ``put_view``; parameters of others are ignored.
+    """Return whether the metastore's view differs from the wanted one; parameters that others have set are ignored.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold the view.
@@ -95,7 +96,7 @@ def _as_defined(view: HiveTable) -> object:
 
 
 def drop_view(metastore: HiveMetastore, message: DropView) -> None:
-    """Drop the view, if it is there; a table of the name stays."""
+    """Drop the view if it exists; a table of the same name stays."""
     database, name = message.view.namespace, message.view.name
     try:
         found = metastore.get_table(database, name)

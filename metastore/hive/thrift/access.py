@@ -26,7 +26,7 @@ class Access:
     Attributes:
         tls: The trusted certificates; None for no TLS.
         kerberos: The Kerberos principals for SASL; None for no SASL.
-        user: The user for ``set_ugi``, without SASL; None for no such call.
+        user: The user name for the call ``set_ugi``, for connections without SASL; None to leave the call out.
         shuffled: Whether the servers are tried in a random order rather than in the given one.
     """
 
@@ -37,13 +37,14 @@ class Access:
 
     def __post_init__(self) -> None:
         if self.kerberos is not None:
-            # What is missing on this machine is heard of now, and not at the first delivery.
+            # Load the Kerberos library now: if it is missing, the user should learn this at configuration and not at
+            # the first delivery.
             from catalog_ext.metastore.hive.thrift.gssapi import gssapi
 
             gssapi()
 
     def socket(self, address: Address) -> TSocket:
-        """Return a socket to the server that is not open yet."""
+        """Return an unopened socket to the server."""
         if self.tls is None:
             return TSocket(address.host, address.port, socket_keepalive=True)
         from catalog_ext.metastore.hive.thrift.tls import TlsSocket
@@ -60,7 +61,7 @@ class Access:
 
     @property
     def hint(self) -> str:
-        """What may be wrong where a server hangs up at the first call."""
+        """The likely reasons if a server closes the connection at the first call; empty with Kerberos."""
         if self.kerberos is not None:
             return ""
         wanted = "" if self.tls is not None else "TLS (hive.metastore.use.SSL) or "

@@ -1,4 +1,4 @@
-"""The client of a metastore: failover over its servers, repetition where that is safe, and the identity check."""
+"""The client of a metastore: failover over its servers, retries of idempotent calls, and the identity check."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Result = TypeVar("Result")
 ATTEMPTS = 3
 FIRST_DELAY_SECONDS = 0.2
 REPEAT_WITHIN_SECONDS = 10.0
-"""A call that has used up this time is not tried again: a server that hangs is not asked three times."""
+"""A call that has lasted this long is not retried: a hanging server would make the caller wait three times as long."""
 
 
 class Server(NamedTuple):
     """One of several equal metastore servers.
 
     Attributes:
-        address: Its address.
-        metastore: Its client.
+        address: The server's address.
+        metastore: The server's client.
         drop_closed: Drops the idle connections that the server has closed, and reports them to the guard as lost.
     """
 
@@ -48,15 +48,15 @@ class Server(NamedTuple):
 class MetastoreClient(CallForwarder):
     """The client of a metastore with one or more equal servers.
 
-    A call goes to the server that answered last, and to the next one if that server cannot be reached. If no server
-    can be used, the call is tried again after a growing pause. A call that a server may have carried out already is
-    sent again only if carrying it out twice has the same result as once.
+    A call goes to the server that answered last, and to the next one if that server cannot be reached. If no server can
+    be used, the call is retried after a growing pause. A call that a server may have carried out already is sent again
+    only if it is idempotent.
 
     Args:
         servers: The servers in order of preference.
         guard: Checks the identity of a server before each call that goes to it.
-        attempts: How often a call is tried in all.
-        first_delay: Seconds before the second try; each further pause is twice as long.
+        attempts: The total number of attempts of a call.
+        first_delay: Seconds before the second attempt; each further pause is twice as long.
         sleep: Waits the given seconds.
     """
 
@@ -74,7 +74,7 @@ class MetastoreClient(CallForwarder):
 
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
         give_up = time.monotonic() + REPEAT_WITHIN_SECONDS
-        # A lock that is not given up ends by itself, and a write that is done waits for this call.
+        # Do not retry an unlock: a finished write waits for this call, and Hive ends an unreleased lock at its timeout.
         attempts = 1 if method == "unlock" else self._attempts
         attempt = 1
         while True:
@@ -120,7 +120,8 @@ class MetastoreClient(CallForwarder):
         try:
             self._guard.check(server.metastore, learns=method in CHANGES)
         except MetastoreUnavailableError as error:
-            # The server got the question for its id alone: the call itself may go to the next server.
+            # Only the identity check was sent to this server. Mark the error so that the call itself may go to the next
+            # server.
             raise type(error)(error.message, not_sent(error.parameters)) from error
 
     def close(self) -> None:
@@ -143,7 +144,7 @@ def connect(
         access: TLS, Kerberos and user.
 
     Raises:
-        InvalidConfigurationError: The URIs are not such a list.
+        InvalidConfigurationError: ``uris`` is empty, or an entry is not ``thrift://host:port``.
     """
 
     def server(address: Address) -> Server:

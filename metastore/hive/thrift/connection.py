@@ -28,12 +28,13 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 _IDLE_CONNECTIONS = 8
-# Thrift also logs each error that it raises. A user who wants these lines configures logging.
+# The thrift library logs each error that it also raises. Without this handler the errors would go to standard error
+# twice; a user who wants the lines can configure logging.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
 
 
 class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
-    """Raises ``TProtocolException`` for an answer that is not Thrift's, where the library raises errors of Python."""
+    """A thrift protocol that raises ``TProtocolException``, not Python's errors, for answers that are not thrift."""
 
     _fast_decode: Callable[..., object] | None
 
@@ -41,14 +42,14 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
         super().__init__(transport)
         decode = self._fast_decode
         if decode is None:
-            # Without the library's C extension its Python code raises the right error.
+            # Without the library's C extension its Python code raises ``TProtocolException`` itself.
             return
 
         def decoded(*arguments: object) -> object:
             try:
                 return decode(*arguments)
             except UnicodeError:
-                # A Hive engine wrote a name in another encoding, which the caller reports as such.
+                # A Hive engine wrote a name that is not UTF-8. The caller reports this error as such.
                 raise
             except (TypeError, ValueError, OverflowError) as error:
                 raise TProtocolException(TProtocolException.INVALID_DATA, str(error)) from error
@@ -56,7 +57,7 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
         self._fast_decode = decoded
 
     def readMessageBegin(self) -> tuple[str, int, int]:
-        """Return the name, the type and the number of an answer."""
+        """Return the name, the type and the sequence number of an answer."""
         try:
             name, kind, number = super().readMessageBegin()
         except UnicodeError as error:
@@ -65,7 +66,7 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
 
 
 class Connection:
-    """A connection that stands."""
+    """An open connection to a metastore server."""
 
     def __init__(self, client: HMSClient, socket: TSocket) -> None:
         self.client = client
@@ -73,7 +74,7 @@ class Connection:
         self.answered = False
 
     def close(self) -> None:
-        """Close the connection, and the client's state beside the socket."""
+        """Close the connection; the client also frees its state."""
         self.client.close()
 
 
@@ -82,10 +83,10 @@ class ConnectionPool:
 
     Args:
         address: The server.
-        access: How it is spoken to.
-        connect_timeout: Seconds that it has to accept a connection.
-        call_timeout: Seconds that it has to answer a call.
-        lost: Is called when a connection is lost, or none can be opened: the next one may reach another server.
+        access: TLS, Kerberos and user of the connections.
+        connect_timeout: Seconds that the server has to accept a connection.
+        call_timeout: Seconds that the server has to answer a call.
+        lost: Called when a connection is lost or cannot be opened: the next connection may reach another server.
     """
 
     def __init__(
@@ -104,17 +105,18 @@ class ConnectionPool:
     def call(self, function: Callable[[HMSClient], Result], what: str, *, table: str = "") -> Result:
         """Call ``function`` with a connected client and return its result.
 
-        Errors that the metastore declares for its calls reach ``function`` first; those
-        that it does not catch become ``MetastoreRefusedError``.
+        Errors that the metastore declares for its calls reach ``function`` first; errors that ``function`` does not
+        catch become ``MetastoreRefusedError``.
 
         Args:
-            function: One or more calls, all of them reads or the last one the only write.
+            function: One or more calls. At most the last one may be a write, since a failure reports only whether the
+                server may have received the request.
             what: The activity, for messages: ``"creating the table"``.
-            table: The table or database that it concerns.
+            table: The table or database that the calls concern.
 
         Raises:
-            MetastoreUnavailableError: The server does not accept a connection, or it broke off.
-            MetastoreAccessError: It was reached, and the authentication failed.
+            MetastoreUnavailableError: The server does not accept a connection, or the connection broke off.
+            MetastoreAccessError: The server was reached, and the authentication failed.
             MetastoreRefusedError: The server answered with an error.
         """
         started = time.monotonic()
@@ -204,9 +206,9 @@ class ConnectionPool:
         return connection
 
     def _introduce(self, connection: Connection, user: str) -> None:
-        """Send our user's name. A server with impersonation works on the store as that user.
+        """Send the user's name. A server with impersonation accesses the store as that user.
 
-        Like Hive's own client, ignore a server that does not know the call, or refuses it.
+        A server that does not know the call, or refuses it, is used without it, as Hive's own client does.
         """
         try:
             connection.client.set_ugi(user, [])
@@ -248,7 +250,7 @@ def server_message(error: TException) -> str:
 
 
 def is_unknown_method(error: TApplicationException) -> bool:
-    """Return whether the server is of a release without the method called."""
+    """Return whether the error means that the server's release does not have the called method."""
     return bool(error.type == TApplicationException.UNKNOWN_METHOD)
 
 

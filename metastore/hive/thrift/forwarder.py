@@ -1,4 +1,4 @@
-"""The base of metastores that pass calls on to another one, and the interface of the identity check."""
+"""The base class of metastores that pass calls on to another one, and the interface of the identity check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _CALLS = frozenset(name for name in vars(HiveMetastore) if not name.startswith("_")) - {"close", "partitions"}
-"""The methods of ``HiveMetastore`` that are passed on."""
+"""The methods of ``HiveMetastore`` that a forwarder passes on."""
 
 CHANGES = frozenset(
     {
@@ -31,7 +31,7 @@ _ONCE = frozenset({"create_database", "drop_database", "create_table", "drop_tab
 """Calls that are not idempotent."""
 
 _REPEATABLE_WITH = {"add_partitions": "if_not_exists", "drop_partitions": "if_exists"}
-"""Calls that are idempotent only with this argument, which is the default."""
+"""Calls that are idempotent only if this argument is true, which is the default."""
 
 
 def _is_repeatable(method: str, named: Mapping[str, Any]) -> bool:
@@ -41,7 +41,7 @@ def _is_repeatable(method: str, named: Mapping[str, Any]) -> bool:
 
 
 class CallForwarder(ABC):
-    """A metastore whose calls all go through one method, ``_call``, in which a subclass passes them on."""
+    """A metastore that passes all calls on through the method ``_call``, which a subclass implements."""
 
     @abstractmethod
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
@@ -50,7 +50,7 @@ class CallForwarder(ABC):
         Args:
             method: The name of the called method.
             function: The call.
-            repeatable: Whether the call is idempotent: it may reach a server twice.
+            repeatable: Whether the call is idempotent, so that it may be sent to servers more than once.
         """
 
     @abstractmethod
@@ -69,7 +69,7 @@ class CallForwarder(ABC):
         return self._call(method, ask, repeatable=_is_repeatable(method, named))
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
-        """Yield the partitions. Each batch is a call of its own, which is tried again and counted by itself."""
+        """Yield the partitions. Each batch is a separate call, which is retried and counted separately."""
         return fetch_partitions(self, database, table, batch)
 
 
@@ -77,16 +77,16 @@ class Guard(Protocol):
     """Checks the identity of a metastore server."""
 
     def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
-        """Return if the server belongs to the expected metastore; the result is kept until ``lost``.
+        """Check that the server belongs to the expected metastore; the result is reused until ``lost`` is called.
 
         Args:
             metastore: The server.
-            learns: Whether the id of this server becomes the expected one, where none is known yet.
+            learns: Whether to store this server's id as the expected one if none is known yet.
 
         Raises:
             MetastoreReplacedError: The server belongs to another metastore.
-            MetastoreError: The server does not give its id.
+            MetastoreError: The server does not return its id.
         """
 
     def lost(self) -> None:
-        """Ask again before the next call: a connection was lost, and the next one may reach another metastore."""
+        """Forget the checked identity: a connection was lost, and the next one may reach another metastore."""

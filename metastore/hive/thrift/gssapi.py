@@ -1,7 +1,7 @@
-"""The part of GSS-API (RFC 2743, in C RFC 2744) that a client of Kerberos needs, from the system's MIT library.
+"""The part of GSS-API (RFC 2743, in C RFC 2744) that a Kerberos client needs, through ctypes from MIT's library.
 
-No package of PyPI brings that library, or is installed without a compiler and its headers; its interface in C has been
-the same for decades, and it is on nearly every Linux system because others need it.
+No PyPI package contains that library or installs without a compiler and its headers. The library's C interface has been
+stable for decades, and nearly every Linux system has it.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class _Store(ctypes.Structure):
 
 
 class GssError(Exception):
-    """What the library says went wrong."""
+    """An error of the GSS-API library, with its text."""
 
 
 class Gssapi:
-    """The library's functions that are used here, with their types.
+    """The functions of the GSS-API library that this package uses, with their argument types.
 
     Args:
         library: The loaded library.
@@ -88,10 +88,10 @@ class Gssapi:
         function.restype = c_uint32
 
     def call(self, name: str, *arguments: object) -> int:
-        """Return the supplementary status of a call that went well.
+        """Call a function of the library and return its status, which may have supplementary bits.
 
         Raises:
-            GssError: It did not.
+            GssError: The function failed.
         """
         minor = c_uint32()
         major: int = getattr(self._library, name)(byref(minor), *arguments)
@@ -100,20 +100,20 @@ class Gssapi:
         return major
 
     def name(self, principal: str) -> c_void_p:
-        """Return the name of a principal; it is the caller's to release."""
+        """Return the library's name object for a principal; the caller must release it."""
         found = c_void_p()
         self.call("gss_import_name", byref(_buffer(principal.encode())), byref(self._principal), byref(found))
         return found
 
     def credential(self, principal: str | None, store: dict[str, str]) -> c_void_p:
-        """Return the credential of a principal (None for the store's own) out of a store; the caller releases it.
+        """Return the credential of a principal from a credential store; the caller must release it.
 
         Args:
-            principal: Whose.
+            principal: The principal; None for the store's default one.
             store: MIT's elements: ``ccache``, ``client_keytab``.
 
         Raises:
-            GssError: The library was not found.
+            GssError: The store has no usable credential for the principal.
         """
         elements = (_Element * len(store))(*(_Element(k.encode(), v.encode()) for k, v in store.items()))
         name = c_void_p() if principal is None else self.name(principal)
@@ -128,12 +128,12 @@ class Gssapi:
         return found
 
     def release(self, function: str, handle: c_void_p) -> None:
-        """Give a handle back; it is empty then."""
+        """Release an object of the library, and set its handle to empty."""
         if handle.value is not None:
             self.call(function, byref(handle))
 
     def take(self, buffer: _Buffer) -> bytes:
-        """Return the bytes of a buffer that the library made, and give it back."""
+        """Return the bytes of a buffer that the library allocated, and release the buffer."""
         data = ctypes.string_at(buffer.value, buffer.length) if buffer.length else b""
         self.call("gss_release_buffer", byref(buffer))
         return data
@@ -149,11 +149,11 @@ class Gssapi:
 
 
 class SecurityContext:
-    """One side of a conversation with a server that Kerberos vouches for; used by one thread at a time.
+    """The client's side of a Kerberos security context with a server; used by one thread at a time.
 
     Args:
         server: The server's principal.
-        credential: Ours; empty for the ticket cache's.
+        credential: The client's credential; empty for that of the ticket cache.
     """
 
     def __init__(self, server: str, credential: c_void_p) -> None:
@@ -164,7 +164,7 @@ class SecurityContext:
         self.established = False
 
     def step(self, token: bytes) -> bytes:
-        """Return the token to send after a token of the server; the server's first one is empty.
+        """Process a token of the server, and return the token to send next; the first call gets an empty token.
 
         Raises:
             GssError: There is no ticket, or the server's answer is wrong.
@@ -179,7 +179,7 @@ class SecurityContext:
         return self._api.take(answer)
 
     def wrap(self, data: bytes, *, confidential: bool) -> bytes:
-        """Return the data signed, and encrypted if it is confidential."""
+        """Return the data as a signed message, which is also encrypted if ``confidential`` is true."""
         found, encrypted = _Buffer(), c_int()
         self._api.call(
             "gss_wrap", self._context, int(confidential), 0, byref(_buffer(data)), byref(encrypted), byref(found)
@@ -193,7 +193,8 @@ class SecurityContext:
         """Return the contents of a message that the server has wrapped.
 
         Raises:
-            GssError: It is not from the server, was sent before, or is readable though it must be confidential.
+            GssError: The message is not from the server, was sent before, or is not encrypted although ``confidential``
+                is true.
         """
         found, encrypted = _Buffer(), c_int()
         status = self._api.call("gss_unwrap", self._context, byref(_buffer(data)), byref(found), byref(encrypted), None)
@@ -205,7 +206,7 @@ class SecurityContext:
         return answer
 
     def close(self) -> None:
-        """Release the library's objects."""
+        """Release the library's context and name objects."""
         if self._context.value is not None:
             self._api.call("gss_delete_sec_context", byref(self._context), None)
         self._api.release("gss_release_name", self._server)
@@ -214,10 +215,10 @@ class SecurityContext:
 
 @functools.cache
 def gssapi() -> Gssapi:
-    """Return the library.
+    """Return the loaded GSS-API library.
 
     Raises:
-        EnvironmentSetupError: It is not on this system.
+        EnvironmentSetupError: The library is not installed on this system.
     """
     try:
         return Gssapi(ctypes.CDLL(ctypes.util.find_library("gssapi_krb5") or _LIBRARY))

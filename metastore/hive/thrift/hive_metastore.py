@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     )
 
 DEFAULT_BATCH = 1000
-"""Partitions added or read a call: thrift messages of some 500 kB, transactions that every metastore database takes."""
+"""Partitions per call that adds or reads: thrift messages of about 500 kB, transactions that each database accepts."""
 
 SMALL_BATCH = 200
-"""Partitions dropped a call: release 2.3 makes one condition of all names, and Derby refuses 600."""
+"""Partitions per call that drops: release 2.3 puts all names into one SQL condition, and Derby refuses 600 names."""
 
 
 class HiveMetastore(Protocol):
     """A Hive Metastore. Names are the metastore's: lower case, one level.
 
-    Every method raises ``MetastoreUnavailableError`` when no server answers and ``MetastoreRefusedError`` when one
-    answers with an error that has no class of its own. Instances may be used by several threads at once.
+    Every method raises ``MetastoreUnavailableError`` when no server answers, and ``MetastoreRefusedError`` when a
+    server answers with an error that has no class of its own here. Instances may be used by several threads at once.
     """
 
     def list_databases(self) -> list[str]:
@@ -43,10 +43,10 @@ class HiveMetastore(Protocol):
         """
 
     def create_database(self, database: HiveDatabase) -> None:
-        """Make a database.
+        """Create a database.
 
         Raises:
-            NamespaceAlreadyExistsError: One of that name is there.
+            NamespaceAlreadyExistsError: A database of that name exists.
         """
 
     def alter_database(self, database: HiveDatabase) -> None:
@@ -61,11 +61,11 @@ class HiveMetastore(Protocol):
 
         Raises:
             NamespaceNotFoundError: The namespace does not exist.
-            NamespaceNotEmptyError: It has tables.
+            NamespaceNotEmptyError: The namespace has tables.
         """
 
     def list_tables(self, database: str) -> list[str]:
-        """Return the names of the database's tables and views; none for a database that is not there."""
+        """Return the names of the database's tables and views; no names if the database does not exist."""
 
     def get_table(self, database: str, name: str) -> HiveTable:
         """Return the table.
@@ -75,33 +75,35 @@ class HiveMetastore(Protocol):
         """
 
     def create_table(self, table: HiveTable) -> None:
-        """Make a table.
+        """Create a table.
 
         Raises:
-            NamespaceNotFoundError: Its database is not there.
-            TableAlreadyExistsError: A table or view of that name is there.
+            NamespaceNotFoundError: The table's database does not exist.
+            TableAlreadyExistsError: A table or view of that name exists.
         """
 
     def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
-        """Drop a table with its partitions; the files stay unless ``delete_data``.
+        """Drop a table with its partitions; the files stay unless ``delete_data`` is true.
 
         Raises:
             TableNotFoundError: The table does not exist.
         """
 
     def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
-        """Replace the attributes of ``HiveTable`` in the table of that name; other attributes stay.
+        """Replace all attributes of the table that ``HiveTable`` has; attributes that only the metastore has stay.
 
         Args:
-            table: The new attributes.
-            cascade: Whether its partitions get its columns too.
+            table: The new attributes; database and name identify the table.
+            cascade: Whether the table's partitions get its columns, too.
 
         Raises:
             TableNotFoundError: The table does not exist.
         """
 
     def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
-        """Give an external table another name, maybe in another database; a managed one's directory would move.
+        """Give an external table another name, possibly in another database.
+
+        Do not call this for a managed table: the metastore would move its directory.
 
         Raises:
             TableNotFoundError: The table does not exist.
@@ -110,7 +112,7 @@ class HiveMetastore(Protocol):
     def add_partitions(
         self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
     ) -> None:
-        """Add partitions, all of them or none; with ``if_not_exists``, existing ones stay unchanged.
+        """Add partitions, all of them or none; with ``if_not_exists``, existing partitions stay unchanged.
 
         Raises:
             TableNotFoundError: The table does not exist.
@@ -119,7 +121,8 @@ class HiveMetastore(Protocol):
     def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
         """Set the location and the parameters of existing partitions, all of them or none.
 
-        Their storage is set if ``partitions`` have one; other attributes stay. The metastore computes no statistics.
+        The storage of a partition is set if it is given in ``partitions``; other attributes stay. The metastore
+        computes no statistics.
 
         Raises:
             TableNotFoundError: The table does not exist.
@@ -129,67 +132,68 @@ class HiveMetastore(Protocol):
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
     ) -> None:
-        """Drop partitions by the metastore's names, all of them or none; files stay unless ``delete_data``.
+        """Drop partitions by the metastore's names, all of them or none; the files stay unless ``delete_data`` is true.
 
         Raises:
-            TableNotFoundError: The table is not there.
-            PartitionNotFoundError: A partition is not there and ``if_exists`` is False.
+            TableNotFoundError: The table does not exist.
+            PartitionNotFoundError: A partition does not exist, and ``if_exists`` is False.
         """
 
     def partition_names(self, database: str, table: str) -> Iterator[str]:
         """Return the metastore's names of all partitions (``k1=v1/k2=v2``, values in Hive's escaping).
 
         Raises:
-            TableNotFoundError: The table is not there.
+            TableNotFoundError: The table does not exist.
         """
 
     def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
-        """Return the existing partitions among the names, in any order."""
+        """Return the partitions with the given names, in any order; names without a partition are left out."""
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         """Return all partitions, fetched ``batch`` at a time."""
 
     def newest_event_id(self) -> int:
-        """Return the number of the newest event of the notification log; 0 where it has none, as of no log."""
+        """Return the number of the newest event of the notification log; 0 if the log is empty or switched off."""
 
     def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
-        """Return the next events of the notification log, at most so many, in order.
+        """Return the next events of the notification log, in order.
 
         Args:
-            event_id: The event that they come after.
-            most: How many at most.
-            once: Whether one server is asked, once: of many events that are there it may die, and so may the next.
+            event_id: The event after which to start.
+            most: The largest number of events to return.
+            once: Whether to send this call only once, to one server. Reading very many events can crash a server, and a
+                retry would crash the next one, too.
         """
 
     def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
-        """Ask for one of Hive's locks, all of its components or none; return its number and its ``LockState``."""
+        """Request a Hive lock on all components or none; return the request's number and its ``LockState``."""
 
     def check_lock(self, number: int) -> int:
-        """Return the ``LockState`` of a lock that was asked for; this is a sign of life, too.
+        """Return the ``LockState`` of a lock request; this also counts as a heartbeat.
 
         Raises:
-            HiveLockLostError: The server has it no more.
+            HiveLockLostError: The server has ended the lock or the request.
         """
 
     def heartbeat_lock(self, number: int) -> None:
-        """Give a sign of life for a lock.
+        """Send a heartbeat for a lock.
 
         Raises:
-            HiveLockLostError: The server has it no more.
+            HiveLockLostError: The server has ended the lock.
         """
 
     def unlock(self, number: int) -> None:
-        """Give up a lock, or the request for it.
+        """Release a lock, or cancel the request for it.
 
         Raises:
-            HiveLockLostError: The server has it no more.
+            HiveLockLostError: The server has ended the lock or the request.
         """
 
     def show_locks(self, database: str, table: str) -> list[ShownLock]:
         """Return the locks of a table and of its partitions that are held, or waited for."""
 
     def config_value(self, name: str, default: str) -> str:
-        """Return a setting of the server's own configuration."""
+        """Return a setting of the server's own configuration; ``default`` if the server does not set it."""
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -1,4 +1,4 @@
-"""What Spark's and Hive's own configuration say of the metastore: settings given, then ``hive-site.xml``."""
+"""Metastore settings from Spark's and Hive's own configuration: Spark's conf, then ``hive-site.xml``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 METASTORE_URIS = ("hive.metastore.uris", "metastore.thrift.uris")
-"""Hive's name, and that of release 4."""
+"""Hive's name of the setting, and its name in release 4."""
 
 _PREFIXES = ("spark.hadoop.", "spark.", "")
-"""Spark's two ways to set a Hive setting in its own configuration, and Hive's."""
+"""Prefixes of a Hive setting: two that Spark's configuration accepts, and none as in ``hive-site.xml``."""
 
 _SITE_FILE = "hive-site.xml"
 _MAX_SITE_BYTES = 16 << 20
@@ -25,25 +25,25 @@ def site_settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, s
     """Return the settings of ``hive-site.xml``; empty if the file does not exist.
 
     Args:
-        environment: Gives the folders of ``hive-site.xml``: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR; the
-            first existing file counts, as on Spark's class path.
+        environment: The environment variables that name folders: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR.
+            The first folder with the file is used, as on Spark's class path.
 
     Raises:
-        InvalidConfigurationError: It cannot be read.
+        InvalidConfigurationError: The file cannot be read.
     """
     site = next((s for folder in _conf_folders(environment) if (s := folder / _SITE_FILE).is_file()), None)
     return {} if site is None else read_site(site)
 
 
 def value_of(names: Sequence[str], spark: Mapping[str, str], site: Mapping[str, str]) -> str | None:
-    """Return the first non-empty value of a setting among its names in Hive; None without one.
+    """Return the value of a setting that has several names; None if no name has a value.
 
     Args:
-        names: The names of the setting.
-        spark: Spark's conf, in which they may have Spark's prefix; it wins over the file.
+        names: The names of the setting in Hive, in order of preference.
+        spark: Spark's conf, where the names may have Spark's prefix; it overrides the file.
         site: The settings of ``hive-site.xml``.
     """
-    # In Hive an empty value means an unset one.
+    # Skip empty values: Hive treats an empty value as unset.
     of_spark = (spark.get(f"{prefix}{name}", "").strip() for name in names for prefix in _PREFIXES)
     return next(filter(None, (*of_spark, *(site.get(name, "").strip() for name in names))), None)
 
@@ -52,9 +52,9 @@ def read_site(path: Path) -> dict[str, str]:
     """Return the settings in a Hadoop configuration file.
 
     Raises:
-        InvalidConfigurationError: It cannot be read, or is not such a file.
+        InvalidConfigurationError: The file cannot be read, or is not a Hadoop configuration file.
     """
-    # Imported here: most installations have no such file.
+    # Import here, because most installations have no ``hive-site.xml`` and need no XML parser.
     from xml.etree import ElementTree
 
     try:
@@ -64,7 +64,8 @@ def read_site(path: Path) -> dict[str, str]:
             )
         text = path.read_bytes()
         if b"<!ENTITY" in text:
-            # Entities can grow without bound and read other files; no configuration needs them.
+            # Refuse XML entities: they can expand without bound and read other files, and no Hadoop configuration needs
+            # them.
             raise InvalidConfigurationError(f"{path} declares XML entities, which are not read. Write the values out.")
         root = ElementTree.fromstring(text)
     except (OSError, ElementTree.ParseError) as error:

@@ -1,4 +1,4 @@
-"""Thrift's SASL transport with the mechanism GSSAPI (RFC 4752): Kerberos, and the protection that a server asks for."""
+"""Thrift's SASL transport with Kerberos (GSSAPI, RFC 4752), with signing or encryption if the server offers it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MECHANISM = b"GSSAPI"
 _MOST_BYTES = 1 << 30
 _MOST_NEGOTIATED_BYTES = 1 << 20
 _RECEIVED_AT_ONCE = 0xFFFFFF
-"""Bytes of a wrapped message that we say we take: the most that three bytes hold."""
+"""The largest wrapped message that the client accepts, sent in the handshake in three bytes."""
 
 _SILENT = (
     "A server without Kerberos is silent or hangs up like this: set hive.metastore.sasl.enabled to false here, or to "
@@ -49,7 +49,7 @@ class _Status(IntEnum):
 
 
 class _Layer(IntEnum):
-    """The protection of messages: none, a signature, encryption."""
+    """The protection of messages: none, a signature, or encryption."""
 
     NONE = 1
     SIGNED = 2
@@ -59,11 +59,11 @@ class _Layer(IntEnum):
 class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
     """A transport with mutual authentication by Kerberos.
 
-    Each connection uses the ticket that is in the cache at that time, so a renewed ticket is used. Of the
-    protections that a server offers, the strongest is taken.
+    Each connection uses the ticket that is in the cache when it is opened, so a renewed ticket is used. Of the
+    protections that a server offers, the transport uses the strongest.
 
     Args:
-        socket: The socket to the server; it is opened and closed with this.
+        socket: The socket to the server; opening and closing the transport opens and closes the socket.
         kerberos: The principals of client and server.
         address: The server.
     """
@@ -78,15 +78,16 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         self._read = BytesIO()
 
     def isOpen(self) -> bool:
-        """Return whether the connection stands."""
+        """Return whether the connection is open."""
         return bool(self._socket.isOpen())
 
     def open(self) -> None:
-        """Connect, and prove both sides' names.
+        """Connect, and authenticate client and server to each other.
 
         Raises:
-            MetastoreAccessError: There is no ticket, the server refuses it, or is without Kerberos.
-            TTransportException: No connection.
+            MetastoreAccessError: There is no ticket, the server refuses the ticket, or the server does not use
+                Kerberos.
+            TTransportException: The connection could not be opened.
         """
         self._socket.open()
         try:
@@ -97,14 +98,14 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
             raise
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the socket and the security context."""
         self._socket.close()
         context, self._context = self._context, None
         if context is not None:
             context.close()
 
     def read(self, size: int) -> bytes:
-        """Return up to that many bytes."""
+        """Return up to ``size`` bytes."""
         data = self._read.read(size)
         if data:
             return data
@@ -112,11 +113,11 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         return self._read.read(size)
 
     def write(self, data: bytes) -> None:
-        """Keep the bytes for ``flush``."""
+        """Buffer the bytes until ``flush``."""
         self._written.write(data)
 
     def flush(self) -> None:
-        """Send the written bytes as one message."""
+        """Send the buffered bytes as one message."""
         data, self._written = self._written.getvalue(), BytesIO()
         if self._layer is not _Layer.NONE:
             data = self._established().wrap(data, confidential=self._layer is _Layer.ENCRYPTED)
@@ -125,11 +126,11 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
 
     @property
     def cstringio_buf(self) -> BytesIO:
-        """What was received, for Thrift's reader in C."""
+        """The buffer of received bytes, for thrift's C reader."""
         return self._read
 
     def cstringio_refill(self, prefix: bytes, reqlen: int) -> BytesIO:
-        """Return a buffer that begins with the remaining bytes and has the requested number of bytes."""
+        """Return a buffer of at least ``reqlen`` bytes that starts with ``prefix``, the bytes not yet consumed."""
         while len(prefix) < reqlen:
             self._read_frame()
             prefix += self._read.getvalue()
@@ -155,7 +156,8 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         service, _, rest = self._kerberos.server.partition("/")
         host, _, realm = rest.partition("@")
         if host == "_HOST":
-            # As Hive does it: the name that the name service has for the address.
+            # Use the canonical name that DNS has for the address, as Hive's client does: the principal contains that
+            # name.
             host = sockets.getfqdn(self._address.host).lower()
         try:
             return SecurityContext(f"{service}/{host}@{realm}", _credential(self._kerberos))
@@ -218,12 +220,12 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
 
 
 def _credential(kerberos: Kerberos) -> c_void_p:
-    """Return the credential for the connection; empty for the present ticket cache."""
+    """Return the credential for the connection; empty to use the present ticket cache."""
     if kerberos.keytab is None and kerberos.client is None:
         return c_void_p()
     store = {}
     if kerberos.keytab is not None:
-        # Tickets from a keytab are kept in memory, and renewed before they expire.
+        # Keep tickets from a keytab in a memory cache of their own: the library then renews them before they expire.
         key = hashlib.sha256(f"{kerberos.client}\0{kerberos.keytab}".encode()).hexdigest()[:32]
         store = {"client_keytab": kerberos.keytab, "ccache": f"MEMORY:catalog-ext-{key}"}
     return gssapi().credential(kerberos.client, store)

@@ -1,4 +1,4 @@
-"""One metastore server over thrift (hmsclient), releases 2.1 to 4."""
+"""The thrift client of one metastore server (library hmsclient), for releases 2.1 to 4."""
 
 # ruff: noqa: D102 -- the methods are documented at HiveMetastore
 
@@ -57,18 +57,18 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 CALL_TIMEOUT_SECONDS = 60.0
 _ALL = -1
 _NAMES_A_REQUEST = 200
-"""Releases 3 and 4 on Derby make one condition of all names, and do not survive 1,000."""
+"""Partition names per request: releases 3 and 4 on Derby put all names into one SQL condition, and crash with 1,000."""
 _NO_STATISTICS = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})
 _CASCADE = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"})
 
 
 class ThriftMetastore:
-    """One metastore server. Connections are opened on demand, one for each thread that is in a call.
+    """The client of one metastore server. Connections are opened on demand, one for each thread that is in a call.
 
     Args:
         address: The server.
-        connect_timeout: Seconds that it has to accept a connection.
-        call_timeout: Seconds that it has to answer a call.
+        connect_timeout: Seconds that the server has to accept a connection.
+        call_timeout: Seconds that the server has to answer a call.
         lost: Called when a connection is lost or cannot be opened.
         access: TLS, Kerberos and user.
     """
@@ -86,7 +86,7 @@ class ThriftMetastore:
         self._pool.close()
 
     def drop_closed(self) -> None:
-        """Give up the connections that the server has closed."""
+        """Close the idle connections that the server has closed."""
         self._pool.drop_closed()
 
     def list_databases(self) -> list[str]:
@@ -158,7 +158,8 @@ class ThriftMetastore:
             except wire.NoSuchObjectException as error:
                 raise _no_namespace(table.database) from error
             except wire.InvalidObjectException as error:
-                # Releases before 4 say that the database is missing with the class they use for bad names.
+                # Releases before 4 raise the same error for a missing database and for an invalid name. Look whether
+                # the database exists.
                 if table.database not in client.get_all_databases():
                     raise _no_namespace(table.database) from error
                 raise
@@ -280,7 +281,7 @@ class ThriftMetastore:
     def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         request = wire.NotificationEventRequest(event_id, most)
         answer = self._pool.call(lambda c: c.get_next_notification(request), "reading the notification log")
-        # Parse at once: the message about a thousand partitions is a megabyte, of which little is kept.
+        # Parse each event at once: the message about a thousand partitions has a megabyte, of which little is kept.
         return [_event_of(event) for event in answer.events or ()]
 
     def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
@@ -320,9 +321,9 @@ class ThriftMetastore:
         return str(self._pool.call(lambda c: c.get_config_value(name, default), f"to say what {name} is"))
 
     def _get_table(self, client: HMSClient, database: str, name: str) -> wire.Table:
-        """Return the table in thrift's words.
+        """Return the table as thrift's object.
 
-        Release 4 has only the request form, releases before 2.3 only the plain one.
+        Release 4 has only ``get_table_req``, releases before 2.3 only ``get_table``.
         """
         try:
             if not self._without_requests:

@@ -1,4 +1,4 @@
-"""A TLS connection to a metastore, and the truststores of its authorities, in PEM, PKCS12 or Java's JKS."""
+"""A TLS connection to a metastore, and the reading of truststores in PEM, PKCS12 or Java's JKS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_TLS = (
 
 
 class TlsSocket(TSocket):  # type: ignore[misc]
-    """A socket whose server proves its host name by a certificate before a byte of a call is sent."""
+    """A TLS socket that checks the server's certificate and host name before it sends any data."""
 
     handle: Any
 
@@ -44,7 +44,7 @@ class TlsSocket(TSocket):  # type: ignore[misc]
 
         Raises:
             MetastoreAccessError: The certificate is not trusted, or the server does not use TLS.
-            TTransportException: No connection.
+            TTransportException: The connection could not be opened.
         """
         super().open()
         try:
@@ -54,7 +54,7 @@ class TlsSocket(TSocket):  # type: ignore[misc]
             raise self._failed(error) from error
 
     def isOpen(self) -> bool:
-        """Return whether the connection is open; called between calls, when nothing is to be read."""
+        """Return whether the connection is open; called between calls, when no data is expected from the server."""
         if self.handle is None:
             return False
         timeout = self.handle.gettimeout()
@@ -84,24 +84,25 @@ _JCEKS = b"\xce\xce\xce\xce"
 _DER = b"\x30"
 _MAX_BYTES = 16 << 20
 _DIGEST_BYTES = 20
-# Part of the format: it is hashed between the password and the store.
+# A constant of the JKS format: the store's digest is SHA-1 over password, this text and contents.
 _JKS_SALT = b"Mighty Aphrodite"
 _KEY, _CERTIFICATE = 1, 2
 
 
 def tls_context(truststore: Path | None, password: str | None = None) -> ssl.SSLContext:
-    """Return a context that trusts the certificates of a truststore, or those that this system trusts.
+    """Return a context that trusts the certificates of a truststore, or the system's trusted certificates.
 
-    A certificate must name the host, and be in force. The file's kind is detected from its contents: Java, too, reads
-    either kind under either name.
+    A certificate must name the host, and be valid now. The file's format is detected from its contents and not from its
+    name, as in Java.
 
     Args:
         truststore: A file with certificates in PEM, PKCS12 or JKS; None for the system's.
-        password: The password of a PKCS12 or JKS store. A JKS store without it is read unchecked, as in Java.
+        password: The password of a PKCS12 or JKS store. Without a password a JKS store is read without an integrity
+            check, as in Java.
 
     Raises:
         InvalidConfigurationError: The file cannot be read, has no certificate, or the password is wrong.
-        EnvironmentSetupError: It is PKCS12, and the package that reads it is missing.
+        EnvironmentSetupError: The file is PKCS12, and the package that reads it is missing.
     """
     context = ssl.create_default_context() if truststore is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if truststore is None:
@@ -128,7 +129,7 @@ def _certificates(data: bytes, password: str | None) -> Iterator[bytes | str]:
 
 
 def _in_jks(data: bytes, password: str | None) -> Iterator[bytes]:
-    """Yield the certificates that a JKS store trusts; the chains of its private keys are no authorities."""
+    """Yield the trusted certificates of a JKS store; certificates that belong to its private keys are left out."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password:
         found = hashlib.sha1(password.encode("utf-16-be") + _JKS_SALT + body, usedforsecurity=False).digest()
@@ -159,7 +160,7 @@ def _in_jks(data: bytes, password: str | None) -> Iterator[bytes]:
 
 
 def _part(length: str, data: bytes, position: int) -> tuple[bytes, int]:
-    """Return bytes that follow their length, and where they end."""
+    """Read bytes that follow their length; return the bytes and the position after them."""
     (size,) = struct.unpack_from(length, data, position)
     begin = position + struct.calcsize(length)
     if begin + size > len(data):

@@ -1,4 +1,4 @@
-"""Addresses and Kerberos principals of metastores, and the error text when none of them answers."""
+"""Addresses and Kerberos principals of metastores, and the errors for servers that do not answer."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Kerberos:
 
     Attributes:
         server: The metastore's principal, ``hive/_HOST@REALM``; ``_HOST`` stands for the host of its URI.
-        client: Our own principal; None for the one of the ticket cache or the keytab.
-        keytab: The keytab with its key; None for the ticket cache that ``kinit`` fills.
+        client: The client's principal; None for that of the ticket cache or the keytab.
+        keytab: The keytab with the client's key; None for the ticket cache that ``kinit`` fills.
     """
 
     server: str
@@ -81,7 +81,7 @@ def _parse_uri(text: str) -> Address:
 def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: bool) -> MetastoreUnavailableError:
     """Return the error for servers that do not answer.
 
-    ``request_sent`` says whether one may have carried the call out.
+    ``request_sent`` says whether a server may have carried the call out.
     """
     uris = ", ".join(map(str, addresses))
     remedy = (
@@ -98,12 +98,12 @@ def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: boo
 
 
 def not_sent(parameters: dict[str, str]) -> dict[str, str]:
-    """Return an error's parameters with that no server can have carried out the call that failed so."""
+    """Return an error's parameters with the mark that no server can have carried out the failed call."""
     return {**parameters, _SENT: "no"}
 
 
 def denied(address: Address, problem: str, remedy: str) -> MetastoreAccessError:
-    """Return the error for a server that was reached, and with which no call can be made."""
+    """Return the error for a server that was reached but does not accept calls."""
     return MetastoreAccessError(
         f"The Hive Metastore at {address} was reached and cannot be used: {problem}. {remedy}",
         not_sent({"uris": str(address)}),
@@ -114,5 +114,5 @@ _SENT = "request_sent"
 
 
 def was_request_sent(error: MetastoreUnavailableError) -> bool:
-    """Return whether a server may have carried out the call that failed so."""
+    """Return whether a server may have carried out the failed call."""
     return error.parameters.get(_SENT) != "no"

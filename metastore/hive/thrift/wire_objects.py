@@ -1,8 +1,8 @@
-"""Databases, tables, partitions and locks as thrift types, and back.
+"""Converts databases, tables, partitions and locks to thrift's types, and back.
 
-The client's types are of release 2.3. A server replaces an altered table as a whole, so it would lose fields that
-releases
-3 and 4 have added and the client does not know; it would read the owner's type as USER. ``_FIELDS`` adds these fields.
+The client library has the types of release 2.3. A server replaces an altered table as a whole, so fields that releases
+3 and 4 have added and the library does not know would be lost; the owner's type, for example, would become USER.
+``_FIELDS`` adds these fields to the library's types.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _READ_AND_WRITTEN = (
     wire.StorageDescriptor, wire.Table, wire.Partition, wire.PartitionSpecWithSharedSD, wire.GetTableResult,
     service.create_table_args, service.get_table_result, service.alter_table_with_environment_context_args,
 )  # fmt: skip
-"""What holds the types, from the inside out, on the way of a table that is altered or a partition that is."""
+"""Types and calls that contain the extended types, inner ones first: each holds the field list of the type inside."""
 
 
 def keep_newer_fields() -> None:
-    """Have the client's types carry them; again, it changes nothing."""
+    """Add the newer fields to the client library's types; a second call changes nothing."""
     for kind, fields in _FIELDS.items():
         kind.thrift_spec = _extended(kind.thrift_spec, fields)  # type: ignore[attr-defined]
         for _, _, name in fields:
@@ -66,7 +66,7 @@ def keep_newer_fields() -> None:
 
 
 def _extended(spec: Spec, fields: tuple[tuple[int, int, str], ...]) -> Spec:
-    """Return the description of a type, indexed by field number, with more fields."""
+    """Return thrift's description of a type, indexed by field number, with additional fields."""
     places = [*spec, *[None] * (max(number for number, _, _ in fields) + 1 - len(spec))]
     for number, kind, name in fields:
         places[number] = (number, kind, name, "UTF8" if kind == TType.STRING else None, None)
@@ -74,7 +74,7 @@ def _extended(spec: Spec, fields: tuple[tuple[int, int, str], ...]) -> Spec:
 
 
 def _renew(held: object) -> None:
-    """Make a field's description, or that of a list's elements, refer to the extended types."""
+    """Make thrift's description of a field, or of a list's elements, refer to the extended types."""
     if isinstance(held, list) and held and isinstance(held[0], type):
         held[1] = held[0].thrift_spec  # type: ignore[attr-defined]
     elif isinstance(held, tuple):
@@ -90,17 +90,17 @@ def _write(self: wire.Table, protocol: TProtocolBase) -> None:
     protocol.writeStruct(self, self.thrift_spec)
 
 
-# Before the first object is read: an object read without these fields would be written back without them.
+# Do this at import: an object that is read without these fields would be written back without them.
 keep_newer_fields()
 
 
 def database_of(found: wire.Database) -> HiveDatabase:
-    """Return the database that thrift's one describes."""
+    """Return the database from thrift's object."""
     return HiveDatabase(found.name, found.locationUri or None, found.description or None, dict(found.parameters or {}))
 
 
 def wire_database(database: HiveDatabase) -> wire.Database:
-    """Return the database in thrift's type."""
+    """Return thrift's object for the database."""
     return wire.Database(
         name=database.name,
         description=database.comment or "",
@@ -132,7 +132,7 @@ def _storage(descriptor: wire.StorageDescriptor) -> HiveStorage:
 
 
 def table_of(found: wire.Table) -> HiveTable:
-    """Return the table that thrift's one describes."""
+    """Return the table from thrift's object."""
     return HiveTable(
         database=found.dbName, name=found.tableName, table_type=found.tableType or "", location=found.sd.location or "",
         columns=_columns(found.sd.cols), partition_columns=_columns(found.partitionKeys), storage=_storage(found.sd),
@@ -142,12 +142,12 @@ def table_of(found: wire.Table) -> HiveTable:
 
 
 def _present(parameters: Mapping[str, str | None] | None) -> dict[str, str]:
-    # Hive keeps parameters without a value on some databases (Oracle); they mean ''.
+    # In some metastore databases (Oracle) Hive stores an empty parameter as null. Both mean ''.
     return {key: value or "" for key, value in (parameters or {}).items()}
 
 
 def partition_of(found: wire.Partition) -> HivePartition:
-    """Return the partition that thrift's one describes."""
+    """Return the partition from thrift's object."""
     if found.sd is None:
         return HivePartition(tuple(found.values), "", _present(found.parameters))
     return HivePartition(
@@ -165,7 +165,7 @@ def _names_and_types(fields: Sequence[wire.FieldSchema] | None) -> tuple[tuple[s
 
 @lru_cache(maxsize=64)
 def _shared_columns(fields: tuple[tuple[str, str], ...]) -> tuple[Column, ...]:
-    """Return the columns of a partition's descriptor, cached: most partitions of a table have equal ones."""
+    """Return the columns of a partition's descriptor; cached, because most partitions of a table have equal columns."""
     return tuple(Column(name, kind) for name, kind in fields)
 
 
@@ -196,7 +196,7 @@ def _overlay_storage(descriptor: wire.StorageDescriptor, storage: HiveStorage) -
 
 
 def overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.Partition:
-    """Return ``target`` (thrift's partition) with all that ``partition`` says."""
+    """Set all attributes of ``partition`` in thrift's object ``target``, and return ``target``."""
     target.parameters = dict(partition.parameters)
     target.sd.location = partition.location
     if partition.storage is not None:
@@ -207,16 +207,17 @@ def overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.
 
 
 def without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
-    """Return the table's serde for its partitions, without the path that Spark keeps there, which is the table's."""
+    """Return the table's serde for its partitions, without the path: Spark stores the table's location there."""
     parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
     return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
 
 
 def wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
-    """Return a partition without data.
+    """Return thrift's object for a partition of a view.
 
-    Hive itself leaves its storage descriptor out, and then cannot add it where the metastore keeps a log of events: the
-    listener asks the descriptor where files are. An empty one says nowhere; no engine looks at it.
+    The partition gets an empty storage descriptor. Hive itself writes no descriptor, but then a metastore that keeps a
+    notification log cannot add the partition, because its listener reads the location from the descriptor. No engine
+    reads the empty descriptor.
     """
     empty = wire.StorageDescriptor(
         cols=[], compressed=False, numBuckets=-1, serdeInfo=wire.SerDeInfo(parameters={}), bucketCols=[], sortCols=[],
@@ -228,7 +229,7 @@ def wire_view_partition(database: str, view: str, partition: HivePartition) -> w
 def wire_partition(
     database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor, serde: wire.SerDeInfo
 ) -> wire.Partition:
-    """Return a partition to add to a table with this storage descriptor and serde."""
+    """Return thrift's object for a new partition of a table with this storage descriptor and serde."""
     own = wire.StorageDescriptor(
         cols=descriptor.cols, location=partition.location, inputFormat=descriptor.inputFormat,
         outputFormat=descriptor.outputFormat, compressed=descriptor.compressed, numBuckets=descriptor.numBuckets,
@@ -244,7 +245,7 @@ def wire_partition(
 
 
 def _skewed(table: wire.SkewedInfo | None) -> wire.SkewedInfo | None:
-    """Return the table's skew without the directories of frequent values, which each partition has for itself."""
+    """Return the table's skew information without directories: each partition has its own directories."""
     return None if table is None else wire.SkewedInfo(table.skewedColNames, table.skewedColValues, {})
 
 
@@ -262,7 +263,7 @@ _TYPES = {one.value: one.name for one in LockType}
 
 
 def wire_component(component: LockComponent) -> wire.LockComponent:
-    """Return the component of a request for a lock in thrift's type."""
+    """Return thrift's object for a component of a lock request."""
     level = wire.LockLevel.PARTITION if component.partition else wire.LockLevel.TABLE
     return wire.LockComponent(
         type=int(component.lock_type), level=level, dbname=component.database, tablename=component.table,
@@ -272,7 +273,7 @@ def wire_component(component: LockComponent) -> wire.LockComponent:
 
 
 def shown_lock(found: wire.ShowLocksResponseElement) -> ShownLock:
-    """Return the lock that thrift's answer shows."""
+    """Return a lock of thrift's answer to SHOW LOCKS."""
     return ShownLock(
         number=int(found.lockid), database=found.dbname or "", table=found.tablename or "",
         partition=found.partname or "", state=LockState(found.state), lock_type=_TYPES.get(found.type, str(found.type)),
@@ -283,7 +284,7 @@ def shown_lock(found: wire.ShowLocksResponseElement) -> ShownLock:
 
 @contextmanager
 def lost_where_gone(number: int) -> Iterator[None]:
-    """Raise ``HiveLockLostError`` if the server does not know a lock any more."""
+    """Raise ``HiveLockLostError`` if a call in this context reports that the server no longer has the lock."""
     try:
         yield
     except _GONE as error:

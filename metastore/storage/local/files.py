@@ -1,4 +1,4 @@
-"""Files on the local file system: the calls that change them, and a SQLite index's own, which belong to no table."""
+"""Changes files on the local file system, and recognizes the files of a SQLite index, which belong to no table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 BESIDE = ("-wal", "-shm", "-journal")
-"""What SQLite adds to the name of a database for its other files."""
+"""The suffixes of the further files that SQLite creates beside a database."""
 
 
 class OwnFiles:
-    """Knows the files of an index on the local file system, also by symbolic links.
+    """Recognizes the files of SQLite indexes on the local file system, also through symbolic links.
 
-    They are never listed: a repair would register them as rows of a table that lies in their folder, and an overwrite
-    of that table would delete them.
+    These files are never listed. Otherwise a repair of a table in the same folder would register them as data, and an
+    overwrite of that table would delete them.
     """
 
     def __init__(self, databases: Iterable[str] = ()) -> None:
@@ -33,12 +33,12 @@ class OwnFiles:
         self.names = frozenset(os.path.basename(path) for path in (*paths, *self._real))
 
     def has(self, path: str) -> bool:
-        """Return whether a path is one of the files."""
-        # Hardly any file has one of the names: only then the links of its directories are followed.
+        """Return whether a path is one of the index's files."""
+        # Compare the name first: following the links of all directories is slow, and hardly any file has such a name.
         return os.path.basename(path) in self.names and os.path.realpath(path) in self._real
 
     def within(self, directory: str) -> str | None:
-        """Return a database that lies in a directory or below it; None where none does."""
+        """Return the path of an index in a directory or below it; None if there is no index."""
         root = os.path.join(os.path.realpath(directory), "")
         return next((path for path in self.databases if os.path.realpath(path).startswith(root)), None)
 
@@ -46,15 +46,15 @@ class OwnFiles:
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 _SYNC_THREADS = 16
 _SYNCED_SINGLY = 64
-"""Files up to which each is synced by itself: the whole file system may have much else to write."""
+"""The most files that are synced one by one. For more, ``syncfs`` syncs the whole file system, including other data."""
 
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
-"""What kernels and file systems answer that have no such rename."""
+"""The error codes of kernels and file systems that do not support a rename that never replaces a file."""
 
 
 @cache
 def _renameat2() -> Callable[..., int] | None:
-    """Return Linux's rename with flags; None where the C library has none. Python's ``os`` has no name for it."""
+    """Return Linux's rename with flags (Python's ``os`` lacks it); None if the C library has no such function."""
     if sys.platform != "linux":
         return None
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -65,7 +65,7 @@ def _renameat2() -> Callable[..., int] | None:
 
 @cache
 def _syncfs() -> Callable[..., int] | None:
-    """Return Linux's call that writes out a whole file system; None elsewhere."""
+    """Return Linux's call that syncs a whole file system; None on other systems."""
     if sys.platform != "linux":
         return None
     return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -86,7 +86,8 @@ def _sync(path: str) -> None:
 
 
 def _sync_if_there(directory: str) -> None:
-    # Another process may remove an empty directory at any time: nothing is left to sync then.
+    # Ignore a missing directory: another process may remove an empty directory at any time, and then nothing is left to
+    # sync.
     with suppress(FileNotFoundError):
         _sync(directory)
 
@@ -105,10 +106,10 @@ def _sync_whole(syncfs: Callable[..., int], place: str) -> None:
 
 
 def _renamed_exclusively(source: str, target: str) -> bool:
-    """Rename a file unless the target exists; return False, with nothing done, where the system cannot.
+    """Rename a file unless the target exists; return False, with nothing done, if the system does not support this.
 
     Raises:
-        FileExistsError: Something has the name.
+        FileExistsError: The target exists.
         OSError: The operating system refuses.
     """
     rename = _renameat2()
@@ -123,19 +124,19 @@ def _renamed_exclusively(source: str, target: str) -> bool:
 
 
 class LocalFiles:
-    """Renames and removals; each raises the operating system's ``OSError``."""
+    """Renames and removes local files; each method raises the operating system's ``OSError``."""
 
     def check_readable(self, path: str) -> None:
-        """Return if a directory may be listed."""
+        """Check that a directory may be listed."""
         with os.scandir(path):
             return
 
     def obstacle(self, directory: str, source: str) -> str | None:
-        """Return why a file cannot be moved to a directory, which may be made for it; None where nothing is seen.
+        """Return why a file cannot be moved to a directory; None if no obstacle is found.
 
         Args:
-            directory: Where it goes.
-            source: A directory that is there, on the file system that it comes from.
+            directory: The target directory; it need not exist yet.
+            source: An existing directory on the file system that the file comes from.
         """
         there = directory
         while not os.path.lexists(there):
@@ -149,14 +150,14 @@ class LocalFiles:
         return None
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file to a free name, in a directory that is there.
+        """Move a file to a name that is not in use, in an existing directory.
 
-        Where the system has no rename that replaces nothing, a file that appears between the look and the rename is
-        replaced.
+        If the system has no rename that never replaces a file, a file that another process creates between the check
+        and the rename is replaced.
 
         Raises:
             FileExistsError: Another file has the name.
-            FileNotFoundError: The file or the directory is not there.
+            FileNotFoundError: The file or the directory does not exist.
             OSError: The operating system refuses.
         """
         if _renamed_exclusively(source, target):
@@ -166,7 +167,7 @@ class LocalFiles:
         os.rename(source, target)
 
     def sync(self, files: Sequence[str], directories: Iterable[str]) -> None:
-        """Have the disk keep files and directories that were just made, whatever becomes of the machine's power."""
+        """Sync new files and directories to the disk, so that they survive a power failure."""
         syncfs = _syncfs()
         if len(files) <= _SYNCED_SINGLY or syncfs is None:
             in_parallel(_sync, [*files, *directories], _SYNC_THREADS)
@@ -174,7 +175,7 @@ class LocalFiles:
         _sync_whole(syncfs, os.path.dirname(files[0]))
 
     def sync_directories(self, directories: Iterable[str]) -> None:
-        """Sync the removals in directories to the disk; for removed directories, sync their parents."""
+        """Sync directories from which entries were removed; for a removed directory, its nearest existing ancestor."""
         there = sorted({_nearest(directory) for directory in directories})
         syncfs = _syncfs()
         if len(there) <= _SYNCED_SINGLY or syncfs is None:
@@ -183,7 +184,7 @@ class LocalFiles:
             _sync_whole(syncfs, there[0])
 
     def delete_file(self, path: str) -> None:
-        """Remove a file, and the checksum that Hadoop's local file system keeps beside it; gone is fine."""
+        """Remove a file and the checksum file that Hadoop's local file system adds; missing files are no error."""
         directory, name = os.path.split(path)
         for each in (path, os.path.join(directory, f".{name}.crc")):
             try:
@@ -195,7 +196,7 @@ class LocalFiles:
         """Remove a directory if it is empty.
 
         Raises:
-            FileNotFoundError: It is not there.
-            OSError: It is not empty (``ENOTEMPTY``) or no directory, or the operating system refuses.
+            FileNotFoundError: The directory does not exist.
+            OSError: It is not empty (``ENOTEMPTY``) or not a directory, or the operating system refuses.
         """
         os.rmdir(path)

@@ -1,8 +1,8 @@
-"""Listing of a tree on the local file system.
+"""Lists a tree on the local file system.
 
 ``os.scandir`` in one thread is as fast as pyarrow's recursive listing (20,000 files in as many directories: 0.22 s
-against 0.25 s) and streams: it holds one open directory a level, whatever the number of entries. A listing that takes
-longer than ``_ALONE_S`` hands every second batch of directories, or more, to processes on other cores.
+against 0.25 s) and streams: it keeps only one directory open per level, whatever the number of entries. A listing that
+takes longer than ``_ALONE_S`` passes half of the batches of directories, or more, to processes on other cores.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.local.files import OwnFiles
     from catalog_ext.metastore.storage.local.scan_processes import Answer
 
-# Below this depth directories are read whole, so that a hostile tree cannot use up the file descriptors.
+# Below this depth directories are read completely and closed, so that a hostile tree cannot use up the file
+# descriptors.
 _OPEN_LEVELS = 64
 _ALONE_S = 0.3
-"""Seconds after which other processes help: to start one takes 30 ms."""
+"""Seconds after which other processes help; starting a process takes 30 ms."""
 _AT_ONCE = 64
-"""Directories that another process gets at a time."""
+"""The number of directories that another process gets at a time."""
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -59,13 +60,13 @@ class _Open(NamedTuple):
 class LocalListing:
     """One listing of a local tree; see `catalog_ext.metastore.storage.listing.list_tree`.
 
-    A listing that takes long shares the directories at the expected depth with other processes.
+    A listing that takes long passes directories at the expected depth to other processes.
 
     Args:
         root: The directory.
-        descend: Says whether to look into a directory.
-        own: Files that are left out.
-        depth: How many directories below the root the files are expected.
+        descend: Returns whether to list a directory.
+        own: Files of indexes, which are left out.
+        depth: The expected number of directory levels between the root and the files.
     """
 
     def __init__(self, root: Location, descend: Descend, own: OwnFiles, depth: int) -> None:
@@ -81,7 +82,7 @@ class LocalListing:
         """Yield every file and directory.
 
         Raises:
-            LocationNotFoundError, StorageError: The root is not there, or cannot be read.
+            LocationNotFoundError, StorageError: The root does not exist, or cannot be read.
         """
         try:
             stack = [_Open("", self._root.path, os.scandir(self._root.path))]
@@ -97,7 +98,7 @@ class LocalListing:
                 self._processes.close()
 
     def _read(self, stack: list[_Open], height: int, first: Iterable[Listed] = ()) -> Iterator[Listed]:
-        """Yield ``first``, and then all contents of the open directories above the given height; close them."""
+        """Yield ``first``, then all contents of the open directories above ``height`` in the stack, and close them."""
         try:
             yield from first
             while len(stack) > height:
@@ -107,7 +108,7 @@ class LocalListing:
                 _close(level)
 
     def _next_step(self, stack: list[_Open]) -> Iterator[Listed]:
-        """Yield the files of the innermost open directory up to its next subdirectory, and open that one."""
+        """Yield the files of the innermost open directory up to its next subdirectory, and open that subdirectory."""
         level = stack[-1]
         try:
             for entry in level.entries:
@@ -142,7 +143,7 @@ class LocalListing:
         yield from self._open(stack, WantedDirectories(found.directory, entry.path))
 
     def _open(self, stack: list[_Open], wanted: WantedDirectories) -> Iterator[Listed]:
-        """Open a directory that may have gone meanwhile, and yield it."""
+        """Open a directory and yield it; if it was deleted in the meantime, yield nothing."""
         try:
             entries = os.scandir(wanted.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -158,7 +159,7 @@ class LocalListing:
         yield ListedDirectory(wanted.directory)
 
     def _shares(self, depth: int, entry: os.DirEntry[str]) -> bool:
-        """Return whether another process may read a directory; the loops that links make are found in this one."""
+        """Return whether another process may read a directory; symbolic links stay here, as they may form loops."""
         if depth != self._depth or entry.is_symlink():
             return False
         if self._processes is None:
@@ -168,7 +169,7 @@ class LocalListing:
         return self._processes.are_any
 
     def _share(self) -> Iterator[Listed]:
-        """Hand the wanted directories to a process, or read them here while all are busy."""
+        """Pass the collected directories to another process; read them in this process while all others are busy."""
         assert self._processes is not None
         wanted, self._wanted = self._wanted, []
         taken, answer = self._processes.take(wanted)
@@ -177,7 +178,7 @@ class LocalListing:
             yield from self._read_all(wanted)
 
     def _listed(self, answer: Answer) -> Iterator[Listed]:
-        """Yield the listings of another process; read the directories that it skipped."""
+        """Yield the files that another process has listed; read the directories that it skipped."""
         for wanted, files in answer:
             if files is None:
                 yield from self._read_all([wanted])
@@ -192,7 +193,8 @@ class LocalListing:
 
     def _read_all(self, directories: Iterable[WantedDirectories]) -> Iterator[Listed]:
         for wanted in directories:
-            # The ancestors are closed by now, but a link that leads back to one of them is still a loop.
+            # Put the ancestors on the stack, although they are closed by now: a link that leads back to one of them is
+            # a loop.
             path, stack = self._root.path, [_Open("", self._root.path, iter(()))]
             for name in wanted.directory.split("/")[:-1]:
                 path = os.path.join(path, name)
@@ -215,22 +217,22 @@ def _look_at(entry: os.DirEntry[str], level: _Open, root: Location, own: OwnFile
             return ListedFile(level.directory, name, status.st_size, status.st_mtime_ns // 1_000_000)
         return _other(entry, level)
     except FileNotFoundError:
-        # Another process deleted it after its directory was read.
+        # Another process deleted the entry after its directory was read.
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            # The link alone: as a failure of its directory it would keep all other files from being registered.
+            # Report only the link. A failure of the whole directory would keep its other files from being registered.
             return ListedOther(level.directory, name, 0, "a symbolic link that leads to itself")
         return _failure(level.directory, root, error)
 
 
 def _not_text(directory: str, name: str) -> ListedOther:
-    # The entry alone: a name that cannot be registered hides nothing that can be.
+    # Report only this entry: its name cannot be registered, but the directory's other files can.
     return ListedOther(directory, name.encode("utf-8", "backslashreplace").decode(), 0, NOT_TEXT)
 
 
 def _other(entry: os.DirEntry[str], level: _Open) -> ListedOther | None:
-    """Return the kind of an entry that is neither a file nor a directory, None if it is gone; it is never opened.
+    """Return an entry that is neither a file nor a directory, without opening it; None if it is gone.
 
     Raises:
         OSError: Its status cannot be read.
@@ -270,11 +272,11 @@ def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
 def list_local_directory(place: Location, own: OwnFiles) -> list[Entry]:
     """Return the files and directories directly in a directory; entries that no reader can open are left out.
 
-    Arrow's own listing ends at the first name that is not UTF-8.
+    pyarrow's own listing is not used, because it ends at the first name that is not UTF-8.
 
     Raises:
-        LocationNotFoundError: There is no such directory.
-        StorageError: It cannot be read.
+        LocationNotFoundError: The directory does not exist.
+        StorageError: The directory cannot be read.
     """
     level = _Open("", place.path, iter(()))
     try:
@@ -294,7 +296,7 @@ def list_local_directory(place: Location, own: OwnFiles) -> list[Entry]:
 
 
 def _modified_ms(entry: os.DirEntry[str], place: Location) -> int | None:
-    """Return when a directory was modified; None where another process has deleted it meanwhile."""
+    """Return the modification time of a directory; None if another process has deleted it in the meantime."""
     try:
         return entry.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:

@@ -1,10 +1,11 @@
-"""Reads directories of the local file system in a process of its own: run by ``ScanProcesses``, as a script.
+"""Script of a helper process that reads local directories; ``ScanProcesses`` starts it.
 
-Messages in both directions are four bytes of length and ``marshal``. The first message that comes in holds the names
-of files to leave to the parent, and the most files of an answer, which both processes hold in memory. Each later one is
-a list of paths of directories. For each list a list goes out: of each directory its files as (name, bytes, modification
-time in milliseconds since 1970), or None where the parent has to read it: anything but regular files lies there, an
-error occurred, or the answer would become too large.
+Messages in both directions consist of a length in four bytes and data in ``marshal`` form. The first message to this
+process has the names of files to leave to the parent, and the largest number of files in an answer, which both
+processes hold in memory. Each later message is a list of directory paths. Each list is answered by a list: for each
+directory its files as (name, bytes, modification time in milliseconds since 1970), or None if the parent has to read
+the directory, because it contains other entries than regular files, an error occurred, or the answer would become too
+large.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 
 
 def main() -> None:
-    """Answer until the parent closes the pipe."""
-    # The terminal interrupts the whole group: the parent closes the pipe then.
+    """Answer requests until the parent closes the pipe."""
+    # Ignore Ctrl-C, which the terminal sends to all processes: the parent then closes the pipe, which ends this
+    # process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     own_names, most_files = _receive()
     while (paths := _receive()) is not None:
@@ -60,5 +62,5 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        # The parent was interrupted. Python flushes once more at its end.
+        # The parent closed the pipe. Redirect the output, because Python's flush at exit would fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

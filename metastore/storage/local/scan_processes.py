@@ -1,7 +1,8 @@
-"""Processes that read directories of the local file system beside this one.
+"""Helper processes that read directories of the local file system in parallel to this process.
 
-Most of the time of a listing is the kernel's and Python's loop over the entries; a second core takes over a half. What
-is unusual in a directory is left to this process, so that there is one place that handles links, errors and names.
+A listing spends most of its time in the kernel and in Python's loop over the entries, so a second core takes over half
+of the work. Directories with unusual entries are left to this process, so that only one place handles links, errors and
+special names.
 """
 
 from __future__ import annotations
@@ -24,35 +25,35 @@ logger = logging.getLogger(__name__)
 _SCRIPT = Path(__file__).with_name("scan_process.py")
 _MOST = 4
 _MOST_FILES = 50_000
-"""Files of one answer; directories with more are read by this process, which streams them."""
+"""The most files in one answer; a directory with more files is read by this process, which streams them."""
 _AHEAD = 2
-"""Requests that a process has at most: it need not wait for this one while it has a second."""
+"""The most requests that a helper process gets in advance: with a second request it need not wait for this process."""
 
 
 class WantedDirectories(NamedTuple):
-    """A directory to be read: its path relative to the listing's root, and its path on the file system."""
+    """A directory to read: its path relative to the listing's root, and its path on the file system."""
 
     directory: str
     path: str
 
 
 Files = list[tuple[str, int, int]]
-"""Of a directory the names, bytes and modification times (milliseconds since 1970) of its files."""
+"""The files of a directory: name, bytes and modification time (milliseconds since 1970) of each."""
 
 Answer = list[tuple[WantedDirectories, "Files | None"]]
 
 
 def spare_cores() -> int:
-    """Return the number of processes that can read in parallel to this one."""
+    """Return the number of helper processes that can run in parallel to this process."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(usable - 1, _MOST) if sys.executable else 0
 
 
 class ScanProcesses:
-    """Processes that read directories; close it.
+    """The helper processes of one listing; they must be closed.
 
     Args:
-        count: How many.
+        count: The number of processes.
         own_names: Names of files that are left to this process.
     """
 
@@ -66,17 +67,17 @@ class ScanProcesses:
 
     @property
     def are_any(self) -> bool:
-        """Whether one of the processes still answers."""
+        """Whether at least one helper process still works."""
         return any(process.lives for process in self._processes)
 
     def close(self) -> None:
-        """End the processes."""
+        """End the helper processes."""
         for process in self._processes:
             process.end()
         self._processes = []
 
     def take(self, wanted: Iterable[WantedDirectories]) -> tuple[bool, Answer]:
-        """Hand directories to a process that has time; return whether one took them, and an answer that was ready."""
+        """Pass directories to an idle process; return whether one took them, and an earlier answer that was ready."""
         answer: Answer = []
         free = next((p for p in self._processes if p.has_time), None)
         if free is None:
@@ -88,7 +89,7 @@ class ScanProcesses:
         return True, answer
 
     def rest(self) -> Iterable[Answer]:
-        """Yield the answers that are still to come."""
+        """Wait for all outstanding answers, and yield them."""
         for process in self._processes:
             while process.asked:
                 yield self._answer(process)
@@ -100,15 +101,16 @@ class ScanProcesses:
 
 
 class _Process:
-    """One process.
+    """One helper process.
 
     Attributes:
-        asked: What it was asked and has not answered, in this order.
-        lives: Whether it has answered everything so far.
+        asked: The requests that it has not answered yet, in order.
+        lives: Whether it has answered all requests so far.
     """
 
     def __init__(self, own_names: frozenset[str]) -> None:
-        # Isolated and without site-packages it starts in 20 ms; it must decode names as this process does.
+        # Isolated mode without site-packages makes it start in 20 ms. It must use this process's UTF-8 mode to decode
+        # names alike.
         command = [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", str(_SCRIPT)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         assert self._process.stdin is not None
@@ -141,7 +143,8 @@ class _Process:
         data = marshal.dumps(message)
         left = memoryview(len(data).to_bytes(4, "big") + data)
         while left and self.lives:
-            # It reads nothing while it waits for this process to read: both pipes may be full.
+            # Read answers while sending: the helper reads nothing while its own output pipe is full, so both would wait
+            # forever.
             if self._from in (ready := dict(self._pipes.poll())):
                 self._receive()
             elif self._to in ready:
@@ -153,7 +156,7 @@ class _Process:
                     self.lives = False
 
     def answer(self) -> list[Files | None] | None:
-        """Return the next answer; None where the process has ended without it."""
+        """Return the next answer; None if the process has ended without it."""
         self.asked.popleft()
         while self.lives and len(self._received) < 4:
             self._receive()

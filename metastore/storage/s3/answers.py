@@ -1,10 +1,10 @@
 """Checks that an answer of S3 belongs to the request.
 
-A gateway or proxy that has lost its store answers 200 or 204 with an empty body, with a page of its own, or with the
+A gateway or proxy that has lost its store may answer 200 or 204 with an empty body, with a page of its own, or with the
 document of another operation. boto3 looks for the elements that it knows, finds none and returns an empty result: a
-listing without keys, a deletion without errors, a completed upload. The first would drop rows, and the others would
-delete files. So each answer must have the root element of its S3 operation, and a listing the bucket and the prefix of
-the request.
+listing without keys, a deletion without errors, a completed upload. An empty listing would make a repair drop rows, and
+the other results would make this project delete files. So each answer must have the root element of its S3 operation,
+and a listing must have the bucket and the prefix of the request.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ROOTS = {
     "DeleteObjects": ("DeleteResult",),
     "ListMultipartUploads": ("ListMultipartUploadsResult",),
     "ListObjectsV2": ("ListBucketResult",),
-    # Some stores name it after the copy of a whole object.
+    # Some stores answer a part's copy with the root element for the copy of a whole object.
     "UploadPartCopy": ("CopyPartResult", "CopyObjectResult"),
 }
-# Each declaration and comment ends at the first ">", so that the time is linear in the body.
+# Each declaration and comment ends at the first ">", so that the search takes time linear in the body's length.
 _ROOT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]*>\s*)*<(?:[\w.-]+:)?([\w.-]+)[\s/>]")
-# Names of access points that stand for a bucket; S3 may answer with the bucket's own name.
+# Suffixes of access point names that stand for a bucket; S3 may answer with the bucket's own name.
 _ALIASES = ("-s3alias", "--ol-s3")
 _SHOWN_BYTES = 80
 # boto3 reads the body of a lower status as the result, also of 300.
@@ -43,44 +43,44 @@ class UnexpectedAnswerError(Exception):
 
 
 def check_answers(client: BaseClient) -> None:
-    """Make the client raise `UnexpectedAnswerError` for answers whose root element is not that of their operation."""
+    """Make the client raise `UnexpectedAnswerError` for answers with the root element of another operation."""
     for operation in _ROOTS:
         client.meta.events.register(f"before-parse.s3.{operation}", _check_root)
 
 
 def check_listing(answer: Mapping[str, Any], bucket: str, prefix: str) -> None:
-    """Return if the answer to ListObjectsV2 is about this bucket and prefix.
+    """Check that the answer to ListObjectsV2 is about this bucket and prefix.
 
     Raises:
-        UnexpectedAnswerError: It names another bucket or prefix, or none.
+        UnexpectedAnswerError: The answer names another bucket or prefix, or none.
     """
     name, echoed = answer.get("Name"), answer.get("Prefix")
     if not name or (name != bucket and not bucket.endswith(_ALIASES)):
         raise UnexpectedAnswerError(f"it is about the bucket {name!r}")
-    # Not every store encodes the prefix as it says that it does.
+    # Accept the prefix encoded or not: some stores return it without the URL encoding that they declare.
     if echoed is None or not (prefix in (echoed, unquote_plus(echoed)) or echoed == unquote_plus(prefix)):
         raise UnexpectedAnswerError(f"it is about the prefix {echoed!r}")
 
 
 def root_of(body: bytes) -> str | None:
-    """Return the name of a document's root element, without its prefix; None where the body begins otherwise."""
+    """Return the name of a document's root element, without its namespace prefix; None without a root element."""
     found = _ROOT.match(body)
     return None if found is None else found[1].decode("utf-8", "replace")
 
 
 def check_page(answer: Mapping[str, Any], asked: Mapping[str, Any], prefixes: Sequence[str]) -> None:
-    """Return if the answer to ListObjectsV2 is the page that was asked for, as far as the store repeats the question.
+    """Check that the answer to ListObjectsV2 is the requested page, as far as the store repeats the parameters.
 
-    A cache that ignores parameters answers with another page, or with directories in the place of their files. Rows of
-    the files that are missing in it would be dropped.
+    A cache that ignores parameters answers with another page, or with directories instead of their files. A repair
+    would then drop the rows of the missing files.
 
     Args:
         answer: The answer.
         asked: The parameters of the request.
-        prefixes: The common prefixes that the answer has.
+        prefixes: The common prefixes in the answer.
 
     Raises:
-        UnexpectedAnswerError: It is another page.
+        UnexpectedAnswerError: The answer is another page.
     """
     echoed, token = answer.get("ContinuationToken"), asked.get("ContinuationToken")
     if echoed and echoed != token:
@@ -92,11 +92,11 @@ def check_page(answer: Mapping[str, Any], asked: Mapping[str, Any], prefixes: Se
 def check_keys(keys: Iterable[str], prefix: str) -> None:
     """Check that every key or common prefix of a listing begins with the requested prefix.
 
-    Some gateways ignore the prefix and list the bucket. The rest of such a key after the prefix's length would be taken
-    for a path of the table.
+    Some gateways ignore the prefix and list the whole bucket. The end of another table's key would then be taken for a
+    path of this table.
 
     Raises:
-        UnexpectedAnswerError: A key does not.
+        UnexpectedAnswerError: A key does not begin with the prefix.
     """
     other = next((key for key in keys if not key.startswith(prefix)), None)
     if other is not None:

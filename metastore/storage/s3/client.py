@@ -1,4 +1,4 @@
-"""The S3 clients, set up from the storage options: pyarrow's, and boto3's for operations that pyarrow lacks."""
+"""Creates the S3 clients from the storage options: pyarrow's, and boto3's for operations that pyarrow lacks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.storage.options import S3Options
 
-# Of the client itself, a quarter of a second to some seconds apart; `Storage` waits longer for a store that is busy.
+# The client's own attempts, some tenths of a second to seconds apart. If the store stays busy, `Storage` waits longer.
 _ATTEMPTS = 3
-# What a store with an endpoint of its own is signed for when nothing is said; most do not look at it.
+# The region in signatures for a custom endpoint if no region is configured; most such stores ignore it.
 _REGION_OF_ENDPOINTS = "us-east-1"
 
 UPLOAD_REQUEST_S = 60.0
-"""How long the store may take to complete an upload of thousands of parts."""
+"""The longest time for completing an upload of thousands of parts, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a request to S3 may take, in seconds; each of its three attempts has this time.
+    """The time limits of a request to S3, in seconds; each of its three attempts has this time.
 
     Attributes:
-        connect_s: Until the connection stands.
+        connect_s: For connecting.
         request_s: Without a byte from the store.
     """
 
@@ -39,15 +39,15 @@ class Timeouts:
 
 
 def knows_region(options: S3Options) -> bool:
-    """Return whether the region is known without asking Amazon where a bucket lies."""
+    """Return whether the bucket's region is known without asking Amazon."""
     return bool(options.region or options.host or _environment_region())
 
 
 def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileSystem:
-    """Return a client for ``bucket``; it does not connect before it is used.
+    """Return pyarrow's client for ``bucket``; it connects at its first use.
 
     Raises:
-        OSError: The region is not known and Amazon does not give it.
+        OSError: The region is not configured, and Amazon does not return it.
     """
     region = _region(options, bucket)
     signed = not options.anonymous
@@ -64,19 +64,19 @@ def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileS
 def connect_boto(
     options: S3Options, bucket: str, timeouts: Timeouts, connections: int, read_s: float = 0
 ) -> BaseClient:
-    """Return boto3's client for ``bucket``, for use by several threads; it does not connect before it is used.
+    """Return boto3's client for ``bucket``, for use by several threads; it connects at its first use.
 
     Args:
-        options: How the bucket is reached.
-        bucket: Its name.
-        timeouts: How long a request may take.
-        connections: How many are kept open.
-        read_s: How long it may take to read an answer at least, in seconds.
+        options: The connection options of the bucket.
+        bucket: The bucket's name.
+        timeouts: The time limits of a request.
+        connections: The number of connections that are kept open.
+        read_s: The least time limit for reading an answer, in seconds.
 
     Raises:
-        OSError: The region is not known and Amazon does not give it.
+        OSError: The region is not configured, and Amazon does not return it.
     """
-    # It takes a quarter of a second: only clients that need it wait.
+    # Import here: boto3 takes a quarter of a second to import, which only processes that need this client should pay.
     import boto3.session
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -89,7 +89,7 @@ def connect_boto(
         read_timeout=max(timeouts.request_s, read_s),
         max_pool_connections=connections,
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-        # Neither pyarrow nor S3A uses the environment's proxies.
+        # Ignore proxies of the environment, as pyarrow and S3A do: all clients must reach the same store.
         proxies={},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
@@ -111,7 +111,7 @@ def connect_boto(
 def chain_has_credentials() -> bool:
     """Return whether AWS's chain has credentials: the environment, a profile, or a role of the machine.
 
-    It may ask the machine's metadata service, which takes two seconds on a machine without one.
+    It may ask the machine's metadata service, which takes two seconds on a machine without that service.
     """
     import boto3.session
 
@@ -131,6 +131,6 @@ def _environment_region() -> str | None:
 
 def _endpoint(options: S3Options, region: str) -> str | None:
     if options.host is None and options.path_style:
-        # pyarrow addresses by path only where an endpoint is given.
+        # Give Amazon's endpoint explicitly: pyarrow uses path-style addresses only with an endpoint.
         return f"s3.{region}.amazonaws.com"
     return options.host

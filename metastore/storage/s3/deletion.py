@@ -1,4 +1,4 @@
-"""Deletes many objects of an S3 bucket by one request, on stores that differ in their requests and answers."""
+"""Deletes many objects of an S3 bucket with one request, on stores that differ in their requests and answers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     """An object that the store has kept, with its answer."""
 
 KEYS_PER_DELETE = 1000
-"""How many keys S3 deletes by one request."""
+"""The most keys that S3 deletes with one request."""
 
 _NO_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
-"""Characters that XML 1.0 has not, or changes (a carriage return becomes a line feed)."""
+"""Characters that XML 1.0 does not allow, or changes (a carriage return becomes a line feed)."""
 
 
 def add_content_md5(params: dict[str, Any], **_: object) -> None:
-    """Add the header ``Content-MD5`` to a request; a handler of boto3's event ``before-call``.
+    """Add the header ``Content-MD5`` to a request; a handler for boto3's event ``before-call``.
 
-    boto3 sends a CRC32 instead since release 1.36. S3 takes either; Ceph, older MinIO, OVH and others refuse to delete
+    boto3 sends a CRC32 instead since release 1.36. S3 accepts both; Ceph, older MinIO, OVH and others refuse to delete
     objects without the MD5.
     """
     digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
@@ -38,9 +38,9 @@ def add_content_md5(params: dict[str, Any], **_: object) -> None:
 class Deletion:
     """Deletes up to 1,000 objects of one bucket. A missing object counts as deleted.
 
-    A key that XML cannot carry is deleted by a request of its own: S3 would refuse the request of all keys, or delete
-    an object
-    of another name. A store that deletes only one object per request (Google Cloud Storage) gets one request per key.
+    A key that XML cannot represent is deleted with a request of its own: in a common request S3 would refuse all keys,
+    or delete an object of another name. A store that deletes only one object per request (Google Cloud Storage) gets
+    one request per key.
     """
 
     def __init__(self, client: BaseClient, locations: Sequence[Location]) -> None:
@@ -52,16 +52,16 @@ class Deletion:
 
     @property
     def kept(self) -> list[Kept]:
-        """The objects that the store has refused to delete, or was too busy to delete, each with its answer."""
+        """The objects that the store has not deleted, because it refused or was too busy, each with its answer."""
         return self._refused + self._busy
 
     def ask(self) -> None:
-        """Delete the remaining objects; call it again after an error of a store that is too busy.
+        """Delete the remaining objects; call it again if the store was too busy.
 
         Raises:
             UnexpectedAnswerError: The answer does not belong to this request.
-            BotoCoreError, ClientError: The store refuses the request or does not answer, or is too busy for some keys,
-                which are in ``kept``.
+            BotoCoreError, ClientError: The store refuses the request, does not answer, or is too busy for some keys;
+                these keys are in ``kept``.
         """
         if self._together and not self._delete_together():
             self._single += self._together
@@ -73,7 +73,7 @@ class Deletion:
             raise self._busy[0][1]
 
     def _delete_together(self) -> bool:
-        """Return whether the store supports such a request."""
+        """Delete all objects with one request; return False if the store does not support this request."""
         from botocore.exceptions import ClientError
 
         bucket = self._together[0].bucket
@@ -107,7 +107,7 @@ class Deletion:
 
 
 def _is_gone(error: Exception) -> bool:
-    # S3 reports no key that is not there, some stores do.
+    # S3 reports no error for a missing key, but some other stores do.
     return boto_code(error) == "NO_SUCH_KEY"
 
 

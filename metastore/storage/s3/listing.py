@@ -1,12 +1,13 @@
-"""Lists a tree on S3: in parallel by prefix, with few requests and bounded memory.
+"""Lists a tree on S3: in parallel by prefix, with few requests and little memory.
 
-The levels below the root are walked (LISTs with a delimiter for each prefix) until there are enough prefixes; then
-each prefix is a *unit*, listed recursively with 1,000 keys a LIST, several at a time. If the first units turn out to
-be small, their parents are listed instead, so that a table of many small partitions does not cost a request for each.
+The levels below the root are walked (a LIST with a delimiter for each prefix) until there are enough prefixes. Then
+each prefix is a *unit*, which is listed recursively with 1,000 keys per LIST, several units in parallel. If the first
+units turn out to be small, their parents are listed instead, so that a table of many small partitions does not cost a
+request for each.
 
-Pages are yielded as they come, while the next page of the unit is requested: at most one page per thread is in memory,
-whatever the number of keys below a prefix, and the names of the directories to list. The files of a directory that
-continues on the next page wait for it. A unit that fails in the middle yields a `ListingFailure` after its pages.
+A page is yielded while the next page of its unit is requested. The memory holds at most one page per thread, whatever
+the number of keys below a prefix, and the names of the directories to list. The files of a directory that may continue
+on the next page are held back until then. A unit that fails in the middle yields a `ListingFailure` after its pages.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.s3.keys import KeyPage
     from catalog_ext.metastore.storage.store import Storage
 
-# Units that are listed before their size decides how the others are listed.
+# The number of units that are listed first; their size decides whether the other units or their parents are listed.
 _SAMPLE = 4
-# Files of one directory that wait for its end; a larger directory is yielded in parts.
+# The most files of one directory that are held back; a larger directory is yielded in parts.
 _LARGEST_WAITING = 10_000
-# Directories whose verdict is cached: the store returns the keys of one directory one after the other.
+# The number of directories whose result of ``descend`` is cached: S3 returns all keys of one directory in sequence.
 _REMEMBERED = 10_000
 
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """A directory that is listed, page after page.
+    """A directory that is listed, page by page.
 
     Attributes:
         directory: Its path relative to the root.
@@ -47,9 +48,9 @@ class _Unit:
         whole: Whether it is listed recursively.
         keys: The number of keys received.
         current: The directory of the last key.
-        take: Whether its files are wanted.
-        waiting: Its files so far: the directory may continue on the next page.
-        wanted: For the directories below it that were checked lately, whether their files are wanted.
+        take: Whether the files of ``current`` are yielded.
+        waiting: The files of ``current`` so far; they are held back, because it may continue on the next page.
+        wanted: A cache: whether the files of a directory below this one are yielded.
         children: Its subdirectories, if it is not listed recursively.
         turned_down: The number of subdirectories that ``descend`` rejected.
         has_empty_child: Whether a subdirectory has an empty name.
@@ -71,7 +72,7 @@ class _Unit:
         self._forget()
 
     def enter(self, directory: str, *, take: bool) -> None:
-        """Go on with the keys of another directory."""
+        """Continue with the keys of another directory."""
         self.current, self.take = directory, take
         self.waiting.clear()
         if len(self.wanted) > _REMEMBERED + len(self.skip):
@@ -83,13 +84,13 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Frontier:
-    """The state of the walk.
+    """The state of the walk through the upper levels.
 
     Attributes:
-        parents: The directories of the level above.
+        parents: The directories of the level above ``prefixes``.
         prefixes: The directories to list next.
         whole: Directories with a child of an empty name (``a//x``), which only a recursive listing reaches.
-        turned_down: Directories of the present level that ``descend`` rejected.
+        turned_down: The number of directories on the level of ``prefixes`` that ``descend`` rejected.
     """
 
     parents: list[str] = field(default_factory=list)
@@ -104,8 +105,8 @@ class S3Listing:
     Args:
         storage: The store.
         root: The location to list.
-        descend: Says whether to look into a directory.
-        levels: How many levels the walk may go down before the rest is listed recursively.
+        descend: Returns whether to list a directory.
+        levels: The most levels that are walked before the rest is listed recursively.
     """
 
     def __init__(self, storage: Storage, root: Location, descend: Descend, levels: int) -> None:
@@ -154,14 +155,14 @@ class S3Listing:
         yield from self._list(chain(whole, units))
 
     def _parents_are_cheaper(self, keys_per_prefix: float, prefixes: int, frontier: _Frontier) -> bool:
-        """Return whether listing the level above costs less time: pages one after the other against parallel LISTs."""
+        """Return whether listing the level above takes less time: it has fewer prefixes, but more keys to skip."""
         keys = keys_per_prefix * (prefixes + frontier.turned_down)
         pages = keys / KEYS_PER_PAGE / max(1, min(len(frontier.parents), self._threads))
         rounds = prefixes * max(1.0, keys_per_prefix / KEYS_PER_PAGE) / self._threads
         return bool(frontier.parents) and max(1.0, pages) < rounds
 
     def _list(self, units: Iterable[_Unit]) -> Iterator[Listed]:
-        """Yield the contents of each unit; a failing unit ends with its failure."""
+        """Yield the contents of each unit; if a unit fails, yield its failure."""
         source = iter(units)
         running = {self._ask(unit): unit for unit in islice(source, self._threads)}
         while running:
@@ -189,12 +190,13 @@ class S3Listing:
         return self._storage.keys_of(place).page(place, whole=whole, begin=begin, stop=self._stop)
 
     def _taken(self, unit: _Unit, page: KeyPage) -> Iterator[Listed]:
-        """Yield the files of a page that are wanted, each directory's when it is over."""
+        """Yield the wanted files of a page; the files of each directory are yielded when the directory ends."""
         start = len(self._root.key) + 1 if self._root.key else 0
         unit.keys += len(page.keys)
         for key, size, modified_ms, etag in page.keys:
             if key.endswith("/") and (not size or len(key) == start):
-                # It stands for a directory. One that holds something is yielded without a name: readers see no file.
+                # The object only marks a directory. A non-empty object of this kind is yielded without a name, since
+                # readers ignore it.
                 continue
             head, slash, name = key[start:].rpartition("/")
             directory = head or slash
@@ -222,7 +224,7 @@ class S3Listing:
                 unit.turned_down += 1
 
     def _decide(self, directory: str, unit: _Unit) -> bool:
-        """Return whether files of ``directory`` are wanted: its parents up to the unit, and itself, not turned down."""
+        """Return whether files of ``directory`` are wanted: ``descend`` must accept it and its parents in the unit."""
         missing, wanted = [], unit.wanted
         if (known := wanted.get(directory)) is not None:
             return known
@@ -230,8 +232,8 @@ class S3Listing:
         while current != unit.directory and current not in wanted:
             missing.append(current)
             current = current.rpartition("/")[0]
-        # The directory of a unit whose own files are known is in ``wanted`` as False, but directories below it are
-        # wanted.
+        # Treat the unit's own directory as wanted here: in ``wanted`` it is False if its own files are listed already,
+        # but directories below it are still wanted.
         take = current == unit.directory or wanted[current]
         for step in reversed(missing):
             take = take and self._descend(step)

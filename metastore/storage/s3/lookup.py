@@ -1,7 +1,7 @@
-"""Lists one directory on S3, and finds objects by their keys with few requests.
+"""Lists one directory on S3, and looks up objects by their keys with few requests.
 
-A LIST that begins at one key also answers for the keys after it, while a HEAD per file would take a thousand requests
-for a thousand replaced files. The keys are sorted as S3 sorts them, and each page of a listing answers for at least one
+A LIST that begins at one key also answers for the keys after it, while HEAD requests for a thousand replaced files
+would be a thousand requests. The keys are sorted as S3 sorts them, and each page of a listing answers for at least one
 of them.
 """
 
@@ -26,8 +26,8 @@ def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
     """Return the files and directories directly in a directory, in no particular order.
 
     Raises:
-        LocationNotFoundError: No key begins with it, or the bucket does not exist.
-        StorageError: The store refuses, does not answer or answers something else.
+        LocationNotFoundError: No key begins with the directory's path, or the bucket does not exist.
+        StorageError: The store refuses, does not answer, or gives a wrong answer.
     """
     files: list[Entry] = []
     directories: set[str] = set()
@@ -39,10 +39,10 @@ def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
         for key, size, modified_ms, etag in page.keys:
             name, is_deeper, _ = key[start:].partition("/")
             if is_deeper:
-                # A store that ignores the delimiter lists keys inside directories.
+                # This store ignores the delimiter and returns keys inside subdirectories: add the subdirectory.
                 directories.add(name)
             elif name:
-                # The key of the directory itself is its marker, and has no name.
+                # An empty name is the directory's own marker object, which is not an entry.
                 files.append(Entry(child_location(directory, name), EntryKind.FILE, size, modified_ms, etag))
         directories.update(prefix[start:].partition("/")[0] for prefix in page.prefixes)
         if page.next is None:
@@ -55,11 +55,11 @@ def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
 
 
 _KEYS_A_LANE = 125
-"""Keys that one thread looks for: of files that lie scattered, each may take a request."""
+"""The number of keys that one thread looks up: if the keys are scattered, each may take a request."""
 
 
 def find_objects(keys: Keys, wanted: Sequence[Location], threads: int) -> dict[Location, Entry]:
-    """Return the locations, all in one bucket, at which there is an object.
+    """Return the objects that exist at the locations, which are all in one bucket.
 
     Raises:
         LocationNotFoundError: The bucket does not exist.
@@ -93,16 +93,17 @@ def _find_lane(keys: Keys, bucket: str, lane: Sequence[str]) -> dict[Location, E
             break
         last = page.keys[-1][0]
         position = max(position, bisect_right(lane, last))
-        # A store that does not begin where it is asked to is read on from the first key, page after page.
+        # This store ignores ``StartAfter``. Read on from the first key, page by page.
         if begin is not None or last <= after:
             begin = page.next
-        # More than a page of other keys may lie between a key and the text before it.
+        # Continue at least after the last returned key: more than a page of other keys may be between it and the next
+        # wanted one.
         after = max(last, _before(lane[position])) if position < len(lane) else last
     return found
 
 
 def _common_directory(first: str, last: str) -> str:
-    """Return the directory that two keys lie in, and with them all keys that are sorted between them."""
+    """Return the directory that contains two keys, and so all keys that are sorted between them."""
     parts = []
     for one, other in zip(first.split("/")[:-1], last.split("/")[:-1], strict=False):
         if one != other:
@@ -112,5 +113,5 @@ def _common_directory(first: str, last: str) -> str:
 
 
 def _before(key: str) -> str:
-    """Return a text that S3 sorts before a key, and few other keys between them."""
+    """Return a text that S3 sorts shortly before a key, with few other keys in between."""
     return key[:-1]

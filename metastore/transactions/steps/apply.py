@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def apply(resources: Resources, commit: Commit) -> Commit:
-    """Apply the commit to the index, and return it with its outcome; a commit that is already committed stays as it is.
+    """Apply the commit to the index, and return it with its outcome; if it is already committed, change nothing.
 
     Raises:
         HiveLockLostError: The Hive locks are not held any more.
-        CatalogExtError: As ``Commits.apply``.
+        CatalogExtError: The index refused the changes or does not answer; see ``Commits.apply``.
     """
     fault_point("apply.before")
     resources.lock.confirm()

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 
 def check(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit with its checked plan, which holds all that a recoverer has to know.
+    """Return the commit with its checked plan, which contains everything that a recovery needs.
 
-    Besides directories of new partitions nothing is changed. The files that a partition command moves are recorded.
+    Only directories of new partitions are created; nothing else changes on the store. The files that a partition
+    command moves are recorded in the index.
 
     Raises:
-        CatalogExtError: As ``WriteCheck.checked`` and ``CommandCheck.checked``.
+        CatalogExtError: The write does not fit the table or the store; see ``WriteCheck.checked`` and
+            ``CommandCheck.checked``.
     """
     fault_point("check.before")
     plan = commit.plan

@@ -52,10 +52,10 @@ _PARTITIONS_AT_ONCE = 500
 
 
 class CommandCheck:
-    """The check of one partition command, an object a check; only directories of new partitions are made.
+    """The check of one partition command; create an object per check. Only directories of new partitions are created.
 
     Args:
-        transaction: It is open.
+        transaction: The command's transaction, in state open.
     """
 
     def __init__(self, resources: Resources, transaction: Transaction) -> None:
@@ -67,12 +67,12 @@ class CommandCheck:
         self._table = resources.table(transaction)
 
     def checked(self, asked: AskedCommand) -> WritePlan:
-        """Return the plan with all decisions that come before ``reserve``; record the files that will be moved.
+        """Return the plan with the findings of the check, and record the files that will be moved.
 
         Raises:
-            PartitionAlreadyExistsError, PartitionNotFoundError: The partitions are not as the command needs them.
-            LocationNotFoundError: A directory outside of the table's does not exist.
-            TableLayoutError: Files lie at a partition's target.
+            PartitionAlreadyExistsError, PartitionNotFoundError: The partitions do not fit the command.
+            LocationNotFoundError: A directory outside the table's does not exist.
+            TableLayoutError: There are files at a partition's target.
             InvalidInputError: The command does not apply to this table.
             StorageError: The store refuses or does not answer.
         """
@@ -92,7 +92,7 @@ class CommandCheck:
                 assert_never(asked)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
-        """Return the table's living partitions that have the values of one of the names."""
+        """Return the table's partitions whose values equal those of one of the names."""
         return self._resources.partitions_of_values(self._table, names)
 
     def _add(self, asked: AddPartitions) -> WritePlan:
@@ -110,15 +110,15 @@ class CommandCheck:
         return replace(self._transaction.plan, locations=own, change=CheckedAdd(asked, wanted, found))
 
     def _beside(self, partition: NewPartition) -> NewPartition:
-        """Return a partition with a directory of its own, since its default one holds replaced files.
+        """Return a new partition with another directory, as its default one contains files that an overwrite replaced.
 
-        ADD PARTITION deletes nothing. At the default place Hive engines would read the overwritten rows again.
+        ADD PARTITION deletes nothing. In the default directory Hive engines would read the overwritten rows again.
         """
         base = relocation_base(self._transaction.plan.location, self._transaction.transaction_id)
         return replace(partition, location=f"{base}/{partition.name}")
 
     def _require_nothing_else(self, directories: Mapping[str, Location]) -> None:
-        """Return if only replaced files lie in the default directories of partitions that are added elsewhere."""
+        """Check that the default directories of partitions that are added elsewhere contain only replaced files."""
         table = self._table
         found = self._new_files.found(table.table_id, directories) if directories else {}
         for name, files in found.items():
@@ -139,7 +139,7 @@ class CommandCheck:
         return CheckedRelocate(asked, own, self._found({name: directory}, by_hand=[name])[name])
 
     def _drop(self, asked: DropPartitions) -> CheckedDrop:
-        """Find the files that the index does not know, such as success files: they are deleted with the data."""
+        """Find the files that the index does not have, such as success files: they are deleted with the data."""
         table = self._table
         directories = {
             partition.name: Location.parse(directory)
@@ -160,7 +160,7 @@ class CommandCheck:
         return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
 
     def _in_default_directories(self) -> Iterator[str]:
-        """Yield the names of the table's partitions that have no location of their own."""
+        """Yield the names of the table's partitions that are in their default directories."""
         for batch in self._index.partitions.all(self._table, TRUE):
             columns = (batch.column(name).to_pylist() for name in ("partition", "location"))
             yield from (name for name, own in zip(*columns, strict=True) if own is None)
@@ -168,7 +168,7 @@ class CommandCheck:
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that the index does not know unchanged and that no write brings.
+        """Return the files that the index does not have, or not unchanged, and that no running write has.
 
         Checksum files beside data files are left out.
         """
@@ -207,14 +207,14 @@ class CommandCheck:
     def _require_cleaned_up(self, places: Collection[tuple[int, str]]) -> None:
         """Check that no committed write still has files to delete where this command moves files from or to.
 
-        The move could bring files to names that are about to be deleted, or take such files along. Other places do not
-        matter: there a store may refuse for ever to delete replaced files.
+        The move could bring files to names that are about to be deleted, or take such files along. Other directories
+        are not checked, because a store may forever refuse to delete replaced files there.
 
         Args:
-            places: As in ``_places``.
+            places: Pairs of a table's number and a directory, as returned by ``_places``.
 
         Raises:
-            ConflictError: A committed write has such files.
+            ConflictError: A committed write still has files to delete there.
         """
         transaction = self._transaction
         tables = {number: self._resources.table_of(number) for number, _ in places}
@@ -239,7 +239,7 @@ class CommandCheck:
         return self._new_files.found(self._table.table_id, directories, by_hand=by_hand)
 
     def _require_directories(self, directories: Mapping[str, Location]) -> None:
-        """Create missing directories inside the table's; a missing directory outside of it is an error."""
+        """Create missing directories inside the table's; a missing directory outside the table's is an error."""
         table = self._table
         root = Location.parse(table.definition.location)
         names = list(directories)
@@ -277,10 +277,10 @@ class CommandCheck:
                 )
 
     def _moves(self, table: Table, partitions: Iterable[tuple[Partition, str]]) -> Iterable[StagedFile]:
-        """Yield the files of partitions, with the names of the partitions that they are moved to.
+        """Yield the files to move, each with the name of its new partition.
 
-        Other files in the directories, such as success files, are moved too: otherwise the next repair would find the
-        old partitions again.
+        Unregistered files in the directories, such as success files, are moved too: otherwise the next repair would
+        find the old partitions again.
         """
         taken: set[tuple[str, str]] = set()
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
@@ -290,7 +290,7 @@ class CommandCheck:
             contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
             listed = {str(entry.location): entry for entries in contents.values() for entry in entries}
             known: dict[str, Removal] = {}
-            # Of directories that come together, the first one's files keep their names.
+            # If several directories become one partition, the files of the first directory keep their names.
             for number, (partition, target) in chunk:
                 for file in files.get(partition.partition_id, ()):
                     source = f"{directories[number]}/{file.path}"
@@ -315,11 +315,11 @@ class CommandCheck:
         refuse_linked(self._index, str(table.identifier), root, directories)
 
     def _record_moves(self, table: Table, partitions: Collection[tuple[Partition, str]]) -> None:
-        """Record the files of the partitions that are moved.
+        """Record in the index the files of the partitions that are moved.
 
         Raises:
             TableLayoutError: A partition that stays, of any table, has one of the files, or two moved partitions share
-                one.
+                a file.
         """
         files = list(self._moves(table, partitions))
         sources = {file.source for file in files if file.source is not None}
@@ -332,7 +332,7 @@ class CommandCheck:
             if file.source not in sources:
                 raise _shared(table, self._transaction.operation, file.source, str(table.identifier), file.partition)
             sources.remove(file.source)
-        # The check may be repeated: the list of the last one holds.
+        # Replace the list of an earlier check: the check may be repeated with another result.
         self._index.transaction_files.replace(self._transaction.transaction_id, files)
 
 
@@ -348,14 +348,14 @@ def _shared(table: Table, operation: str, source: str, user: str, partition: str
 
 
 def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition]) -> set[tuple[int, str]]:
-    """Return the table's number with each place of partitions that come, or are there (``_top``)."""
+    """Return pairs of the table's number and a directory (``_top``), for new names and for existing partitions."""
     coming = {table.directory(name) for name in names}
     there = {table.directory_of(partition) for partition in partitions}
     return {(table.table_id, _top(table, directory)) for directory in coming | there}
 
 
 def _top(table: Table, directory: str) -> str:
-    """Return the ancestor of ``directory`` right below the table's; empty directories are removed up to it."""
+    """Return the topmost directory inside the table's that contains ``directory``; empty ones are removed up to it."""
     root = f"{table.definition.location}/"
     return root + directory[len(root) :].split("/")[0] if directory.startswith(root) else directory
 
@@ -375,8 +375,8 @@ def _require_same_store(table: Table, source: Table) -> None:
 
 
 def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> str:
-    """Return a file's name in the partition that it is moved to, changed where it is taken; add it to ``taken``."""
-    # What is hidden stays so.
+    """Return a file's name in its new partition, changed if the name is in use, and add it to ``taken``."""
+    # A hidden file must stay hidden under its new name.
     free = path if (target, path) not in taken else f"{path[:1] if is_hidden(path) else ''}{number}-{path}"
     taken.add((target, free))
     return free

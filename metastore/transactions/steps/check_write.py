@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 class WriteCheck:
-    """The check of one write, an object a check; nothing is changed.
+    """The check of one write; create an object per check. It changes nothing.
 
     Args:
-        commit: Its transaction is open.
+        commit: The commit, whose transaction is open.
     """
 
     def __init__(self, resources: Resources, commit: Commit) -> None:
@@ -58,13 +58,13 @@ class WriteCheck:
         self._known: dict[str, bool] = {}
 
     def checked(self, asked: AskedWrite) -> WritePlan:
-        """Return the plan with all that is decided before ``reserve``.
+        """Return the plan with the findings of the check.
 
         Raises:
-            StagedFileMissingError: A staged file is not there with its size.
+            StagedFileMissingError: A staged file does not exist with its size.
             WaitingFilesMissingError: A file that waited for its partition to be due is gone.
             InvalidInputError: A partition's name does not fit the table.
-            TableNotFoundError: The table is gone.
+            TableNotFoundError: The table was dropped.
             StorageError: The store refuses or does not answer.
         """
         places: set[Location] = set()
@@ -77,7 +77,8 @@ class WriteCheck:
         self._check_places(plan, {*names, *decision.due} | static, decision.due)
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(plan, asked, names)
-        # Read this before any listing: files that are registered later were not looked at.
+        # Read the old table before any listing. The commit then detects files that are registered later, which the
+        # listing missed.
         old = self._resources.target_table(self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
@@ -87,7 +88,8 @@ class WriteCheck:
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = ReplacedDirectories(self._resources, self._transaction, plan)
             unknown = replaced.unknown(asked, names | static, old)
-        # Of new directories without any file the history, which is long, need not be asked.
+        # Skip the search in the history, which is long, if all written partitions are new and their directories have no
+        # files.
         if not plan.relocate and plan.definition is None and not (nothing_there and static <= visible):
             unknown = self._with_left(visible | static, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._policies().acts else ()
@@ -102,10 +104,10 @@ class WriteCheck:
         return self._commit.options.static_partition
 
     def _table(self) -> Table:
-        """Return the table, loaded once: a partition that comes later, or moves, is a conflict of the reservation.
+        """Return the table, loaded once. If a partition is created or moved later, ``reserve`` detects the conflict.
 
         Raises:
-            TableNotFoundError: It is gone.
+            TableNotFoundError: The table was dropped.
         """
         if self._loaded is None:
             self._loaded = self._resources.table(self._transaction)
@@ -123,7 +125,7 @@ class WriteCheck:
         self._waiting.check(self._table_id, transaction.table, transaction.app_id, due, plan.directory)
 
     def _refuse_shared(self, plan: WritePlan, names: Collection[str]) -> None:
-        """Refuse to put files where another partition lies: engines would read them as that one's, too."""
+        """Refuse to put files into another partition's directory: engines would read them as rows of both."""
         if not plan.beside_located or plan.relocate:
             return
         table = self._resources.table(self._transaction)
@@ -141,10 +143,13 @@ class WriteCheck:
                 )
 
     def _with_locations(self, targets: Collection[str], others: Collection[str]) -> WritePlan:
-        """Return the plan with the locations of the partitions that may get files; no task has asked for ``others``."""
+        """Return the plan with the locations of all partitions that may get files.
+
+        ``others`` are partitions whose locations no task of the write has asked for.
+        """
         plan = self._commit.plan
         if plan.asks_locations:
-            # All stay: a task that was lost may have left a file wherever it had asked for.
+            # Keep all locations that tasks have asked for: a task that was lost may have left a file in any of them.
             found = self._resources.locations(self._transaction, others) if others else {}
             return replace(plan, locations={**found, **plan.locations})
         return replace(plan, locations={name: own for name, own in plan.locations.items() if name in targets})
@@ -153,7 +158,7 @@ class WriteCheck:
         """Return the partitions of the staged files; check that each file exists with its size.
 
         Args:
-            places: The directories of the files that LOAD DATA takes are added to this set.
+            places: The directories of the files that LOAD DATA moves are added to this set.
         """
         names: set[str] = set()
         for batch in batched(self._resources.staged_files(self._commit), FILES_AT_ONCE):
@@ -165,7 +170,7 @@ class WriteCheck:
         return names
 
     def _check_targets(self, names: set[str], places: Collection[Location]) -> None:
-        """Return if files can be moved to their partitions, from the staging directory or (``places``) elsewhere."""
+        """Check that files can be moved to their partitions from the staging directory or, in LOAD DATA, ``places``."""
         plan, locations = self._commit.plan, self._locations
         if plan.moves_user_files:
             for place in places:
@@ -188,14 +193,15 @@ class WriteCheck:
         waiting: dict[str, int] = {}
         for left in self._waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
-        # The index has dated the waiting files; new files need no clock.
+        # Read the database's clock only for waiting files, whose times come from that clock.
         now = self._resources.now_ms() if waiting else 0
         return policies.decide(names, waiting, watermark_ms=options.watermark_ms, final=options.final, now_ms=now)
 
     def _refuse_others(self, plan: WritePlan, asked: Overwrite, names: set[str]) -> None:
         """Refuse rows that do not match the overwrite's condition, and overwrites that would split a partition.
 
-        A partition that the overwrite adds to keeps its place, while relocated files lie elsewhere.
+        A relocating overwrite puts files into new directories, but a partition to which it only adds rows keeps its
+        directory.
         """
         transaction, table = self._transaction, self._resources.table(self._transaction)
         others = names - covered_names(plan, table, names)
@@ -233,7 +239,7 @@ class WriteCheck:
     def _with_left(
         self, names: Collection[str], unknown: Mapping[str, tuple[Removal, ...]]
     ) -> Mapping[str, tuple[Removal, ...]]:
-        """Add the files that relocations left in the directories of partitions that the write creates."""
+        """Return ``unknown`` with the files that relocations left in the directories of partitions that are created."""
         if not names or not self._table().definition.partition_columns:
             return unknown
         directories = self._new_directories(names)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.resources import Resources
 
 PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
-"""Directories of partitions whose policies have failed, with the error."""
+"""Errors of policies that have failed in this recovery, by directory of the partition."""
 
 
 def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures | None = None) -> Commit:
@@ -38,17 +38,18 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
     these; new failures are added.
 
     Raises:
-        CatalogExtError: Something could not be removed; the call may be repeated.
+        CatalogExtError: A file could not be removed or a policy failed; the call may be repeated.
     """
     fault_point("clean.before")
     transaction, index, cleanup = commit.transaction, resources.index, StoreCleanup(resources)
-    # An older copy of the index still names the files that are deleted now. The counter in the warehouse shows it that
-    # it is old: raise it after the commit and before the first deletion.
+    # If the index is later restored from an older copy, the copy still refers to the files that are deleted now. The
+    # counter in the warehouse shows that the copy is old, so raise it after the commit and before the first deletion.
     cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
-            # Another process has finished it. Its names may be given again: a RENAME brings back any file it finds.
+            # Another process has finished it. File names may be reused from then on, since a RENAME moves back any file
+            # that it finds. So delete nothing more.
             return replace(commit, transaction=replace(transaction, state=State.FINISHED))
         _remove(resources, transaction, removals, locations.location)
     fault_point("clean.removed")
@@ -60,7 +61,8 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
     try:
         _run_policies(resources, transaction, locations, {} if policy_failures is None else policy_failures)
     except CatalogExtError:
-        # A RENAME waits until the files are deleted, and they are. It need not wait for a policy that keeps failing.
+        # Forget the files to delete: they are deleted. A RENAME waits for deletions, and need not wait for a policy
+        # that keeps failing.
         index.deletions.forget(transaction.transaction_id)
         raise
     index.transactions.finish(transaction.transaction_id)
@@ -69,7 +71,7 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
 
 
 def _remove(resources: Resources, transaction: Transaction, removals: Sequence[Removal], root: Location) -> None:
-    """Remove replaced files, and the directories that are empty then."""
+    """Remove replaced files, and directories that are empty afterwards."""
     cleanup = StoreCleanup(resources)
     replaced = [removal for removal in removals if not removal.is_directory]
     if transaction.operation == VACUUM:
@@ -81,24 +83,24 @@ def _remove(resources: Resources, transaction: Transaction, removals: Sequence[R
     change = transaction.plan.change
     if isinstance(change, CheckedExchange):
         cleanup.remove_directories(change.asked.source_id, directories, Location.parse(change.source_location))
-    # A finished transaction forgets its list of deletions. A file that a power failure brings back would then stay for
-    # ever, so the directories are synced first.
+    # A finished transaction forgets its list of deletions. If a power failure brought a file back, no process would
+    # delete it again, so sync the directories first.
     resources.storage.sync_directories(directories)
 
 
 def _unneeded(resources: Resources, claim: Transaction, removals: Sequence[Removal]) -> list[Removal]:
-    """Return the files that a dead vacuum claimed and that no running command will register."""
+    """Return the files claimed by a vacuum, whose process has died, that no running command will register."""
     try:
         table = resources.table(claim)
     except TableNotFoundError:
-        # The replaced files of an unregistered table belong to the user, as all its other files do.
+        # The table was unregistered, so its replaced files belong to the user, as all its other files do. Delete none.
         return []
     free = without_needed(resources, table, {removal.path for removal in removals})
     return [removal for removal in removals if removal.path in free]
 
 
 def _still_waiting(resources: Resources, transaction: Transaction, locations: StagingLocations) -> frozenset[Location]:
-    """Return where the files are that wait for their partitions to be due: staged files, or keys of uploads."""
+    """Return the locations of files that wait for their partitions to be due: staged files, or keys of uploads."""
     if transaction.plan.write is None or not transaction.plan.write.waiting:
         return frozenset()
     mine = (
@@ -123,7 +125,8 @@ def _run_policies(
     try:
         keys = [key.name for key in resources.table(transaction).definition.keys]
     except TableNotFoundError:
-        # The table was dropped since: there is no partition to announce, and no later recovery could run the policies.
+        # The table was dropped: there is no partition to announce, and a later recovery could not run the policies
+        # either.
         return
     try:
         run_policies(PartitionCommit.of(plan.partition_commit, keys), published, resources.storage.write_file)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WHILE_HELD = 100
-"""Files that are renamed while the transaction's row is held, so that they get and lose their names in its states."""
+"""The number of files that are renamed while the transaction's row is locked, so that its state cannot change."""
 
 
 def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[StagedFile, StagedLocation]]]:
-    """Yield the waiting files of earlier epochs whose partitions become due with this epoch, one document at a time."""
+    """Yield the waiting files of earlier epochs whose partitions become due with this epoch, in batches."""
     write = transaction.plan.write
     due = frozenset(() if write is None else write.due)
     if due:
@@ -60,9 +60,9 @@ def promote_due(
 
 
 def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
-    """Promote waiting files in state ``reserved`` only: a late owner must not show files that an undoing has hidden."""
+    """Promote waiting files only in state ``reserved``: a late owner must not show files that an undo has hidden."""
     if any(place.source is None for place in places):
-        # A copy may take long: the state of the transaction is read before each.
+        # Copies may take too long to hold the lock, so the transaction's state is read before each copy instead.
         promote(
             resources.storage, places, threads=resources.threads,
             wanted=partial(resources.is_reserved, transaction),
@@ -77,7 +77,7 @@ def _done_in_state(
     resources: Resources, transaction: Transaction, state: State, work: Callable[..., object],
     places: Sequence[StagedLocation],
 ) -> bool:  # fmt: skip
-    """Promote or hide some files while the transaction stays in a state; return False in another state."""
+    """Promote or hide files while the transaction stays in a state; return False if it is in another state."""
     on_files = partial(work, resources.storage, places, threads=resources.threads)
     return resources.index.transactions.while_in_state(transaction.transaction_id, state, on_files)
 
@@ -100,7 +100,7 @@ def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
 
 
 def _hidden(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> bool:
-    """Hide some files; return False where another process has ended the undoing: they may be the next epoch's."""
+    """Hide files; return False if another process has completed the undo: they may belong to the next epoch by now."""
     try:
         return _done_in_state(resources, transaction, State.ABORTING, hide, places)
     except StorageError as error:

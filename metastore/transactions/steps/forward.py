@@ -1,4 +1,4 @@
-"""Runs ``reserve`` to ``apply``: finishes a commit, or undoes it if it can never be finished.
+"""Runs a reserved commit from ``promote`` to ``apply``, or undoes it if it can never be finished.
 
 The owner and recovery call it; the transaction's state selects the first step.
 """
@@ -34,7 +34,7 @@ class WriteUndoneError(Exception):
     """The transaction was undone, by this process or by another one.
 
     Attributes:
-        reason: The error for its owner.
+        reason: The error to raise to the transaction's owner.
     """
 
     def __init__(self, reason: CatalogExtError) -> None:
@@ -43,7 +43,7 @@ class WriteUndoneError(Exception):
 
 
 def forward(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, committed by this or an earlier call; it may come in any state but ``open``.
+    """Return the commit as committed, by this or an earlier call; it may be in any state but ``open``.
 
     Raises:
         WriteUndoneError: The commit can never be finished, or was undone; nothing of it is visible.
@@ -54,17 +54,18 @@ def forward(resources: Resources, commit: Commit) -> Commit:
     if commit.state is State.RESERVED:
         commit = _applied(resources, commit)
     if commit.state in (State.ABORTING, State.ABORTED):
-        # Undo again: tasks may have written files after another process had removed all.
+        # Undo again: tasks may have written files after the undo by another process.
         undo_quietly(resources, commit.transaction)
         raise WriteUndoneError(was_undone(commit.transaction))
     return commit
 
 
 def forward_again(resources: Resources, commit: Commit) -> Commit:
-    """Reload a reserved commit from the index, and continue as ``forward`` does.
+    """Reload a reserved commit from the index, and continue with ``forward``.
 
     Raises:
-        WriteUndoneError, CatalogExtError: As ``forward``.
+        WriteUndoneError: The commit can never be finished, or was undone; nothing of it is visible.
+        CatalogExtError: The store or the index failed; the call may be repeated.
     """
     current = resources.load_reserved(commit.transaction)
     if current is None:
@@ -73,7 +74,7 @@ def forward_again(resources: Resources, commit: Commit) -> Commit:
 
 
 def resumed(commit: Commit, current: Transaction) -> Commit:
-    """Return the commit with the transaction that the index has now, and with all its files to be read again."""
+    """Return the commit with the transaction's present state; its table and files will be read again."""
     return replace(commit, transaction=current, all_files=None, table=None)
 
 
@@ -85,10 +86,10 @@ def _promoted(resources: Resources, commit: Commit) -> Commit:
     except ConflictError as error:
         return _take_back(resources, commit, error)
     except CatalogExtError as error:
-        # The owner may have rights that a recoverer lacks.
+        # A retry may succeed after a transient error. If a recoverer lacks rights, the owner may still have them.
         if _is_transient(error) or (isinstance(error, StorageAccessDeniedError) and not commit.by_owner):
             raise
-        # A store that refuses for good goes on refusing, and all that was staged can be taken back.
+        # The store will keep refusing, so the commit can never be finished. All staged files can be removed.
         return _take_back(resources, commit, _reason(resources, commit.transaction, error))
 
 
@@ -100,17 +101,17 @@ def _applied(resources: Resources, commit: Commit) -> Commit:
     except CatalogExtError as error:
         if isinstance(error, IndexDatabaseError) and _is_transient(error):
             raise
-        # What the index or its database refuses stays refused: no process could ever commit it.
+        # The index will keep refusing, so no process could ever commit the transaction.
         return _take_back(resources, commit, error)
 
 
 def _is_transient(error: CatalogExtError) -> bool:
-    """Return whether a later attempt may get further."""
+    """Return whether a later attempt may succeed."""
     return not is_refused_for_good(error) if isinstance(error, IndexDatabaseError) else error.retryable
 
 
 def _reason(resources: Resources, transaction: Transaction, error: CatalogExtError) -> CatalogExtError:
-    """Return why a write cannot be finished: files vanish with a table that is dropped."""
+    """Return the reason why a write cannot be finished: that its table was dropped, or else the given error."""
     try:
         resources.definition(transaction)
     except TableNotFoundError:
@@ -121,7 +122,7 @@ def _reason(resources: Resources, transaction: Transaction, error: CatalogExtErr
 
 
 def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> Commit:
-    """Undo a reserved commit that can never be finished; a commit that another process has committed stays committed.
+    """Undo a reserved commit that can never be finished; return it unchanged if another process has committed it.
 
     Raises:
         WriteUndoneError: The commit was undone, by this or another process.
@@ -131,7 +132,8 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
     if current is None:
         return _take_back_forgotten(resources, commit)
     if not moved and current.state in (State.COMMITTED, State.FINISHED):
-        # Another process has committed it. A file that was promoted and then overwritten looks vanished here.
+        # Another process has committed it. A promoted file that a later write has replaced since looked lost to this
+        # process.
         return replace(commit, transaction=current)
     undo_quietly(resources, current)
     raise WriteUndoneError(error)
@@ -140,18 +142,18 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
 def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
     """Undo a commit that the database lost in a failover or a restore: only the owner knows the promoted files.
 
-    The index records the undo first, so that no repair registers the files that a crash would leave.
+    The index records the undo first, so that no repair registers files that a crash of this process would leave.
 
     Raises:
         WriteUndoneError: The commit was undone.
-        CatalogExtError: Some of its files may be visible.
+        CatalogExtError: The undo failed; some files of the commit may be visible.
     """
     forgotten = forgotten_error(commit.transaction)
     if not commit.by_owner:
-        # Its owner may have acknowledged it before.
+        # A recovery does not undo it: the owner may have reported success to its user before the index lost the commit.
         raise forgotten
-    # Written files are deleted wherever they are; moved files go back. LOAD DATA sends all its files with the call, so
-    # its list survives an index that lost it.
+    # Written files are deleted, moved files are moved back. For LOAD DATA the list of files comes from the call, since
+    # the index has lost its own.
     files = commit.files if commit.plan.moves_user_files else ()
     if not undo_forgotten(resources, commit.transaction, forgotten.message, files, commit.promoted):
         return forward_again(resources, commit)

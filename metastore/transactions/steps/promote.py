@@ -1,4 +1,4 @@
-"""Step 3, ``promote``: the staged files get their final names. Engines that list directories see them from here on."""
+"""Step 3, ``promote``: the staged files get their final names. Engines that list directories see them from then on."""
 
 from __future__ import annotations
 
@@ -41,22 +41,24 @@ logger = logging.getLogger(__name__)
 
 
 def promote(resources: Resources, commit: Commit) -> Commit:
-    """Promote all files of the commit to their final names, and return it with the store's data about each file.
+    """Give all files of the commit their final names, and return it with the store's data about each file.
 
     A repeated call resumes: a file whose source is gone and whose target exists is done.
 
     Raises:
         OvertakenError: The transaction is not reserved any more.
         ConflictError: Another LOAD DATA is moving one of the files.
-        TableNotFoundError: The table is gone. No file has a visible name.
+        TableNotFoundError: The table was dropped. No file has a visible name.
         CatalogExtError: The store or the index failed; the call may be repeated.
     """
     if commit.all_files is None:
-        # Nothing is promoted into a table that is gone. A commit that holds its files was reserved a moment ago.
+        # Check that the table still exists. A commit that has its files in memory was reserved a moment ago and needs
+        # no check.
         resources.definition(commit.transaction)
     PartitionMoves(resources).require_unshared(commit.transaction, commit.all_files)
     if commit.plan.moves:
-        # An older copy of the index would take the moved files for lost.
+        # Raise the counter in the warehouse, which shows an older copy of the index that it is old: it would take the
+        # moved files for lost.
         StoreCleanup(resources).before_deleting()
     with span("promote"):
         fault_point("promote.before")
@@ -92,7 +94,7 @@ def _make_directories(resources: Resources, transaction: Transaction, locations:
 def emptied_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
     """Return the new directories of the partitions that a relocating TRUNCATE keeps registered.
 
-    They must exist: repair drops a partition whose directory is missing.
+    They must exist: a repair drops a partition whose directory is missing.
     """
     plan = transaction.plan
     keeps = isinstance(plan.asked, Overwrite) and plan.asked.keep_emptied
@@ -106,7 +108,7 @@ def emptied_directories(resources: Resources, transaction: Transaction, location
 
 
 def _own_files(resources: Resources, commit: Commit, locations: StagingLocations) -> Iterator[Located]:
-    """Yield the files that become visible with this commit: all but the waiting ones."""
+    """Yield the files that become visible with this commit: all but those that wait for their partitions to be due."""
     write = commit.plan.write
     waiting = frozenset(() if write is None else write.waiting)
     for file in resources.staged_files(commit):
@@ -135,15 +137,15 @@ def _promote_batch(
 
 
 def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
-    """Return the promoted files with size and time as the store shows them, so that repair finds them unchanged.
+    """Return the promoted files with the store's sizes and times, so that a later repair finds them unchanged.
 
-    ``etags``: the store's answers to the completed uploads, one per file.
+    ``etags``: the hashes of the ETags from the completed uploads, one per file.
 
     Raises:
         StagedFileMissingError: Another process deleted a file since it was promoted.
     """
-    # S3 would take a request for each file, while engines that list directories see files that the index lacks. A
-    # repair compares these by size and ETag, which the answer to the upload had.
+    # On S3 do not look the files up: this would take a request for each, while engines already see files that the index
+    # lacks. A repair compares size and ETag, which the answer to the upload contained.
     by_upload = bool(batch) and batch[0][1].upload is not None
     if not batch or by_upload:
         said = zip(batch, etags, strict=False)
@@ -158,7 +160,7 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
 
 
 def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocations) -> None:
-    """Make waiting files durable: with the commit the stream's source forgets their rows."""
+    """Make waiting files durable: after the commit the stream's source discards their rows."""
     write = commit.plan.write
     if write is None or not write.waiting:
         return
@@ -171,7 +173,7 @@ def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocati
 
 
 def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
-    """Yield the leftovers at the sources of LOAD DATA: copied objects on S3, checksum files elsewhere."""
+    """Yield the files that LOAD DATA leaves at its sources: copied objects on S3, checksum files on other stores."""
     copies = commit.plan.promotion is Promotion.UPLOAD
     for file in resources.staged_files(commit) if commit.plan.moves_user_files else ():
         assert file.source is not None, "LOAD DATA moves files from somewhere"
@@ -183,7 +185,7 @@ def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
 
 
 def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Removal]:
-    """Return the files that relocations left of a table that is replaced in place: no table will know them any more."""
+    """Return the files that relocations left of a table that is replaced in place: the new table does not know them."""
     if transaction.plan.definition is None:
         return []
     table = resources.target_table(transaction)
@@ -196,7 +198,7 @@ def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Re
 def _removes_staging(resources: Resources, commit: Commit) -> bool:
     """Remove the staging directory of an append or a creation, and return whether it is gone.
 
-    A write that replaces files has a clean-up of its own, which removes it.
+    For a write that replaces files, the step ``clean`` removes the staging directory.
     """
     write = commit.plan.write
     if write is None or not isinstance(write.asked, Append | Create):
@@ -207,7 +209,8 @@ def _removes_staging(resources: Resources, commit: Commit) -> bool:
         locations = StagingLocations(commit.transaction_id, commit.plan)
         StoreCleanup(resources).remove_staging(commit.transaction, locations, frozenset())
     except CatalogExtError as error:
-        # The files have their final names, and the leftovers are invisible: the clean-up after the commit tries again.
+        # The commit can go on: the files have their final names, the rest is invisible, and the step ``clean`` tries
+        # again.
         logger.info("What write %s has staged stays for now: %s", commit.transaction_id, error.message)
         return False
     return True

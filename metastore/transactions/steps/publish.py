@@ -1,4 +1,4 @@
-"""Step 5, ``publish``: delivers the messages to the metastore. What it does not accept is delivered later, in order."""
+"""Step 5, ``publish``: delivers the messages to the metastore. Messages that it does not accept are delivered later."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _complete_delete(resources: Resources, transaction: Transaction) -> None:
 
 
 def _deliver(resources: Resources, transaction: Transaction, enqueued: int) -> int:
-    """Deliver the due messages to the metastore; return the number that it has not accepted."""
+    """Deliver the due messages to the metastore; return the number of messages that it has not accepted."""
     try:
         fault_point("publish.before")
         with span("deliver"):

@@ -1,4 +1,4 @@
-"""Finds the files that an overwrite in place deletes although the index does not know them."""
+"""Finds the files that an overwrite in place must delete although the index does not have them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _VALUES_AT_ONCE = 100
 _LISTED_AT_ONCE = 20_000
-"""Partitions whose directories are listed, and compared with the index, at a time."""
+"""The number of partitions whose directories are listed, and compared with the index, at a time."""
 
 
 class ReplacedDirectories:
@@ -41,10 +41,10 @@ class ReplacedDirectories:
         self._plan = plan
 
     def unknown(self, asked: AskedWrite, names: set[str], old: Table | None) -> Unknown:
-        """Return the visible files that the index does not know unchanged, by partition.
+        """Return the visible files that the index does not have, or not unchanged, by partition.
 
-        ``names``: the partitions that get files, and the static partition.
-        ``old``: the table whose name a creation takes; None without one.
+        ``names``: the partitions that get files, and the partition of a fully static PARTITION clause.
+        ``old``: the table that a creation replaces; None if it replaces none.
 
         Raises:
             TableLayoutError: A directory is a link into another table.
@@ -59,7 +59,8 @@ class ReplacedDirectories:
         if table is None or creates:
             return self._unknown_in(table, directories, None)
         unknown: Unknown = {}
-        # Each would list all partitions where they are in one directory.
+        # With one key, all partitions are in one parent directory, which each batch would list as a whole. So use one
+        # batch.
         at_once = _LISTED_AT_ONCE if len(table.definition.keys) > 1 else sys.maxsize
         for living in batched(self._living(table, sorted(names)), at_once):
             places = {name: place for _, name, place in living}
@@ -71,11 +72,10 @@ class ReplacedDirectories:
     def _unknown_in(
         self, table: Table | None, directories: Mapping[str, Location], living: Mapping[int, Location] | None
     ) -> Unknown:
-        """Return the visible files in some directories that are unknown to the index after the listing.
+        """Return the visible files in directories that the index does not have, as of after the listing.
 
-        ``living``: the directories of the partitions whose files are known, by partition number; None for all
-        partitions.
-
+        ``living``: the directories of the partitions whose files to compare with, by partition number; None to compare
+        with the files of all partitions.
         """
         if self._plan.definition is None:
             root = Location.parse(self._plan.location)
@@ -112,7 +112,7 @@ class ReplacedDirectories:
 
 
 def _has_values(name: str) -> Predicate:
-    """Return the predicate that is true for a partition of this name."""
+    """Return the predicate that is true only for partitions with the values in a name."""
     return And(
         tuple(
             IsNull(key) if value is None else Comparison(Operator.EQ, key, value)

@@ -1,4 +1,4 @@
-"""Step 2, ``reserve``: claims the commit's partitions in the index. From here on it is finished, or undone."""
+"""Step 2, ``reserve``: claims the commit's partitions in the index. From then on the commit is finished, or undone."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def reserve(resources: Resources, commit: Commit) -> Commit:
-    """Reserve the commit, and return it; if its batch was committed before, with that version.
+    """Reserve the commit, and return it; if its batch was committed before, return it with that version.
 
     A repeated call, as after a lost answer, returns the reservation of the first call.
 
     Raises:
         ConflictError: Another writer was first.
-        CatalogExtError: As ``Commits.reserve``.
+        CatalogExtError: The index refused the reservation or does not answer; see ``Commits.reserve``.
     """
     fault_point("reserve.before")
     found = resources.index.commits.reserve(commit)
     fault_point("reserve.after")
     if not isinstance(found, Transaction):
         return replace(commit, duplicate_version=found.version)
-    # If an earlier call has reserved it, that call's plan and files hold. Without a count, more files may be recorded.
+    # If an earlier call has reserved the commit, use that call's plan, and read its files from the index.
     is_as_sent = found.plan is commit.plan and not (found.plan.write and found.plan.write.waiting)
     return replace(commit, transaction=found, all_files=commit.all_files if is_as_sent else None)

@@ -1,4 +1,4 @@
-"""The owner's way through the six steps of a commit, with repetitions while the index is away."""
+"""Runs the six steps of a commit for its owner, with retries while the index does not answer."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def load(
     *,
     is_retry: bool,
 ) -> Commit:
-    """Return the commit of a transaction in its current state, waiting while the index is away.
+    """Return the commit of a transaction in its current state; retry while the index does not answer.
 
     Raises:
-        CommitStateUnknownError: The index stays away, or lost a transaction that may have been committed.
-        TransactionNotFoundError: There is no such transaction.
+        CommitStateUnknownError: The index did not answer in time, or lost a transaction that may have been committed.
+        TransactionNotFoundError: There is no transaction with this id.
     """
 
     def attempted(_: int) -> Commit:
@@ -78,13 +78,13 @@ def load(
 
 
 def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
-    """Return the outcome of a commit that ``load`` has returned; all of its changes are visible.
+    """Run a commit that ``load`` has returned; return its outcome when all of its changes are visible.
 
-    ``started_s`` is when the writer called, by ``time.monotonic``.
+    ``started_s`` is the time of the writer's call, by ``time.monotonic``.
 
     Raises:
-        CommitStateUnknownError: The index or the store stays away, and the commit may be finished by ``recover``.
-        InvalidInputError: It is reserved or committed with other files.
+        CommitStateUnknownError: The index or the store did not answer in time; ``recover`` may still finish the commit.
+        InvalidInputError: The transaction is reserved or committed with other files.
         CatalogExtError: The write failed and is undone.
     """
     if commit.state is State.OPEN:
@@ -107,10 +107,10 @@ def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
 
 
 def _reserved(resources: Resources, commit: Commit) -> Commit:
-    """Check and reserve; return the commit, reserved or further, or with the version that has its batch.
+    """Check and reserve the commit; return it in its new state, or with the version that committed its batch before.
 
     Raises:
-        CommitStateUnknownError: The index stays away, and it is not known whether the commit is reserved.
+        CommitStateUnknownError: The index did not answer in time, and may have reserved the commit.
         CatalogExtError: The write failed and is undone.
     """
     try:
@@ -118,7 +118,7 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
             resources.index.transactions.suspect_reservation(commit.transaction_id)
         with_reserve = commit.all_files is not None
         stage(resources, commit.transaction, commit.files, commit.recorded, with_reserve=with_reserve)
-        # Take the locks before the check looks at the table, and before other writers can wait for the reservation.
+        # Take the locks before the check reads the table, and before other writers can wait for the reservation.
         resources.lock.take(resources.staged_files(commit), commit.options.static_partition)
         checked = _checked(resources, commit)
     except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
@@ -128,7 +128,8 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
         try:
             return reserve(resources, checked)
         except IndexUnavailableError as error:
-            # A database that refused the first attempt has reserved nothing: the write is undone, not unknown.
+            # If the database refuses the first attempt, nothing is reserved. The write is undone, and its outcome is
+            # known.
             if attempt == 0 and takes_nothing(error):
                 raise WriteUndoneError(error) from error
             raise
@@ -158,15 +159,15 @@ def _with_all_files(resources: Resources, commit: Commit) -> Commit:
 
 
 def _checked(resources: Resources, commit: Commit) -> Commit:
-    """Return the checked commit; repeat the check while the index or the store is away.
+    """Return the checked commit; repeat the check while the index or the store does not answer.
 
     Raises:
-        CatalogExtError: The check failed, or the index or store stayed away.
+        CatalogExtError: The check failed, or the index or store did not answer in time.
     """
     failure: CatalogExtError | None = None
     for attempt in resources.pauses():
         try:
-            # A later attempt loads the table again: it may have changed.
+            # A later attempt loads the table again, because it may have changed since.
             return check(resources, replace(commit, table=None) if attempt else commit)
         except (IndexUnavailableError, StorageUnavailableError) as error:
             logger.warning("Write %s is checked again: %s", commit.transaction_id, error.message)
@@ -176,10 +177,10 @@ def _checked(resources: Resources, commit: Commit) -> Commit:
 
 
 def _check_same(commit: Commit) -> None:
-    """Check that a repeated commit sends the files that its transaction was reserved with, or none.
+    """Check that a repeated commit sends no files, or those with which its transaction was reserved.
 
     Raises:
-        InvalidInputError: It sends other files.
+        InvalidInputError: The commit sends other files.
     """
     write = commit.plan.write
     if commit.files and write is not None and write.digest not in ("", digest_of(commit.files, commit.recorded)):
@@ -187,16 +188,16 @@ def _check_same(commit: Commit) -> None:
 
 
 def _committed(resources: Resources, commit: Commit) -> Commit:
-    """Promote and apply; return the commit, committed, with its locks held.
+    """Promote and apply the commit; return it as committed, with its locks held.
 
     Raises:
-        CommitStateUnknownError: It may be committed, or not.
-        CatalogExtError: It was undone.
+        CommitStateUnknownError: The commit may or may not be committed.
+        CatalogExtError: The commit was undone.
     """
 
     def attempted(attempt: int) -> Commit:
         if commit.state is State.RESERVED:
-            # The locks of a commit that an earlier call has reserved are not held yet.
+            # If an earlier call has reserved the commit, this call has not taken the Hive locks yet.
             resources.lock.take(resources.staged_files(commit))
         if attempt and commit.state is State.RESERVED:
             return forward_again(resources, commit)
@@ -221,10 +222,10 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
 def _until_answered(
     resources: Resources, transaction_id: str, table: str | None, step: Callable[[int], Commit]
 ) -> Commit:
-    """Return the result of a step, which gets the number of the attempt; repeat it while the index is away.
+    """Return the result of ``step``, which gets the number of the attempt; retry it while the index does not answer.
 
     Raises:
-        CommitStateUnknownError: The time is over.
+        CommitStateUnknownError: The index did not answer in time.
     """
     failure = "the index database does not answer"
     for attempt in resources.pauses():
@@ -237,12 +238,12 @@ def _until_answered(
 
 
 def _undone(resources: Resources, commit: Commit, error: BaseException) -> Commit:
-    """Undo an unreserved commit and raise ``error``; if another call reserved it meanwhile, return its current state.
+    """Undo an unreserved commit and raise ``error``; if another call has reserved it by now, return its current state.
 
     A repeated commit call may find its files promoted by the first call, which is still running.
 
     Raises:
-        CommitStateUnknownError: The index cannot say whether the commit is reserved.
+        CommitStateUnknownError: The index does not answer whether the commit is reserved.
     """
     transaction = commit.transaction
     if isinstance(error, TransactionNotFoundError):
@@ -258,7 +259,7 @@ def _undone(resources: Resources, commit: Commit, error: BaseException) -> Commi
 
 
 def _undo_open(resources: Resources, commit: Commit, error: BaseException) -> None:
-    """Undo a transaction that is not reserved; an undoing that fails is logged and left to recovery."""
+    """Undo a transaction that is not reserved; if this fails, the error is logged and recovery undoes it."""
     reason, files = reason_of(error), commit.unrecorded_files
     try:
         try:
@@ -275,7 +276,7 @@ def _undo_open(resources: Resources, commit: Commit, error: BaseException) -> No
 
 
 def _clean_quietly(resources: Resources, commit: Commit) -> None:
-    """Clean up after a write that is committed, whatever goes wrong here: errors are logged."""
+    """Clean up after a committed write. Errors are logged and not raised, because the write has succeeded."""
     try:
         clean(resources, commit)
     except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
@@ -288,7 +289,7 @@ def _clean_quietly(resources: Resources, commit: Commit) -> None:
 
 
 def attempts(timeout_s: float, pause: Callable[[float], object]) -> Iterator[int]:
-    """Yield the number of each attempt until the time (``commit.unknown-timeout``) is over; there is one at least."""
+    """Yield the number of each attempt until ``commit.unknown-timeout`` has passed; there is at least one attempt."""
     deadline = time.monotonic() + timeout_s
     attempt = 0
     while True:
@@ -307,9 +308,9 @@ def reason_of(error: BaseException) -> str:
 def state_unknown(
     transaction_id: str, table: str | None, why: str, *, ask_again: bool = True
 ) -> CommitStateUnknownError:
-    """Return the error for the owner of a transaction that may be committed or not.
+    """Return the error for the owner of a transaction that may or may not be committed.
 
-    ``ask_again`` says whether another call of commit may end it; otherwise something has to be mended first.
+    ``ask_again`` says whether another call of commit may complete it; otherwise a problem must be corrected first.
     """
     of_table = f" to table {table}" if table else ""
     return CommitStateUnknownError(

@@ -1,4 +1,4 @@
-"""Before the six steps: the files that tasks have staged are checked by their names, and recorded in the index."""
+"""Checks the names of files that tasks have staged, and records the files in the index, before the commit's steps."""
 
 from __future__ import annotations
 

@@ -38,11 +38,12 @@ def undo(
 ) -> int:
     """Remove every file of a transaction in state ``aborting``, move it to ``aborted``, and return the number of files.
 
-    ``unrecorded``: files that the index does not know, since some stores do not list pending uploads.
-    ``promoted``: partitions in which files of the transaction may be visible that the index does not know.
+    ``unrecorded``: files that the index may lack; without the list they might not be found, since some stores do not
+    list pending uploads.
+    ``promoted``: partitions in which files of the transaction may be visible without being recorded in the index.
 
     Raises:
-        CatalogExtError: Something could not be removed; the call may be repeated.
+        CatalogExtError: A file could not be removed; the call may be repeated.
     """
     fault_point("undo.before")
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
@@ -60,7 +61,7 @@ def undo(
     cleanup.remove_directories(transaction.table_id, directories, locations.location)
     storage.sync_directories(directories)
     if transaction.plan.created_location and not index.tables.overlapping(transaction.plan.location):
-        # A table that was made there meanwhile keeps its directory.
+        # The directory stays if another table was created in it since.
         storage.remove_empty_directories([locations.location], locations.location.parent)
     _end(resources, transaction)
     return removed
@@ -75,9 +76,9 @@ def _end(resources: Resources, transaction: Transaction) -> None:
 def _remove_files(
     resources: Resources, transaction: Transaction, locations: StagingLocations, unrecorded: Sequence[StagedFile]
 ) -> tuple[int, set[Location]]:
-    """Remove the files of a write; return their number, and the directories that they had or were to get."""
-    # A transaction that was never reserved has no file under a final name. If there is one, a commit has made it that
-    # this index has forgotten, because it was put back to an earlier time: the file stays.
+    """Remove the files of a write; return their number, and the directories of their targets."""
+    # A transaction that was never reserved has no file under a final name. If there is such a file, a commit created it
+    # that a restored index has lost: keep the file.
     remove = undo_files if transaction.reserved else discard
     removed = 0
     directories: set[Location] = set()
@@ -91,7 +92,7 @@ def _remove_files(
 
 
 def _made_empty(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
-    """Return the directories that ``promote`` makes for partitions without files."""
+    """Return the directories that ``promote`` creates for partitions without files."""
     write = transaction.plan.write
     static = [] if write is None or write.static_partition is None else [locations.directory(write.static_partition)]
     return [*static, *emptied_directories(resources, transaction, locations)]
@@ -100,7 +101,7 @@ def _made_empty(resources: Resources, transaction: Transaction, locations: Stagi
 def _undo_moves(
     resources: Resources, transaction: Transaction, locations: StagingLocations, unrecorded: Sequence[StagedFile]
 ) -> int:
-    """Move files back where they came from; of partitions without files nothing but directories was made."""
+    """Move files back to their sources, and remove the directories that were created for partitions."""
     plan, reserved, cleanup = transaction.plan, transaction.reserved, StoreCleanup(resources)
     directories = made_directories(plan, locations)
     fault_point("undo.sources")
@@ -108,7 +109,8 @@ def _undo_moves(
     # index lost.
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
-        # A copy of the index that does not know of the undoing would carry the command out.
+        # Raise the counter in the warehouse: a restored copy of the index that lacks the undo would otherwise finish
+        # the command.
         cleanup.before_deleting()
     moved = PartitionMoves(resources).restore(transaction, unrecorded) if restores else []
     directories.update(place.target.parent for place in moved)
@@ -128,7 +130,7 @@ def undo_forgotten(
 
     Returns:
         False, with nothing removed, if another call of the same commit reserved the transaction again and so owns the
-        files.
+            files.
     """
     current = resources.index.transactions.remember_undone(transaction, reason)
     if current.state not in (State.ABORTING, State.ABORTED):
@@ -138,7 +140,7 @@ def undo_forgotten(
 
 
 def undo_quietly(resources: Resources, transaction: Transaction) -> None:
-    """Undo a transaction while the caller raises an error of its own; failures are logged and left to recovery."""
+    """Undo a transaction while the caller raises its own error; failures are logged, and recovery repeats the undo."""
     try:
         undo(resources, transaction)
     except CatalogExtError as error:
@@ -154,8 +156,8 @@ def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Se
     """Undo a transaction that is not reserved.
 
     Raises:
-        TransactionNotFoundError: There is no such transaction.
-        TransactionStateError: It is reserved or committed, and can only be finished.
+        TransactionNotFoundError: There is no transaction with this id.
+        TransactionStateError: The transaction is reserved or committed, and can only be finished.
         CatalogExtError: A file could not be removed; ``recover`` removes it.
     """
     aborting = _aborting(
@@ -169,8 +171,8 @@ def abandon(resources: Resources, transaction: Transaction, reason: str) -> None
     """Undo a transaction that is not committed, in any state.
 
     Raises:
-        TransactionStateError: It is committed.
-        CatalogExtError: Something could not be removed; the call may be repeated.
+        TransactionStateError: The transaction is committed.
+        CatalogExtError: A file could not be removed; the call may be repeated.
     """
     aborting = _aborting(
         resources, transaction.transaction_id, (State.OPEN, State.RESERVED), reason,
@@ -182,7 +184,7 @@ def abandon(resources: Resources, transaction: Transaction, reason: str) -> None
 def _aborting(
     resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
 ) -> Transaction:
-    """Move a transaction from one of the states to ``aborting``, and return it."""
+    """Move a transaction from ``states`` to aborting, and return it; ``refusal`` ends the error in other states."""
     resources.start_undo(transaction_id, states, reason)
     current = resources.load(transaction_id)
     if current.state not in (State.ABORTING, State.ABORTED):
@@ -214,7 +216,7 @@ def lease_ended(transaction: Transaction) -> TransactionStateError:
 
 
 def forgotten_error(transaction: Transaction) -> CatalogExtError:
-    """Return the error for the owner of a transaction that the index has forgotten, or that it was reserved."""
+    """Return the error for the owner of a transaction that the index has lost, or whose reservation it has lost."""
     return TransactionStateError(
         f"The index has forgotten the write {transaction.transaction_id} to table {transaction.table}: its database "
         "has failed over, or was put back to an earlier time. Nothing of the write is visible; run it again.",
