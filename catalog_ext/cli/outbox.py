@@ -42,7 +42,7 @@ _EXPORTED = (
 )  # fmt: skip
 
 
-@click.command(short_help="List, retry or discard undelivered metastore changes.")
+@click.command(short_help="List, retry or skip undelivered metastore changes.")
 @click.argument("action", type=click.Choice(ACTIONS), default=LIST)
 @click.argument("message_id", type=int, required=False, metavar="[ID]")
 @list_options(_CHANGES)
@@ -52,12 +52,14 @@ def outbox(invocation: Invocation, action: str, message_id: int | None, shape: S
 
     Every change of a table is first committed to the index, and then delivered to the metastore from a queue, the
     outbox. If the metastore is down, changes wait there and are delivered later, in order. A change that the metastore
-    refuses repeatedly is set aside: it is retried every ten minutes, and blocks only changes that depend on it.
+    refuses repeatedly is set aside: it is retried every ten minutes, and blocks only changes that depend on it. A
+    skipped change is lost for the metastore until `publish` compares the table. The actions retry and skip take the ID
+    of a change; retry without one takes all.
 
     \b
-    catalog-ext outbox             # list all
-    catalog-ext outbox retry 17    # deliver number 17 now; all without a number
-    catalog-ext outbox skip 17     # never deliver number 17; `publish` repairs the table later
+    catalog-ext outbox           # list all
+    catalog-ext outbox retry 17  # deliver it now
+    catalog-ext outbox skip 17   # never deliver it
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog(with_metastore=action == RETRY) as catalog:
         entries = catalog.outbox(action, message_id)
@@ -120,7 +122,7 @@ def _print_drops(rows: list[dict[str, Any]], *, dry_run: bool) -> None:
             note(output_console(), f"{row['table']}: {words} there: {', '.join(named)}{more}")
 
 
-@click.command(short_help="Copy table definitions to another metastore or HiveQL.")
+@click.command(short_help="Copy table definitions to another metastore.")
 @click.argument("pattern", required=False, shell_complete=complete_table)
 @click.option("--to", metavar="URIS", help="Address of the other metastore: thrift://host:9083.")
 @click.option("--sql", is_flag=True, help="Print HiveQL statements that a Hive engine can run, instead of connecting.")

@@ -86,7 +86,7 @@ def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[
     Listing(name, kept, {"table": table}).show(shape, arrow_rows(found), found.num_rows)
 
 
-@click.command("drop-partitions", short_help="Drop the partitions of TABLE that match a condition.")
+@click.command("drop-partitions", short_help="Drop the partitions that match a condition.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
 @click.option(

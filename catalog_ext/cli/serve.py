@@ -36,7 +36,7 @@ _SHORTEST_TOKEN = 32
 _DRAIN_SECONDS = 30
 
 
-@click.command()
+@click.command(short_help="Serve the catalog to Spark sessions over HTTP.")
 @click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on; ::1 and :: for IPv6.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port; 0 picks a free one."
@@ -88,7 +88,7 @@ def serve(
     log_format: LogFormat | None, metrics_token_file: Path | None, read_token_file: Path | None, follow: bool,
     databases: str | None, page: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run the catalog as an HTTP service for Spark sessions, until interrupted.
+    """Serve the catalog to Spark sessions over HTTP, until interrupted.
 
     For the Thrift server, Spark Connect, spark-sql, and several drivers that share one index. Prints the Spark settings
     that connect a session. SIGTERM and Ctrl-C stop it after running requests are answered, within 30 seconds.
