@@ -33,14 +33,14 @@ _CHECKS = (
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
-@click.command(short_help="Check index, metastore, store and Spark; say remedies.")
-@click.option("--quick", is_flag=True, help="Leave out what starts a server or compiles the connector.")
+@click.command(short_help="Check index, metastore, store and Spark.")
+@click.option("--quick", is_flag=True, help="Skip the checks that start a server or compile the connector.")
 @list_options(_CHECKS)
 @click.pass_obj
 def doctor(invocation: Invocation, quick: bool, shape: Shape) -> None:
-    """Check the index, the metastore, the store and Spark; say what is wrong and how to mend it.
+    """Check the index, the metastore, the store and Spark, and print a remedy for each problem.
 
-    Exits with 1 if something is wrong.
+    Nothing is changed. Exits with 1 if a check failed; a warning is no failure.
     """
     from catalog_ext.cli.checks import CheckState, Finding, findings
 

@@ -39,42 +39,49 @@ _DIFFERENCES = (
 _MENDED = ("table", "action", "subject", "why", "done")
 
 
-@click.command(short_help="Show where store, index and metastore differ; mend it.")
+@click.command(short_help="Compare store, index and metastore; repair a table.")
 @click.argument("table", required=False, shell_complete=complete_table)
-@click.option("--mend", is_flag=True, help="Bring the sides together: see --from.")
-@click.option("--from", "source", type=click.Choice([str(s) for s in Side]), help="The side that is right, for --mend.")
-@click.option("--dry-run", is_flag=True, help="With --mend: say what would be done and change nothing.")
+@click.option("--mend", is_flag=True, help="Change the table's other sides to match the side of --from.")
+@click.option(
+    "--from", "source", type=click.Choice([str(s) for s in Side]), help="With --mend: the side that is right."
+)
+@click.option("--dry-run", is_flag=True, help="With --mend: show what would be done, change nothing.")
 @click.option(
     "--drop",
     is_flag=True,
-    help="With --from metastore: drop what the metastore does not have, too. Files stay, and `repair` adds them again, "
-    "but for its mode drop.",
+    help="With --from metastore: also remove partitions from the index that the metastore does not have. Their "
+    "files stay, and a `repair` in mode add or sync would register them again.",
 )
-@click.option("--force", is_flag=True, help="With --mend: drop however much has gone.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="With --mend: no limit on the share of partitions that may be dropped. "
+    "Default: `repair.mass-drop-percent` (50).",
+)
 @where_options
-@click.option("--check", is_flag=True, help="Exit with 3 unless all sides agree, and with 4 where one does not answer.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="A database or tables to leave out. Repeatable.")
+@click.option("--check", is_flag=True, help="Exit with 3 if the sides differ, and with 4 if a side is unavailable.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip this database or table pattern. Repeatable.")
 @list_options(_DIFFERENCES)
 @click.pass_obj
 def drift(
     invocation: Invocation, table: str | None, mend: bool, source: str | None, dry_run: bool, drop: bool, force: bool,
     where: str | None, spec: tuple[str, ...], check: bool, exclude: tuple[str, ...], shape: Shape,
 ) -> int:  # fmt: skip
-    """Show where the store, the index and the metastore differ, or mend a table.
+    """Compare the store, the index and the metastore, and optionally repair one table.
 
-    TABLE is a table, a database, or tables of one with * and ? (quote it); all tables if it is left out. Nothing is
-    changed without --mend. What the outbox still has to deliver is shown as pending, which is no drift unless it was
-    tried in vain; tables of the metastore that `import` refuses are shown with the reason, and are none. An index that
-    has nothing to compare is no drift either: --check exits with 0, and the text says so. --mend takes
-    one table and the side that --from names for right: store repairs and publishes, index publishes, metastore takes
-    over what Hive engines have changed. --where limits it to partitions, and leaves columns and properties alone. It
-    exits with 1 if something could not be mended.
+    TABLE is one table, a database, or a pattern such as 'sales.*'; all tables without it. Nothing is changed without
+    --mend. Changes that wait in the outbox are listed as pending, and count as differences only after a failed
+    delivery. Tables that `import` refuses are listed with the reason, and never count.
+
+    --mend makes the other sides of one table match the side that --from names. From the store: repair the index, then
+    publish to the metastore. From the index: publish. From the metastore: import the changes of Hive engines into the
+    index. With --where only those partitions are mended, and no columns or properties. Files are never changed. Exits
+    with 1 if something could not be mended.
 
     \b
     catalog-ext drift sales.trips
     catalog-ext drift 'sales.*' --check --exclude 'sales.tmp_*'
     catalog-ext drift sales.trips --mend --from metastore --dry-run
-    catalog-ext drift sales.trips --mend --from store --where "ds = '2025-01-01'"
     """  # noqa: D301 -- click wants the character, not a raw backslash
     _check_options(
         mend=mend,

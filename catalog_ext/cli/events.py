@@ -31,19 +31,19 @@ _PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
 
 
-@click.command(short_help="Keep the index in sync by an object store's events.")
+@click.command(short_help="Update the index from object store notifications.")
 @click.argument("file", type=click.File("rb"), default="-", required=False)
-@click.option("--sqs", metavar="URL", help="Take the notifications out of this queue instead.")
-@click.option("--once", is_flag=True, help="With --sqs: end when the queue is empty, and at the first failure.")
+@click.option("--sqs", metavar="URL", help="Read the notifications from this Amazon SQS queue instead of FILE.")
+@click.option("--once", is_flag=True, help="With --sqs: end when the queue is empty, or at the first failure.")
 @json_option
 @click.pass_obj
 def events(invocation: Invocation, file: BinaryIO, sqs: str | None, once: bool, as_json: bool) -> None:
-    """Bring the index in sync with an object store, by its notifications of objects that came or went.
+    """Update the index from an object store's notifications about created and deleted objects.
 
-    Reads notifications in the form of S3 events from FILE, or standard input, one a line, until it ends; or from a
-    queue until interrupted. Partitions that they are about are listed, unless the index has what they
-    say, and repaired.
-    A message of a queue is deleted when what it says is committed.
+    Reads S3 event notifications (JSON), one per line, from FILE or standard input until it ends, or with --sqs from a
+    queue until interrupted. Affected partitions are listed in the store and repaired in the index. Notifications that
+    the index already reflects cost no listing. A queue's message is deleted after its changes are committed. Files are
+    never changed.
 
     \b
     tail -F events.jsonl | catalog-ext events

@@ -29,35 +29,32 @@ _WAITING_PAUSE_S = 5.0
 _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renamed": "renamed"}
 
 
-@click.command(short_help="Keep the index in sync with what Hive engines change.")
+@click.command(short_help="Import what Hive engines change in the metastore.")
 @click.option(
     "--databases",
     metavar="NAMES",
-    help="Databases whose new tables are imported, with commas between them; * for all. Default: `follow.databases`.",
+    help="Databases whose new tables are imported, comma-separated; * for all. Tables of the index are followed in "
+    "any case. Default: `follow.databases` (none). A missing database is a warning, and with --once an error.",
 )
-@click.option("--once", is_flag=True, help="Take the changes that are there, and end.")
-@click.option("--dry-run", is_flag=True, help="Preview: say what would be done, change nothing and end.")
+@click.option("--once", is_flag=True, help="Process the pending changes, then end.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing and end.")
 @json_option
 @click.pass_obj
 def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: bool, as_json: bool) -> int:
-    """Bring the index in sync with what Hive engines change in the metastore, until interrupted.
+    """Import the changes that Hive engines make in the metastore into the index, until interrupted.
 
-    Reads the metastore's log of events; where it keeps none, partitions are compared from time to time. Partitions that
-    an engine has changed are listed, and repaired. Of several processes one follows and the others wait. A database of
-    --databases that is not there is warned of, since it may be made later; with --once it is an error.
+    Reads the metastore's event log. A metastore without a log is compared with the index at intervals. Changed
+    partitions are listed in the store and repaired in the index. Files are never changed. If several processes follow
+    one index, one works and the others stand by.
 
-    What could not be done is in `status`. With --once the command exits with 1 as long as a table of the index is not
-    in sync, whichever run has found it, and with 4 where another one follows. What `import` refuses for good (views,
-    ACID, Avro, …) was never in the index: it is reported when it is first met, and is no failure.
-
-    With --dry-run events stay unread, and another process may follow meanwhile. The command exits with 1 where a table
-    would be refused, or left for another look.
+    What fails is retried, and shown by `status`. Tables that can never be imported (views, ACID, Avro, …) are reported
+    once. --dry-run does not consume events, and exits with 1 if a table would be refused or retried later. --once exits
+    with 1 while any table of the index is out of sync, also by an earlier run, and with 4 if another process follows.
 
     \b
     catalog-ext follow
     catalog-ext follow --databases sales,logs
     catalog-ext follow --once --json
-    catalog-ext follow --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     chosen = None if databases is None else metastore_keys.FOLLOW_DATABASES.value_of(databases)
     with invocation.catalog(at_once=True) as catalog, _without_warnings():

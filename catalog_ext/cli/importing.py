@@ -31,24 +31,33 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-@click.command("import", short_help="Take TABLE of the metastore into the index.")
+@click.command("import", short_help="Import TABLE from the metastore into the index.")
 @click.argument("table")
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Set a table property. Repeatable.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), default=JOBS, show_default=True, help="Tables of a pattern at a time."
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=JOBS,
+    show_default=True,
+    help="How many tables of a pattern are imported at the same time.",
 )
-@click.option("--refused-ok", is_flag=True, help="Exit with 0 although tables cannot be taken (views, ACID, Avro, …).")
+@click.option(
+    "--refused-ok",
+    is_flag=True,
+    help="Exit with 0 even if tables were refused because they can never be imported (views, ACID, Avro, …).",
+)
 @list_options(_ENTRIES)
 @click.pass_obj
 def import_(
     invocation: Invocation, table: str, properties: tuple[str, ...], jobs: int, refused_ok: bool, shape: Shape
 ) -> int:
-    """Take TABLE of the metastore into the index, with its partitions and files.
+    """Import TABLE from the Hive Metastore into the index, with its partitions and files.
 
-    Nothing changes in the metastore. TABLE is a table, a database, or tables of one with * and ? (quote it): then each
-    is taken, there already, or refused with the reason, and the command exits with 1 if one was refused (--refused-ok:
-    only if one could not be read for now), or no table matches. A managed table of the metastore stays a managed one:
-    `drop-partitions`, DROP TABLE and overwrites delete its files.
+    Nothing is changed in the metastore. TABLE is one table, a database, or a pattern such as sales.* (quote it). Of a
+    database or pattern, each table is listed as imported, as already in the index, or as refused with the reason. A
+    managed table stays managed: `drop-partitions`, DROP TABLE and overwrites delete its files from then on.
+
+    Exits with 1 if no table matches or one was refused. With --refused-ok only a temporary failure counts.
 
     \b
     catalog-ext import sales.trips

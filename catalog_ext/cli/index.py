@@ -26,15 +26,15 @@ _ENTRIES = (ListColumn("action"), ListColumn("subject"), ListColumn("detail", wr
 _AFTER_RESTORATION = "Compare the metastore now: catalog-ext drift --check (docs/operations.md)"
 
 
-@click.command(short_help="Make the index.")
+@click.command(short_help="Create the index database.")
 @json_option
 @click.pass_obj
 def init(invocation: Invocation, as_json: bool) -> None:
-    """Make the index, with the metastore and the warehouse that it belongs to, if they do not exist.
+    """Create the index database, and record the metastore and the warehouse that belong to it.
 
-    The options go before the command; without them it is a SQLite file beside the warehouse in this folder, with the
-    embedded metastore. A server's database has to be there, and its user may make tables in it. What is there already
-    is left as it is.
+    An index that exists is left unchanged. Name the index, the metastore and the warehouse by the global options,
+    before the command. By default the index is a SQLite file beside the warehouse in this folder, with the embedded
+    metastore. On a database server the database must exist, and its user must be allowed to create tables.
 
     \b
     catalog-ext init
@@ -59,14 +59,16 @@ def init(invocation: Invocation, as_json: bool) -> None:
     print_lines(list(made.items()))
 
 
-@click.command(short_help="Bring the index database to this release's schema.")
-@click.option(
-    "--check", is_flag=True, help="Change nothing; exit with 1 when the index is not at the schema of this release."
-)
+@click.command(short_help="Upgrade the index database to this release's schema.")
+@click.option("--check", is_flag=True, help="Only compare: exit with 1 if the schema is not that of this release.")
 @json_option
 @click.pass_obj
 def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
-    """Bring the index database to the schema of this release; `init` makes a new one."""
+    """Upgrade the schema of the index database to this release.
+
+    Run it after an upgrade of catalog-ext; it does nothing if the schema is current. Files and the metastore are not
+    touched. The command `init` creates a new index.
+    """
     from catalog_ext.metastore.index import Index
 
     invocation.require_index()
@@ -86,17 +88,20 @@ def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command(short_help="Make another metastore or warehouse the index's own.")
-@click.option("--dry-run", is_flag=True, help="Preview: say what would change and change nothing.")
+@click.command(short_help="Change the index's recorded metastore or warehouse.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, change nothing.")
 @list_options(_CHANGES)
 @click.pass_obj
 def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
-    """Make the --metastore and the --warehouse that are named the index's own, in the place of those that it has.
+    """Change the metastore or the warehouse that is recorded in the index.
 
-    An index has one of each: who opens it gets both, and others are refused. Tables stay where they are. The three
-    options go before the command; name the index, which is not looked for beside the warehouse that it is to take on.
-    The warehouse's mark, the file _catalog_ext_index, names this index from then on, whichever it named before.
-    After a project's folder was moved, name its metastore (embedded) and warehouse as they are now.
+    An index belongs to one metastore and one warehouse. Sessions and commands get both from the index, and are refused
+    if they name another one. Use this command after the metastore or the warehouse has moved. It changes the record in
+    the index, and the file _catalog_ext_index in the warehouse, which names the warehouse's index. Tables and their
+    files stay where they are, and nothing is sent to the metastore.
+
+    Give the new values, and the index itself, by the global options before the command. After a project's folder was
+    moved, name its metastore (embedded) and its warehouse at their new places.
 
     \b
     catalog-ext --index lake.db --metastore thrift://new-host:9083 adopt
@@ -122,17 +127,19 @@ def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
     Listing(("change", "changes"), _CHANGES, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)
 
 
-@click.command(short_help="Go on with an index that was restored from a backup.")
-@click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
+@click.command(short_help="Make an index usable after a restore from a backup.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @list_options(_ENTRIES)
 @click.pass_obj
 def restored(invocation: Invocation, dry_run: bool, shape: Shape) -> int:
-    """Go on with an index that was restored, copied, or whose database failed over without its last commits.
+    """Make an index usable again after it was restored from a backup, copied, or lost commits in a failover.
 
-    It ends every unfinished write and DROP without touching a file, gives up what waits for the metastore, begins a new
-    incarnation, so that no table and no version gets a number a second time, and repairs all tables: partitions that
-    were dropped, and whose files stayed, come back. Stop services and sessions before. Exits with 1 if a table could
-    not be repaired.
+    Such an index is older than the files and the metastore. The command aborts every unfinished write and DROP without
+    touching a file, discards pending changes for the metastore, and repairs all tables from their files. Partitions
+    that were dropped since the backup come back if their files still exist. Tables and versions get new numbers (a new
+    incarnation), so that caches of other processes cannot confuse them with old ones. No file is deleted.
+
+    End all services and sessions that use the index first. Exits with 1 if a table could not be repaired.
 
     \b
     catalog-ext --index lake.db restored --dry-run
@@ -149,15 +156,15 @@ def restored(invocation: Invocation, dry_run: bool, shape: Shape) -> int:
     return 1 if any(entry.action == "failed" for entry in entries) else 0
 
 
-@click.command(short_help="Copy a SQLite index, also while it is in use.")
+@click.command(short_help="Copy a SQLite index, even while it is in use.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @json_option
 @click.pass_obj
 def backup(invocation: Invocation, file: str, as_json: bool) -> None:
-    """Copy the SQLite index to a new FILE, which only its owner can read.
+    """Copy the SQLite index to the new file FILE, which only its owner can read.
 
-    The copy is consistent while others use the index; a copy of index.db by cp lacks what is in its write-ahead log. An
-    index of PostgreSQL or MariaDB is backed up with the database's own tool.
+    The copy is consistent, even while other processes use the index. Do not copy the file with cp: recent changes may
+    still be in SQLite's write-ahead log. An index in PostgreSQL or MariaDB is backed up with that database's own tool.
 
     \b
     catalog-ext --index lake.db backup lake-backup.db

@@ -24,15 +24,13 @@ _CHANGE = re.compile(r"\s*(#|<!--) CHANGE\b")
 
 @click.command("init-conf", short_help="Write Spark's configuration files for a cluster.")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @list_options(_WRITTEN)
 def init_conf(folder: Path, force: bool, shape: Shape) -> None:
-    """Write Spark's configuration files for a cluster that uses catalog-ext into DIR, which is made if need be.
+    """Write configuration files for Spark on a cluster into DIR, which is created if it is missing.
 
-    DIR/monitoring gets what Prometheus and Grafana are given: docs/monitoring.md.
-
-    Nothing is written if one of the files is there, unless --force is given. Change what their lines marked CHANGE
-    say, then name DIR in SPARK_CONF_DIR.
+    DIR/monitoring gets a Prometheus and a Grafana configuration (docs/monitoring.md). If one of the files exists,
+    nothing is written unless --force is given. Edit the lines marked CHANGE, then set SPARK_CONF_DIR to DIR.
 
     \b
     catalog-ext init-conf conf

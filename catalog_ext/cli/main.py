@@ -51,14 +51,14 @@ _JSON_PAIRS = (("-o", "json"), ("--output", "json"))
 _EPILOG = """
 \b
 Exit codes:
-  0    done
-  1    an error; `doctor`: something is wrong; `migrate --check`: not at head;
-       `recover`, `vacuum`, `restored`: not all could be done;
-       `follow --once`: a table is not in sync
-  2    an argument is wrong
-  3    `repair --strict`: something was skipped; `repair --check`: out of
-       sync; `drift --check`: the sides differ
-  4    the index, the store or the metastore is not available: try again
+  0    success
+  1    an error; `doctor`: a check failed; `migrate --check`: the schema is
+       not current; `recover`, `vacuum`, `restored`: something could not be
+       done; `follow --once`: a table is out of sync
+  2    a wrong argument
+  3    `repair --strict`: a path was skipped; `repair --check`: out of sync;
+       `drift --check`: the sides differ
+  4    the index, the store or the metastore is unavailable: try again
   130  interrupted
 """
 
@@ -108,32 +108,35 @@ class Commands(click.Group):
 )
 @click.option(
     "--index", envvar=keys.INDEX.variable, show_envvar=True, metavar="URL",
-    help="The index: a SQLAlchemy URL or the path of a SQLite file. Default: a SQLite file beside the warehouse.",
+    help="The index: a SQLAlchemy URL, or the path of a SQLite file. Default: a SQLite file beside the warehouse.",
 )  # fmt: skip
 @click.option(
     "--metastore", envvar=keys.METASTORE.variable, show_envvar=True, metavar="URIS",
-    help="thrift://host:9083 (several with commas), `embedded`, or `none` for the index alone. Default: "
-    "the index's own; for a new index what hive-site.xml names, else the embedded one.",
+    help="The Hive Metastore: thrift://host:9083 (several comma-separated), `embedded` (a local one in a JVM of its "
+    "own), or `none`. Default: the index's recorded one; for a new index the one of hive-site.xml, else `embedded`.",
 )  # fmt: skip
 @click.option(
     "--warehouse", envvar=keys.WAREHOUSE.variable, show_envvar=True, metavar="LOCATION",
-    help="Where managed tables go. Default: the index's own; for a new index spark-warehouse in the working directory.",
+    help="Directory of managed tables. Default: the index's recorded one; for a new index spark-warehouse in the "
+    "working directory.",
 )  # fmt: skip
 @click.option(
     "--storage", envvar=keys.STORAGE.variable, show_envvar=True, multiple=True, metavar="KEY=VALUE",
-    help="How S3 is reached, by Hadoop's keys (fs.s3a.endpoint) or short names (endpoint, access_key, …). "
-    "Repeatable; in the variable, with blanks between.",
+    help="Connection settings of S3 and HDFS, by Hadoop's keys (fs.s3a.endpoint) or short names (endpoint, "
+    "access_key, …). Repeatable; blank-separated in the variable.",
 )  # fmt: skip
-@click.option("--debug", is_flag=True, help="Show the traceback of an error, and log what is done.")
+@click.option("--debug", is_flag=True, help="Log every step, and print the traceback of an error.")
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def cli(
     context: click.Context, index: str | None, metastore: str | None, warehouse: str | None, storage: tuple[str, ...],
     debug: bool,
 ) -> None:  # fmt: skip
-    """Hive-style partitioned tables, planned from a SQL index.
+    """Manage Hive-style partitioned tables whose partitions and files are recorded in a SQL index.
 
-    Tables are named NAMESPACE.TABLE. Every command takes --output json, and lists --output csv too.
+    Three sides describe a table: the store has its files, the index (a SQL database) is what Spark plans queries from,
+    and the Hive Metastore serves Hive engines. Tables are named NAMESPACE.TABLE. The options below go before the
+    command. Every command takes --output json, and commands that print a list take --output csv too.
     """
     from catalog_ext.cli.invocation import Invocation, pairs
     from catalog_ext.conf.resolved import UNSET, check_metastore

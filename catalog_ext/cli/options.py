@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 TEXT = "text"
-_JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+_JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="Short for --output json.")
 
 
 def json_option(command: F) -> F:
@@ -31,9 +31,7 @@ def json_option(command: F) -> F:
     def with_json(*args: Any, output: str | None, as_json: bool, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
         return command(*args, as_json=_output(output, as_json, TEXT) == JSON, **kwargs)
 
-    choose = click.option(
-        "-o", "--output", type=click.Choice([TEXT, JSON]), help=f"How the result is printed.  [default: {TEXT}]"
-    )
+    choose = click.option("-o", "--output", type=click.Choice([TEXT, JSON]), help="Output format.  [default: text]")
     return choose(_JSON_FLAG(with_json))  # type: ignore[return-value]
 
 
@@ -73,16 +71,16 @@ def _options_of_list(columns: Sequence[ListColumn], shown: int) -> tuple[Callabl
     return (
         click.option(
             "--limit", type=click.IntRange(min=0), metavar="ROWS",
-            help=f"Rows to show, 0 for all. Default: {shown} of a table, all as JSON and CSV.",
+            help=f"Rows to show; 0 shows all. Default: {shown} as a table, all as JSON or CSV.",
         ),
         click.option(
             "--columns", metavar="NAMES", callback=parse, shell_complete=complete_column(names),
-            help=f"The columns to show, with commas between them: {', '.join(names)}.",
+            help=f"Columns to show, comma-separated: {', '.join(names)}.",
         ),
-        click.option("--wide", is_flag=True, help="Show all columns of a table, however wide the terminal is."),
+        click.option("--wide", is_flag=True, help="Show every column, even if a row is wider than the terminal."),
         click.option(
             "-o", "--output", type=click.Choice([TABLE, JSON, CSV]),
-            help=f"How the rows are printed.  [default: {TABLE}]",
+            help=f"Output format.  [default: {TABLE}]",
         ),
     )  # fmt: skip
 
@@ -122,12 +120,13 @@ def where_options(command: F) -> F:
         multiple=True,
         metavar="KEY=VALUE",
         shell_complete=complete_partition,
-        help="Limit to partitions with this value; repeatable. The value __HIVE_DEFAULT_PARTITION__ is NULL.",
+        help="Only partitions with this value. Repeatable: all must match. The value __HIVE_DEFAULT_PARTITION__ "
+        "means NULL. Excludes --where.",
     )(command)
     return click.option(
         "--where",
         metavar="CONDITION",
-        help="Limit to partitions that satisfy a SQL condition, such as \"ds >= '2025-01-01'\".",
+        help="Only partitions that match this SQL condition on partition columns, such as \"ds >= '2025-01-01'\".",
     )(command)
 
 

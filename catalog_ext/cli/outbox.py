@@ -42,21 +42,24 @@ _EXPORTED = (
 )  # fmt: skip
 
 
-@click.command(short_help="List, retry or skip what the metastore has not taken.")
+@click.command(short_help="List, retry or skip undelivered metastore changes.")
 @click.argument("action", type=click.Choice(ACTIONS), default=LIST)
 @click.argument("message_id", type=int, required=False, metavar="[ID]")
 @list_options(_CHANGES)
 @click.pass_obj
 def outbox(invocation: Invocation, action: str, message_id: int | None, shape: Shape) -> None:
-    """List the changes that the metastore has not taken, retry them now, or skip one for good.
+    """List the changes that the metastore has not applied yet, retry them, or discard one.
 
-    A change that was refused again and again is set aside: it is tried every ten minutes, and holds up only what
-    depends on it.
+    Every change of a table is first committed to the index, and then delivered to the metastore from a queue, the
+    outbox. If the metastore is down, changes wait there and are delivered later, in order. A change that the metastore
+    refuses repeatedly is set aside: it is retried every ten minutes, and blocks only changes that depend on it. A
+    skipped change is lost for the metastore until `publish` compares the table. The actions retry and skip take the ID
+    of a change; retry without one takes all.
 
     \b
-    catalog-ext outbox
-    catalog-ext outbox retry 17
-    catalog-ext outbox skip 17
+    catalog-ext outbox           # list all
+    catalog-ext outbox retry 17  # deliver it now
+    catalog-ext outbox skip 17   # never deliver it
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog(with_metastore=action == RETRY) as catalog:
         entries = catalog.outbox(action, message_id)
@@ -75,18 +78,19 @@ def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry
     return [left.get(entry.id, entry._replace(state="delivered", error=None)) for entry in entries]
 
 
-@click.command(short_help="Bring the metastore to the index's state.")
+@click.command(short_help="Make the metastore match the index.")
 @click.argument("table", required=False, shell_complete=complete_table)
-@click.option("--all", "all_tables", is_flag=True, help="Every table and view of the index.")
-@click.option("--dry-run", is_flag=True, help="Preview: compare, and change nothing.")
+@click.option("--all", "all_tables", is_flag=True, help="All tables and views of the index.")
+@click.option("--dry-run", is_flag=True, help="Compare only, change nothing.")
 @list_options(_PUBLISHED)
 @click.pass_obj
 def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run: bool, shape: Shape) -> int:
-    """Bring the metastore to the index's state, for TABLE or all tables: after it was lost, replaced or changed.
+    """Make the metastore match the index, for TABLE or for all tables.
 
-    Compares both sides, and sends what is missing or differs; the column `differs` says what that is. Partitions that
-    the index does not have are dropped there, never their files. Run it again after an interruption. Exits with 1 if a
-    table could not be published.
+    Use it after the metastore was lost, replaced, or changed by mistake. Both sides are compared, and only what is
+    missing or different is sent; the column `differs` names it. Partitions that the index does not have are dropped in
+    the metastore. Files and the index are never changed. After an interruption, run it again. Exits with 1 if a table
+    could not be published.
 
     \b
     catalog-ext publish --all --dry-run
@@ -118,22 +122,24 @@ def _print_drops(rows: list[dict[str, Any]], *, dry_run: bool) -> None:
             note(output_console(), f"{row['table']}: {words} there: {', '.join(named)}{more}")
 
 
-@click.command(short_help="Fill another metastore, or print HiveQL that does.")
+@click.command(short_help="Copy table definitions to another metastore.")
 @click.argument("pattern", required=False, shell_complete=complete_table)
-@click.option("--to", metavar="URIS", help="The other metastore: thrift://host:9083.")
-@click.option("--sql", is_flag=True, help="Print HiveQL statements instead, for a Hive engine to run.")
-@click.option("--dry-run", is_flag=True, help="With --to: compare, and change nothing.")
+@click.option("--to", metavar="URIS", help="Address of the other metastore: thrift://host:9083.")
+@click.option("--sql", is_flag=True, help="Print HiveQL statements that a Hive engine can run, instead of connecting.")
+@click.option("--dry-run", is_flag=True, help="With --to: compare only, change nothing.")
 @list_options(_EXPORTED)
 @click.pass_obj
 def export(
     invocation: Invocation, pattern: str | None, to: str | None, sql: bool, dry_run: bool, shape: Shape,
 ) -> int:  # fmt: skip
-    """Write what another metastore, which may be empty, needs of all tables and views, or of those of PATTERN.
+    """Copy the definitions of tables and views to another metastore, or print them as HiveQL.
 
-    PATTERN is a database, or tables of one with * and ? (quote it). The index goes on with its own metastore. What is
-    there already and differs is altered; nothing is dropped there: partitions that only that metastore has are counted
-    as kept, those that were added or altered as sent. What no metastore can hold is listed as left out. Exits with 1 if
-    no table matches, or one was refused: the metastore has another of the name.
+    PATTERN is one table, a database, or a pattern such as sales.* (quote it); all tables without it. Missing tables and
+    partitions are created in the other metastore, and different ones are altered. Nothing is dropped there: `sent`
+    counts created and altered partitions, `kept` those that only the other metastore has. Tables that no metastore can
+    hold are listed as left out. Neither the files nor the index nor its own metastore are changed.
+
+    Exits with 1 if no table matches, or the other metastore has a different table of the same name.
 
     \b
     catalog-ext export --to thrift://new-host:9083

@@ -52,7 +52,7 @@ _AGAIN = (
     "The table is an external one: its files stay, and a repair adds the partitions again, unless its mode is drop. "
     "To prevent that, delete the files, or set partition.retention.period where partitions are to expire."
 )
-_dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would be dropped and change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would be dropped, change nothing.")
 
 
 @click.command(short_help="List the registered partitions of TABLE.")
@@ -61,7 +61,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would
 @list_options(_PARTITIONS)
 @click.pass_obj
 def partitions(invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], shape: Shape) -> None:
-    """List the registered partitions of TABLE, in the order of their values."""
+    """List the registered partitions of TABLE, sorted by their values."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.partitions(table, where_of(where, spec))
     _show(found, table, ("partition", "partitions"), _PARTITIONS, shape)
@@ -73,7 +73,7 @@ def partitions(invocation: Invocation, table: str, where: str | None, spec: tupl
 @list_options(_FILES)
 @click.pass_obj
 def files(invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], shape: Shape) -> None:
-    """List the registered files of TABLE, as a query would read them."""
+    """List the registered files of TABLE: those that a query reads."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.files(table, where_of(where, spec))
     _show(found, table, ("file", "files"), _FILES, shape)
@@ -87,10 +87,14 @@ def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[
     Listing(name, kept, {"table": table}).show(shape, arrow_rows(found), found.num_rows)
 
 
-@click.command("drop-partitions", short_help="Drop the partitions that a condition is true for.")
+@click.command("drop-partitions", short_help="Drop the partitions that match a condition.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
-@click.option("--purge", is_flag=True, help="Delete a managed table's data outside its directory too.")
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Also delete files of a managed table that lie outside its directory. Default: they stay.",
+)
 @_dry_run
 @list_options(_DROPPED)
 @click.pass_obj
@@ -98,10 +102,11 @@ def drop_partitions(
     invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], purge: bool, dry_run: bool,
     shape: Shape,
 ) -> None:  # fmt: skip
-    """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
+    """Drop the partitions of TABLE that match a condition.
 
-    The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,
-    unless the table has partition.retention.period and the partition is older than that.
+    The index and the metastore forget the partitions. The files of a managed table are deleted; the files of an
+    external table stay. The next `repair` with mode add or sync therefore registers dropped partitions of an external
+    table again, unless the table has the property partition.retention.period and they are older than that.
 
     \b
     catalog-ext drop-partitions sales.trips --where "ds < '2024-01-01'" --dry-run
@@ -112,19 +117,24 @@ def drop_partitions(
     _show_dropped(table, entries, shape, dry_run=dry_run, come_back=come_back)
 
 
-@click.command("expire-partitions", short_help="Drop the partitions that are older than a retention.")
+@click.command("expire-partitions", short_help="Drop partitions that are older than a retention.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
-    "--retention", metavar=DURATION, help="Age, by their values, from which they go. Default: the table's property."
+    "--retention",
+    metavar=DURATION,
+    help="Maximum age, such as 90d or 12h; older partitions are dropped. Default: "
+    "the table's property partition.retention.period.",
 )
 @_dry_run
 @list_options(_DROPPED)
 @click.pass_obj
 def expire_partitions(invocation: Invocation, table: str, retention: str | None, dry_run: bool, shape: Shape) -> None:
-    """Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
+    """Drop the partitions of TABLE whose date or time is older than a retention.
 
-    The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,
-    unless the table has partition.retention.period and the partition is older than that.
+    The age of a partition is computed from its values (such as ds=2024-01-31), not from its files. The files of a
+    managed table are deleted; the files of an external table stay. The next `repair` with mode add or sync registers
+    dropped partitions of an external table again, unless the table has the property partition.retention.period and they
+    are older than that.
 
     \b
     catalog-ext expire-partitions sales.trips --retention 90d --dry-run

@@ -36,26 +36,39 @@ _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipp
 _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped", "warn": "warnings"}
 
 
-@click.command(short_help="Bring index and metastore in sync with TABLE's files.")
+@click.command(short_help="Sync the index and the metastore with TABLE's files.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
     "--mode", type=click.Choice(["add", "drop", "sync"]), default="sync", show_default=True,
-    help="add: register what is new; drop: remove what is gone; sync: both, and refresh changed files.",
+    help="add: only register new partitions; drop: only remove vanished ones; sync: both, and record changed files.",
 )  # fmt: skip
 @where_options
-@click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
-@click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")
-@click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
-@click.option("--verify", is_flag=True, help="Skip new and changed files that Spark cannot read as the table.")
-@click.option("--verify-all", is_flag=True, help="As --verify, and name registered files that Spark cannot read.")
-@click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in sync.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="No limit on the share of partitions that may be dropped at once. Default: `repair.mass-drop-percent` (50).",
+)
+@click.option("--strict", is_flag=True, help="If any path would be skipped, change nothing and exit with 3.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Open new and changed files, and skip those that Spark cannot read with the table's schema.",
+)
+@click.option(
+    "--verify-all", is_flag=True, help="As --verify, and also report registered files that Spark cannot read."
+)
+@click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 if the table is out of sync.")
 @list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
 def repair(
     invocation: Invocation, table: str, mode: str, where: str | None, spec: tuple[str, ...], dry_run: bool, force: bool,
     strict: bool, verify: bool, verify_all: bool, check: bool, shape: Shape,
 ) -> None:  # fmt: skip
-    """Bring the index, and after it the metastore, in sync with the files of TABLE.
+    """Bring the index, and then the metastore, in sync with the files of TABLE.
+
+    Lists the table's location in the store and registers new partitions and files, removes vanished ones, and records
+    changed files. It is what MSCK REPAIR TABLE does in Hive. No data file is changed or deleted.
 
     \b
     catalog-ext repair sales.trips --dry-run

@@ -36,48 +36,50 @@ _SHORTEST_TOKEN = 32
 _DRAIN_SECONDS = 30
 
 
-@click.command()
+@click.command(short_help="Serve the catalog to Spark sessions over HTTP.")
 @click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on; ::1 and :: for IPv6.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port, 0 for a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port; 0 picks a free one."
+)
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File that holds the token; made, for its owner alone, unless it is there. Default: a new token "
-    "at each start, printed.",
+    help="File with the access token; created, readable by its owner only, if it is missing. Default: a new token "
+    "at each start, which is printed.",
 )
-@click.option("--name", default="lake", show_default=True, help="The catalog's name in SQL.")
+@click.option("--name", default="lake", show_default=True, help="Name of the catalog in SQL.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
-    help="What is logged on standard error: debug has every request, info every commit.  "
-    "[default: info, with --debug debug]",
+    help="Log level on standard error: debug logs every request, info every commit.  [default: info, with the "
+    "global --debug debug]",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"], case_sensitive=False),
-    help="How the log is written: lines of text, or of JSON.  [default: the setting log-format, otherwise text]",
+    help="Log lines as text, or as one JSON object each.  [default: the setting log-format, otherwise text]",
 )
 @click.option(
     "--metrics-token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File that holds a token which opens /metrics and nothing else, for Prometheus; made like the other. "
-    "Default: /metrics takes the token itself.",
+    help="File with a token for Prometheus that opens /metrics only; created if it is missing. Default: /metrics "
+    "requires the access token.",
 )
 @click.option(
     "--read-token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File that holds a token for reading: sessions with it SELECT, and every write is refused; made like the "
-    "other. It opens the page too.  [default: the setting read-token-file, otherwise none]",
+    help="File with a read-only token: its sessions can SELECT and open the page, and every write is refused. "
+    "Created if it is missing.  [default: the setting read-token-file, otherwise none]",
 )
-@click.option("--follow", is_flag=True, help="Follow the metastore in the background: see `catalog-ext follow`.")
+@click.option("--follow", is_flag=True, help="Follow the metastore in the background, as `catalog-ext follow` does.")
 @click.option(
     "--databases",
     metavar="NAMES",
-    help="With --follow: databases whose new tables are imported, with commas between them; * for all. Default: "
-    "`follow.databases`.",
+    help="With --follow: databases whose new tables are imported, comma-separated; * for all. Default: "
+    "`follow.databases` (none).",
 )
 @click.option(
-    "--page/--no-page", default=True, show_default=True, help="Show a read-only page of the tables in a browser."
+    "--page/--no-page", default=True, show_default=True, help="Serve a read-only page with the tables for a browser."
 )
 @json_option
 @click.pass_obj
@@ -86,10 +88,10 @@ def serve(
     log_format: LogFormat | None, metrics_token_file: Path | None, read_token_file: Path | None, follow: bool,
     databases: str | None, page: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Serve the catalog to Spark sessions until interrupted.
+    """Serve the catalog to Spark sessions over HTTP, until interrupted.
 
-    Prints the settings that a Spark session needs. For the Thrift server, Spark Connect, spark-sql, and several drivers
-    over one index. SIGTERM and Ctrl-C end it when the requests under way are answered, after 30 seconds at most.
+    For the Thrift server, Spark Connect, spark-sql, and several drivers that share one index. Prints the Spark settings
+    that connect a session. SIGTERM and Ctrl-C stop it after running requests are answered, within 30 seconds.
     """
     from catalog_ext.service.observation import sent
     from catalog_ext.service.server import Service

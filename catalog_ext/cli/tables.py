@@ -43,28 +43,28 @@ _LABEL = 17
 )
 @click.option(
     "--key", "keys", multiple=True, metavar="NAME[=TYPE]",
-    help="A partition column, in the order of the directories; STRING without a type. Repeatable. "
-    "Default: the keys found in the paths.",
+    help="A partition column, in the order of the directories; the type is STRING if omitted. Repeatable. Default: "
+    "the keys found in the paths.",
 )  # fmt: skip
 @click.option(
     "--partition-mode",
     type=click.Choice([str(mode) for mode in PartitionMode]),
-    help="Whether SELECT * shows the partition columns: virtual (no, the default) or declared (yes).",
+    help="virtual: SELECT * omits partition columns; declared: SELECT * includes them.  [default: virtual]",
 )
 @click.option(
     "--schema",
     metavar="DDL",
-    help="The columns, such as 'id BIGINT, fare DECIMAL(10,2)'. Default: read from the files.",
+    help="The columns, such as 'id BIGINT, fare DECIMAL(10,2)'. Default: inferred from the files.",
 )
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE",
     help="An option of Spark's reader, such as header=true. Repeatable.",
 )  # fmt: skip
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
-@click.option("--comment", help="A comment.")
-@click.option("--no-keys", is_flag=True, help="The table has no partition columns, whatever the paths have.")
-@click.option("--create-namespace", is_flag=True, help="Create the table's namespace unless it is there.")
-@click.option("--if-not-exists", is_flag=True, help="Leave a table that is registered at LOCATION already as it is.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Set a table property. Repeatable.")
+@click.option("--comment", help="The table's comment.")
+@click.option("--no-keys", is_flag=True, help="Register an unpartitioned table, even if the paths contain key=value.")
+@click.option("--create-namespace", is_flag=True, help="Create the namespace if it is missing.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if TABLE is already registered at LOCATION.")
 @json_option
 @click.pass_obj
 def register(
@@ -74,10 +74,10 @@ def register(
 ) -> None:  # fmt: skip
     """Register the files at LOCATION as the external table TABLE.
 
-    LOCATION is the directory above the key=value directories, or a pattern with wildcards (quote it): * and ? within a
-    directory's name, ** across directories, {a,b} and {1..9} for each of several. The keys of a pattern are those in
-    the paths that it matches, and its table is read only. No file is touched. `repair` then brings its partitions into
-    the index.
+    LOCATION is the directory above the key=value directories, or a pattern with wildcards (quote it): * and ? within
+    one name, ** across directories, {a,b} and {1..9} for alternatives. A table with a pattern is read-only, and its
+    partition columns are the keys in the matching paths. No file is changed. Run `repair` next: it adds the partitions
+    to the index.
 
     \b
     catalog-ext register sales.trips s3://bucket/trips --key ds=DATE
@@ -110,12 +110,15 @@ def register(
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")
 
 
-@click.command(short_help="Forget TABLE; files and the metastore's table stay.")
+@click.command(short_help="Remove TABLE from the index only.")
 @click.argument("table", shell_complete=complete_table)
 @json_option
 @click.pass_obj
 def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
-    """Forget TABLE; its files, and the metastore's table, stay."""
+    """Remove TABLE from the index only.
+
+    Its files and its table in the metastore stay. `import` or `register` brings it back; its history is lost.
+    """
     with invocation.catalog(with_metastore=False) as catalog:
         gone = catalog.unregister_table(table)
     show_table(gone, "Unregistered", None, as_json=as_json)
@@ -132,7 +135,7 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def describe(invocation: Invocation, table: str, as_json: bool) -> None:
-    """Show what TABLE is: its location, format, columns, options and properties."""
+    """Show the location, the format, the columns, the options and the properties of TABLE."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.load_table(table)
     show_table(found, f"{found.definition.table_type.capitalize()} table", None, as_json=as_json)
@@ -145,12 +148,12 @@ def describe(invocation: Invocation, table: str, as_json: bool) -> None:
     print_lines(lines)
 
 
-@click.command(short_help="List the tables and views.")
+@click.command(short_help="List the tables and views of the index.")
 @click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...", shell_complete=complete_namespace)
 @list_options(_TABLES)
 @click.pass_obj
 def tables(invocation: Invocation, namespaces: tuple[str, ...], shape: Shape) -> None:
-    """List the tables and views, of all namespaces or of those named."""
+    """List the tables and views of the index, of all namespaces or of the named ones."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = list(_tables(catalog, namespaces))
     from catalog_ext.service.messages.core import table_json

@@ -50,29 +50,31 @@ _DISCARDED = (
 )  # fmt: skip
 
 
-@click.command(short_help="Finish or undo writes whose owners are gone.")
+@click.command(short_help="Finish or undo the writes of processes that died.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
     "--older-than",
     metavar=DURATION,
-    help="Take writes whose last sign of life is so long ago: 0s where their owners are known to be dead. Default: "
-    "those whose lease is over.",
+    help="Recover writes without a keepalive for this long, such as 10m. Use 0s only if their processes are dead. "
+    "Default: each write's lease (`transaction.lease`, 10m).",
 )
 @click.option(
     "--undo",
     metavar="TRANSACTION",
-    help="Undo this one write, which is not committed, instead of finishing it: `status` has its id.",
+    help="Undo this one uncommitted write instead of finishing it. `status` shows its id.",
 )
-@click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @list_options(_RECOVERED)
 @click.pass_obj
 def recover(
     invocation: Invocation, table: str | None, older_than: str | None, undo: str | None, dry_run: bool,
     shape: Shape
 ) -> int:  # fmt: skip
-    """Finish or undo writes whose owners are gone, of TABLE or of all tables.
+    """Finish or undo the writes of processes that died, for TABLE or for all tables.
 
-    A write that had begun to show its files is finished, any other one undone. Exits with 1 if one could be neither.
+    A write that was already making its files visible is finished; every other one is undone. Services do this by
+    themselves every minute. A write whose lease is still valid is left alone. Exits with 1 if a write could be neither
+    finished nor undone.
 
     \b
     catalog-ext recover --dry-run
@@ -102,31 +104,37 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     note(console, "To have them now, where their owners are known to be dead: catalog-ext recover --older-than 0s")
 
 
-@click.command(short_help="Remove files and versions that nothing needs any more.")
+@click.command(short_help="Delete replaced files, leftovers and old versions.")
 @click.argument("table", required=False, shell_complete=complete_table)
-@click.option("--all", "all_tables", is_flag=True, help="Every table of the index.")
+@click.option("--all", "all_tables", is_flag=True, help="All tables of the index.")
 @click.option(
-    "--retention", metavar=DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
+    "--retention",
+    metavar=DURATION,
+    help="Minimum age of what is deleted, such as 7d or 12h. Default: `vacuum.retention` (7d).",
 )
-@click.option("--force", is_flag=True, help="Take a retention below an hour too: no query and no write is under way.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Allow a retention below one hour. Use it only while no query and no write is running.",
+)
 @click.option(
     "--unknown-writes",
     is_flag=True,
-    help="Remove what is shown as skipped, too: no other index has a table at the location.",
+    help="Also delete what would be `skipped`. Use it only if no other index has a table at the location.",
 )
-@click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, change nothing.")
 @list_options(_REMOVALS)
 @click.pass_obj
 def vacuum(
     invocation: Invocation, table: str | None, all_tables: bool, retention: str | None, force: bool,
     unknown_writes: bool, dry_run: bool, shape: Shape
 ) -> int:  # fmt: skip
-    """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
+    """Delete replaced files, leftovers of aborted writes and old versions of TABLE.
 
-    Replaced files that stay are shown as kept, by directory and with the reason: a version, another table or a
-    statement under way needs them, or they are younger than the retention. What writes have staged that this index
-    does not know is left, and shown as skipped: another index may have a table at the same location. Exits with 1 if
-    something could not be removed.
+    Files of the current version are never deleted. A replaced file is `kept` while a version, another table or a
+    running statement needs it, or while it is younger than the retention; the list gives the reason by directory.
+    Staged files of unknown writes are `skipped`, since another index may have a table at this location. Exits with 1 if
+    something could not be deleted.
 
     \b
     catalog-ext vacuum sales.trips --dry-run
@@ -158,17 +166,20 @@ def _count_removals(entries: Sequence[VacuumEntry]) -> str:
     return ", ".join((removed, *(f"{stays[action]:,} {action}" for action in _STAYS if stays[action])))
 
 
-@click.command("release-waiting", short_help="Commit what streams have kept back.")
+@click.command("release-waiting", short_help="Commit partitions that streaming queries hold back.")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--application", metavar="ID", help="The one query whose rows are committed; all of them by default.")
-@click.option("--dry-run", is_flag=True, help="Preview: say what waits and change nothing.")
+@click.option(
+    "--application", metavar="ID", help="Commit the rows of this streaming query only. Default: of all queries."
+)
+@click.option("--dry-run", is_flag=True, help="Show what waits, change nothing.")
 @list_options(_RELEASED)
 @click.pass_obj
 def release_waiting(invocation: Invocation, table: str, application: str | None, dry_run: bool, shape: Shape) -> None:
-    """Commit what streams into TABLE have kept back until their partitions are due.
+    """Commit the partitions that streaming queries into TABLE hold back until they are due.
 
-    For queries that are never started again, as where a checkpoint is lost. A query that runs commits its partitions
-    itself.
+    A streaming query with the options sink.partition-commit.* commits a partition only when the watermark or the clock
+    has passed the partition's time plus a delay. Use this command for a query that never starts again, for example
+    because its checkpoint is lost. A running query commits its partitions itself.
 
     \b
     catalog-ext release-waiting sales.trips --dry-run
@@ -184,16 +195,16 @@ def release_waiting(invocation: Invocation, table: str, application: str | None,
     Listing(("partition", "partitions"), _RELEASED, head).show(shape, rows, len(rows), end=end)
 
 
-@click.command("discard-waiting", short_help="Give up what streams kept back and is gone.")
+@click.command("discard-waiting", short_help="Give up held-back stream files that are missing.")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--dry-run", is_flag=True, help="Preview: say what would be given up and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be given up, change nothing.")
 @list_options(_DISCARDED)
 @click.pass_obj
 def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Shape) -> None:
-    """Give up files of streams into TABLE that waited for their partitions to be due and are gone.
+    """Give up the files that streaming queries into TABLE held back and that are missing.
 
-    A query whose epochs fail with CATALOG_EXT_WAITING_FILES_MISSING goes on when it is started again, without their
-    rows. What is there goes on waiting.
+    A query that fails with CATALOG_EXT_WAITING_FILES_MISSING runs again after this command and a restart, without the
+    rows of the missing files. Held-back files that exist stay, and are committed when they are due.
 
     \b
     catalog-ext discard-waiting sales.trips --dry-run
@@ -210,15 +221,15 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
     Listing(("file", "files"), _DISCARDED, head).show(shape, rows, len(rows), end=end)
 
 
-@click.command(short_help="Show what is under way, or waits for the metastore.")
+@click.command(short_help="Show running writes and undelivered changes.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @list_options(STATUS)
 @click.pass_obj
 def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
-    """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore.
+    """Show running writes, waiting partitions and undelivered metastore changes, for TABLE or all tables.
 
-    Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows; and
-    which of its tables were not taken, in the namespaces of the index.
+    Without TABLE, and if the metastore is followed, it also shows the follower, its last processed and the newest
+    metastore event, and the tables that could not be imported. Nothing is changed.
     """
     with invocation.catalog(with_metastore=table is None) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
@@ -231,7 +242,7 @@ def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
 @list_options(HISTORY)
 @click.pass_obj
 def history(invocation: Invocation, table: str, shape: Shape) -> None:
-    """List the commits of TABLE, newest first: when, by what, and what changed."""
+    """List the commits of TABLE, newest first: version, operation, time, user and a summary."""
     with invocation.catalog(with_metastore=False) as catalog:
         versions = catalog.history(table)
     rows = list(map(commit_fields, versions))

@@ -65,112 +65,123 @@ _PROCESS = (Scope.SESSION, Scope.ENVIRONMENT)
 
 INDEX = Setting(
     "index", None, Form("a SQLAlchemy URL, or the path of a SQLite file", text_value), (Scope.ENVIRONMENT,),
-    "The index; a SQLite file beside the warehouse otherwise.",
+    "URL of the index database. Default: a SQLite file beside the warehouse.",
 )  # fmt: skip
 METASTORE = Setting(
     "metastore", None, Form("`thrift://host:9083` (several with commas), `embedded` or `none`", text_value),
     (Scope.ENVIRONMENT,),
-    "The Hive Metastore; otherwise the index's own, of a new one what Spark's configuration names, or the embedded.",
+    "The Hive Metastore. Default: the one that the index records; for a new index the one of Spark's configuration, "
+    "otherwise the embedded one.",
 )  # fmt: skip
 WAREHOUSE = Setting(
     "warehouse", None, Form("a location", text_value), (Scope.ENVIRONMENT,),
-    "Where managed tables go; otherwise the index's own, of a new one `spark-warehouse` in the working directory.",
+    "Directory of managed tables. Default: the one that the index records; for a new index `spark-warehouse` in the "
+    "working directory.",
 )  # fmt: skip
 STORAGE = Setting(
     "storage", None,
     Form(
-        "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` and `dfs.*` keys",
+        "blank-separated `KEY=VALUE` pairs: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` and `dfs.*` keys",
         text_value,
     ), (Scope.ENVIRONMENT,),
-    "How S3 and HDFS are reached, for the command line; otherwise the usual AWS chain and Hadoop's files.",
+    "Connection settings of S3 and HDFS for the command line. Default: AWS's credential chain and Hadoop's "
+    "configuration files.",
 )  # fmt: skip
 CACHE = Setting(
     "cache", None, Form("a path", text_value), (Scope.ENVIRONMENT,),
-    "Folder of the connector's jar, unpacked or compiled; the user's cache folder otherwise.",
+    "Folder in which the connector's jar is unpacked or compiled. Default: the user's cache folder.",
 )  # fmt: skip
 COMPILE = Setting(
     "compile", "false", TRUE_OR_FALSE, (Scope.ENVIRONMENT,),
-    "Whether the connector is compiled from its sources for the installed Spark, though the release has a jar for it.",
+    "Whether the connector is compiled from source for the installed Spark, even if the release contains a jar for it.",
 )  # fmt: skip
 LOG_FORMAT: Setting[LogFormat] = Setting(
     "log-format", "text", words("text", "json"), (Scope.ENVIRONMENT,),
-    "How `catalog-ext serve` writes its log; as JSON each line is an object. `--log-format` goes before it.",
+    "Log format of `catalog-ext serve`: lines of text, or one JSON object a line. The option `--log-format` wins "
+    "over it.",
 )  # fmt: skip
 URI = Setting(
-    "uri", None, Form("http or https addresses", text_value), (Scope.SESSION,),
-    "Address of the catalog's service, or of several services of one index with commas between them; "
+    "uri", None, Form("one or more http or https addresses", text_value), (Scope.SESSION,),
+    "Address of the catalog's service. Several addresses, comma-separated, are services of one index. "
     "`catalog_ext.configure` sets it.",
 )  # fmt: skip
 TOKEN = Setting(
-    "token", None, TEXT, (Scope.SESSION, Scope.ENVIRONMENT), "Token of the service; `catalog_ext.configure` sets it."
+    "token",
+    None,
+    TEXT,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+    "Access token of the service. `catalog_ext.configure` sets it.",
 )
 TOKEN_FILE = Setting(
     "token-file", None, Form("a path on the driver's machine", text_value), (Scope.SESSION,),
-    "File that holds the token, instead of the token itself.",
+    "File that contains the access token, instead of `token`.",
 )  # fmt: skip
 REQUEST_TIMEOUT = Setting(
     "request-timeout", "60s", TIME, (Scope.SESSION,),
-    "How long Spark waits for the service's answer to one request, or for a sign of life while it is made.",
+    "How long Spark waits for the service's answer to a request. Keepalives that the service sends during a long "
+    "request restart the timeout.",
 )  # fmt: skip
 RETRY_TIMEOUT = Setting(
     "retry-timeout", "90s", TIME, (Scope.SESSION,),
-    "How long Spark repeats a request while a service that was there cannot be reached, or its stores cannot.",
+    "How long Spark retries a request while a service that answered before, or its store, is unreachable.",
 )  # fmt: skip
 PARTITION_COLUMNS = Setting(
     PARTITION_MODE_PROPERTY, "virtual", Form("`virtual` or `declared`", _mode), (Scope.SESSION, Scope.TABLE),
-    "Whether `SELECT *` hides partition columns; CREATE TABLE sets `declared`. Given to a catalog it is what imported "
-    "tables get, and in the session catalog, where it is `declared`, what every table without the property has.",
+    "Whether `SELECT *` omits a table's partition columns (`virtual`) or includes them (`declared`). CREATE TABLE "
+    "sets `declared`. Set on a catalog, it is the mode of imported tables. In the session catalog the default is "
+    "`declared`, and the setting holds for every table without the property.",
 )  # fmt: skip
 CREATE_FORMATS = Setting(
     "create.formats", "none",
-    Form("`parquet`, `orc`, `csv`, `json` and `text` with commas between them, `*` for all, or `none`", _formats),
+    Form("some of `parquet`, `orc`, `csv`, `json` and `text`, comma-separated, `*` for all, or `none`", _formats),
     (Scope.SESSION,),
-    "In the session catalog, the formats of which `CREATE TABLE … USING …` (or `STORED AS …`, or neither), CTAS, "
-    "`saveAsTable` and the like make tables of ours, as `USING catalog_ext` does. Tables of Spark's own that are there "
-    "stay its own. `SET` changes it for a session.",
+    "Session catalog only: formats for which `CREATE TABLE … USING …` (or `STORED AS …`, or neither), CTAS and "
+    "`saveAsTable` create tables of catalog-ext, as `USING catalog_ext` does. Existing Spark tables are not "
+    "converted. `SET` changes it for a session.",
 )  # fmt: skip
 CREATE_DATABASES = Setting(
-    "create.databases", "*", Form("names with commas between them, `*` for all, or `none`", _listed), (Scope.SESSION,),
-    "The databases in which `create.formats` holds; in others such a table is Spark's own.",
+    "create.databases", "*", Form("comma-separated names, `*` for all, or `none`", _listed), (Scope.SESSION,),
+    "The databases in which `create.formats` is effective; in all others such statements create Spark's own tables.",
 )  # fmt: skip
 SAMPLE_FILES = Setting(
     "schema.sample-files", "100", Form(f"{NUMBER.values}, or `all`", count_or_all),
     (Scope.READ, Scope.TABLE, Scope.ENVIRONMENT),
-    "Files from which a schema is read that is not given, spread over the partitions. An option of the read for ad-hoc "
-    "paths, where the default is 10.",
+    "How many files, spread over the partitions, are read to infer a schema that is not given. For ad-hoc paths it "
+    "is an option of the read, with 10 as the default.",
 )  # fmt: skip
 MISSING_FILES = Setting(
     "missing-files", "error", words("error", "skip"), (Scope.READ, Scope.SESSION, Scope.TABLE),
-    "What a read does when a registered file has gone: fail, or read on.", spark="spark.sql.files.ignoreMissingFiles",
+    "What a read does if a registered file is missing: fail, or skip the file.",
+    spark="spark.sql.files.ignoreMissingFiles",
 )  # fmt: skip
 USE_HIVE_PARTITIONING = Setting(
     "use_hive_partitioning", "1", FLAG, (Scope.SQL,),
-    "Whether reads of the session see virtual partition columns.",
+    "Whether reads in the session can see virtual partition columns.",
 )  # fmt: skip
 LISTING_THREADS = Setting(
-    "listing.threads", "16", NUMBER, _PROCESS, "Prefixes that one listing asks the store for at the same time."
+    "listing.threads", "16", NUMBER, _PROCESS, "Number of parallel requests to the store for one listing."
 )
 LISTING_TARGET_PREFIXES = Setting(
     "listing.target-prefixes", "64", NUMBER, _PROCESS,
-    "Prefixes that a listing looks for before it lists each recursively.",
+    "Number of prefixes that a listing splits the location into; each is then listed recursively, in parallel.",
 )  # fmt: skip
 BATCH_PARTITIONS = Setting(
     "repair.batch-partitions", "5000", NUMBER, (Scope.TABLE, Scope.ENVIRONMENT),
-    "Partitions that a repair commits to the index in one atomic batch.",
+    "Number of partitions that a repair commits to the index in one transaction.",
 )  # fmt: skip
 MASS_DROP_PERCENT = Setting(
     "repair.mass-drop-percent", "50", Form("a whole number from 0 to 100", percentage),
     (Scope.TABLE, Scope.ENVIRONMENT),
-    "The most of a table's partitions that a repair drops at once unless it is allowed to (`allow_mass_drop`, "
-    "`--force`); 100 for all of them, as long as something is left at the location.",
+    "Largest share of a table's partitions, in percent, that a repair drops without `allow_mass_drop` (`--force`). "
+    "With 100 it may drop all of them, provided that the location is not empty.",
 )  # fmt: skip
 MASS_DROP_PARTITIONS = Setting(
     "repair.mass-drop-partitions", "20", NUMBER, (Scope.TABLE, Scope.ENVIRONMENT),
-    "Partitions from which on `repair.mass-drop-percent` is looked at; of fewer, any number is dropped.",
+    "Number of dropped partitions from which `repair.mass-drop-percent` is checked; fewer are dropped without a check.",
 )  # fmt: skip
 METASTORE_TIMEOUT = Setting(
     "repair.metastore-timeout", "30s", TIME, _PROCESS,
-    "How long a change waits for the metastore; what is left is delivered later.",
+    "How long a change waits for its delivery to the metastore; an undelivered change is delivered later.",
 )  # fmt: skip
 
 SETTINGS: tuple[Setting[Any], ...] = (

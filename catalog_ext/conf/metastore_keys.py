@@ -38,24 +38,24 @@ def _names(text: str) -> frozenset[str]:
 
 METASTORE_CONNECT_TIMEOUT = Setting(
     "metastore.connect-timeout", "5s", TIME, _PLACES,
-    "How long each metastore server has to accept a connection, and to show and see certificates and tickets.",
+    "Timeout for a connection to one metastore server, including the TLS and Kerberos handshakes.",
 )  # fmt: skip
 METASTORE_CALL_TIMEOUT = Setting(
-    "metastore.call-timeout", "60s", TIME, _PLACES, "How long a metastore server has to answer one call."
+    "metastore.call-timeout", "60s", TIME, _PLACES, "Timeout for the answer of a metastore server to one call."
 )
 METASTORE_URI_SELECTION = Setting(
     "metastore.uri-selection", "sequential", words("sequential", "random"), _PLACES,
-    "Which of several metastore servers is tried first; the one that answered last is kept.",
+    "Order in which several metastore servers are tried. The server that answered last is used again.",
     hive=("hive.metastore.uri.selection", "metastore.thrift.uri.selection"),
 )  # fmt: skip
 METASTORE_TLS = Setting(
     "metastore.tls", "false", TRUE_OR_FALSE, _PLACES,
-    "Whether the metastore is spoken to over TLS; its certificate must be valid and name its host.",
+    "Whether connections to the metastore use TLS. Its certificate must be valid and issued for its host name.",
     hive=("hive.metastore.use.SSL", "metastore.use.SSL"),
 )  # fmt: skip
 METASTORE_TRUSTSTORE = Setting(
     "metastore.truststore", None, _PATH, _PLACES,
-    "File with the certificates of the authorities that are believed: PEM, PKCS12 or JKS; otherwise the system's.",
+    "File with trusted CA certificates: PEM, PKCS12 or JKS. Default: the system's certificates.",
     hive=("hive.metastore.truststore.path", "metastore.truststore.path"),
 )  # fmt: skip
 METASTORE_TRUSTSTORE_PASSWORD = Setting(
@@ -64,51 +64,53 @@ METASTORE_TRUSTSTORE_PASSWORD = Setting(
 )  # fmt: skip
 METASTORE_TRUSTSTORE_TYPE = Setting(
     "metastore.truststore-type", None, words("jks", "pkcs12", "pem"), _PLACES,
-    "Kind of the truststore, for Hive; here the file itself says it, and other kinds are refused.",
+    "Type of the truststore, as in Hive's configuration. catalog-ext detects the type from the file itself; other "
+    "values are refused.",
     hive=("hive.metastore.truststore.type", "metastore.truststore.type"),
 )  # fmt: skip
 METASTORE_SASL = Setting(
     "metastore.sasl", "false", TRUE_OR_FALSE, _PLACES,
-    "Whether the metastore wants Kerberos.", hive=("hive.metastore.sasl.enabled", "metastore.sasl.enabled"),
+    "Whether the metastore requires Kerberos.", hive=("hive.metastore.sasl.enabled", "metastore.sasl.enabled"),
 )  # fmt: skip
 METASTORE_KERBEROS_PRINCIPAL = Setting(
     "metastore.kerberos-principal", None, Form("`hive/_HOST@REALM`", text_value), _PLACES,
-    "The metastore's own principal; `_HOST` in it stands for the host of its address.",
+    "Kerberos principal of the metastore; `_HOST` is replaced with the host of its address.",
     hive=("hive.metastore.kerberos.principal", "metastore.kerberos.principal"),
 )  # fmt: skip
 METASTORE_CLIENT_PRINCIPAL = Setting(
     "metastore.client-principal", None, Form("`name@REALM`", text_value), _PLACES,
-    "The principal that we are to the metastore; otherwise that of the ticket cache, or the keytab's first.",
+    "Kerberos principal of this client. Default: that of the ticket cache, or the first one of the keytab.",
     hive=("spark.kerberos.principal",),
 )  # fmt: skip
 METASTORE_CLIENT_KEYTAB = Setting(
     "metastore.client-keytab", None, _PATH, _PLACES,
-    "Keytab that tickets are got by; otherwise the ticket cache, which `kinit` fills.", hive=("spark.kerberos.keytab",),
+    "Keytab of this client. Default: the ticket cache that `kinit` fills.", hive=("spark.kerberos.keytab",),
 )  # fmt: skip
 METASTORE_SET_UGI = Setting(
     "metastore.set-ugi", "true", TRUE_OR_FALSE, _PLACES,
-    "Whether a metastore without Kerberos gets the name of our user (`HADOOP_USER_NAME`, otherwise the process's "
-    "user), as from Hive's own client. The embedded one does not.",
+    "Whether a metastore without Kerberos gets a user name (`HADOOP_USER_NAME`, otherwise the user of the process), "
+    "as Hive's own client sends it. Not for the embedded metastore.",
     hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
 )  # fmt: skip
 
 FOLLOW = Setting(
     "follow", "false", TRUE_OR_FALSE, _PLACES,
-    "Whether the session's service follows the metastore in the background: what Hive engines change there reaches the "
-    "index. Of several processes one does it. `catalog-ext serve --follow` and `catalog-ext follow` need no setting.",
+    "Whether the session's service follows the metastore in the background: it imports the changes of Hive engines "
+    "into the index. Of several processes one follows. `catalog-ext serve --follow` and `catalog-ext follow` do not "
+    "need this setting.",
 )  # fmt: skip
 FOLLOW_DATABASES = Setting(
-    "follow.databases", "none", Form("names with commas between them, `*` for all, or `none`", _names), _PLACES,
-    "Databases of the metastore whose new tables are imported while it is followed; tables that the index has are "
-    "followed anyway.",
+    "follow.databases", "none", Form("comma-separated names, `*` for all, or `none`", _names), _PLACES,
+    "Databases of the metastore whose new tables are imported by the follower. Tables that the index has are "
+    "followed in any case.",
 )  # fmt: skip
 FOLLOW_INTERVAL = Setting(
     "follow.interval", "1s", TIME, _PLACES,
-    "How often the metastore's log is asked for what is new while it is followed.",
+    "Interval at which the follower reads new events from the metastore.",
 )  # fmt: skip
 FOLLOW_COMPARE_INTERVAL = Setting(
     "follow.compare-interval", "1m", TIME, _PLACES,
-    "How often the partitions of a metastore that keeps no log are compared with the index while it is followed.",
+    "Interval at which the follower compares partitions with the index, if the metastore keeps no event log.",
 )  # fmt: skip
 
 METASTORE_SETTINGS = settings_in(globals())

@@ -32,54 +32,55 @@ def _version(text: str) -> int | str:
 
 STRICT_CHECK = Setting(
     "hive.strict.checks.no.partition.filter", "false", BOOLEAN, _STRICT,
-    "Whether a partitioned table is read with a predicate on one of its partition columns or not at all. Of two places "
-    "the nearer wins; in one place it goes before `hive.mapred.mode`.",
+    "Whether a query of a partitioned table is refused unless it filters a partition column. A nearer place wins; "
+    "in one place this key wins over `hive.mapred.mode`.",
 )  # fmt: skip
 STRICT_MODE = Setting(
     "hive.mapred.mode", "nonstrict", words("strict", "nonstrict"), _STRICT,
-    "The older name of `hive.strict.checks.no.partition.filter`: `strict` is `true`.",
+    "Hive's old name of `hive.strict.checks.no.partition.filter`: `strict` means `true`.",
 )  # fmt: skip
 STARTING_VERSION = Setting(
     "startingVersion", None, Form("a whole number from 0, or `latest`", _version), _OF_STREAM,
-    "Version from which a stream without a checkpoint reads what was added; otherwise what is there comes first.",
+    "Version from which a stream without a checkpoint reads added rows. Default: it reads the whole table first.",
 )  # fmt: skip
 MAX_FILES_PER_TRIGGER = Setting(
     "maxFilesPerTrigger", None, Form(NUMBER.values, above_zero), _OF_STREAM,
-    "Files that one batch of a stream reads; no limit where it is not given.",
+    "Maximum number of files in one batch of a stream. Default: no limit.",
 )  # fmt: skip
 MAX_BYTES_PER_TRIGGER = Setting(
     "maxBytesPerTrigger", None, SIZE, _OF_STREAM,
-    "Bytes of files that one batch of a stream reads, and at least one file; no limit where it is not given.",
+    "Maximum size of the files in one batch of a stream; a batch has at least one file. Default: no limit.",
 )  # fmt: skip
 SKIP_CHANGE_COMMITS = Setting(
     "skipChangeCommits", "false", BOOLEAN, _OF_STREAM,
-    "Whether a stream passes over versions that removed files, with what they added; it fails at them otherwise.",
+    "Whether a stream skips versions that removed files, including the rows that they added. With `false` the "
+    "stream fails at such a version.",
 )  # fmt: skip
 INDEX_ANSWERS = Setting(
     "index-answers", "true", BOOLEAN, _READ,
-    "Whether counts, least and greatest values and distinct values of partition columns, and how few files a LIMIT "
-    "needs, come from the index, where it knows the rows of every file that matters, and not from the files.",
+    "Whether `count`, `min`, `max` and `DISTINCT` of partition columns are answered from the index instead of the "
+    "files, and a LIMIT reads only as many files as it needs. Requires that the index knows the row count of every "
+    "selected file.",
 )  # fmt: skip
 LEARN_STATISTICS = Setting(
     "statistics.learn", "true", BOOLEAN, _READ,
-    "Whether row counts that a query has read out of footers of Parquet and ORC files are recorded in the index, so "
-    "that the next query finds them there.",
+    "Whether row counts that a query reads from Parquet and ORC footers are stored in the index for later queries.",
 )  # fmt: skip
 FILE_SKIPPING = Setting(
     "file-skipping", "true", BOOLEAN, _READ,
-    "Whether files are left out in which, by the least and greatest values and the NULLs that the index knows of their "
-    "columns, no row can satisfy the filters of a query.",
+    "Whether a query skips files that cannot have a matching row, according to their column statistics in the index "
+    "(minimum, maximum and count of NULLs).",
 )  # fmt: skip
 DATA_GROUPING = Setting(
     "preserve-data-grouping", "false", BOOLEAN, _READ,
-    "Whether each task reads files of one partition, so that Spark can join and group by partition columns without a "
-    "shuffle (`spark.sql.sources.v2.bucketing.enabled`); many small partitions are many small tasks then.",
+    "Whether a task reads files of one partition only, so that Spark joins and groups by partition columns without "
+    "a shuffle (`spark.sql.sources.v2.bucketing.enabled`). Many small partitions cause many small tasks.",
 )  # fmt: skip
 MAX_STALENESS = Setting(
     "max-staleness", "none",
     Form("a duration: `500ms`, `30s`, `10m`, `1d`, a bare number is seconds; or `none`", milliseconds_or_none), _READ,
-    "How long ago the partitions that a query selects may have been compared with the store: those for which it is "
-    "longer are listed before the query runs, and the index is brought in sync. `0s` lists them for each query.",
+    "Maximum time since the partitions that a query selects were compared with the store. Partitions that exceed it "
+    "are listed, and the index is updated, before the query runs. `0s` lists them for every query.",
 )  # fmt: skip
 
 READ_SETTINGS = settings_in(globals())

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 READ_TOKEN_FILE = Setting(
     "read-token-file", None, Form("a path", Path), (Scope.ENVIRONMENT,),
-    "The file with the token for reading of `catalog-ext serve`: sessions that have it as their `token-file` SELECT, "
-    "and writes are refused. `--read-token-file` goes before it.",
+    "File with the read-only token of `catalog-ext serve`. Sessions with this file as their `token-file` can "
+    "SELECT; writes are refused. The option `--read-token-file` wins over it.",
 )  # fmt: skip
 PAGE = Setting(
     "page", "false", TRUE_OR_FALSE, (Scope.SESSION, Scope.ENVIRONMENT),
-    "Whether the session's service shows its page (`docs/page.md`). `catalog_ext.open_page` shows it at any time; "
-    "`catalog-ext serve` does unless `--no-page` is given.",
+    "Whether the session's service serves its page (`docs/page.md`) for a browser. `catalog_ext.open_page` opens it "
+    "at any time; `catalog-ext serve` serves it unless `--no-page` is given.",
 )  # fmt: skip
 
 
@@ -35,11 +35,11 @@ def _allowed(text: str) -> Allowed:
 
 
 STORAGE_ALLOW = Setting(
-    "storage.allow", None, Form("locations with commas between them, or `*`", _allowed),
+    "storage.allow", None, Form("comma-separated locations, or `*`", _allowed),
     (Scope.SESSION, Scope.ENVIRONMENT),
-    "The locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides "
-    "the warehouse and those of namespaces and tables (`docs/rights.md`). Default: `*` in a session and in a Python "
-    "program, which have their user's rights; none in `catalog-ext serve`.",
+    "Locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides the "
+    "warehouse and the locations of namespaces and tables (`docs/rights.md`). Default: `*` in a session and in a "
+    "Python program, which act with their user's rights; none in `catalog-ext serve`.",
 )  # fmt: skip
 
 

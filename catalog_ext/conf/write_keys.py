@@ -55,33 +55,34 @@ _WRITE_OR_TABLE = (Scope.WRITE, Scope.TABLE)
 
 TRANSACTION_LEASE = Setting(
     "transaction.lease", "10m", TIME, _WRITE,
-    "How long a write that gives no sign of life is left alone before another process may finish or undo it.",
+    "How long a write without a keepalive is left alone; afterwards another process may finish or undo it.",
 )  # fmt: skip
 RECOVERY_INTERVAL = Setting(
     "recovery.interval", "1m", DURATION, _PROCESS,
-    "How often a service looks for writes whose owners gave no sign of life for their lease, and finishes or undoes "
-    "them; 0 for never.",
+    "Interval at which a service finishes or undoes writes whose lease is over; 0 means never.",
 )  # fmt: skip
 EXPIRY_INTERVAL = Setting(
     "expiry.interval", "10m", DURATION, _PROCESS,
-    "How often a service forgets versions, ended transactions and repairs that are older than `vacuum.retention`, some "
-    "at a time, so that the index stays small; 0 for never. No file is deleted.",
+    "Interval at which a service removes a batch of old rows from the index: versions, ended transactions and "
+    "repairs older than `vacuum.retention`; 0 means never. No file is deleted.",
 )  # fmt: skip
 COMMIT_UNKNOWN_TIMEOUT = Setting(
     "commit.unknown-timeout", "2m", TIME, _PROCESS,
-    "How long the index is asked what became of a commit whose connection was lost, before the outcome is unknown.",
+    "How long the index is asked for the outcome of a commit whose connection was lost, before the outcome is "
+    "reported as unknown.",
 )  # fmt: skip
 COMMIT_THREADS = Setting(
     "commit.threads", "16", NUMBER, _PROCESS,
-    "Files that one commit renames, completes or deletes at the same time.",
+    "Number of files that one commit renames, completes or deletes in parallel.",
 )  # fmt: skip
 VACUUM_RETENTION = Setting(
     "vacuum.retention", "7d", Form("a duration: `0s`, `12h`, `7d`; a bare number is seconds", duration),
-    (Scope.TABLE, Scope.ENVIRONMENT), "Age from which `vacuum` removes files and versions that nothing needs any more.",
+    (Scope.TABLE, Scope.ENVIRONMENT), "Minimum age of unneeded files and versions that `vacuum` removes.",
 )  # fmt: skip
 PARTITION_RETENTION = Setting(
     RETENTION, None, Form("a duration: `12h`, `7d`; a bare number is seconds", duration), (Scope.TABLE,),
-    "Age, by their values, from which `expire_partitions` drops partitions, and repair registers none again.",
+    "Maximum age of partitions, computed from their values: `expire_partitions` drops older ones, and repair does "
+    "not register them again.",
 )  # fmt: skip
 STAGING_DIR = Setting(
     "staging-dir", DEFAULT_STAGING,
@@ -89,85 +90,91 @@ STAGING_DIR = Setting(
         "a name that begins with `_` or `.`, holds no `/`, and is not reserved (`.catalog-ext`, `_catalog_ext_…`)",
         staging_name,
     ), _WRITE,
-    "Name of the hidden directory, in the table's, where files of local disks and HDFS lie until their commit.",
+    "Name of the hidden directory, below the table's, that holds the files of local disks and HDFS until their commit.",
     alias="hive_staging_dir",
 )  # fmt: skip
 OVERWRITE_MODE = Setting(
     "overwrite-mode", "in-place", words("in-place", "relocate"), _WRITE,
-    "Where an overwrite puts new files: beside the old ones, which are deleted, or in a new directory to which the "
-    "partition moves by one change in the metastore.",
+    "Where an overwrite puts new files. `in-place`: beside the old files, which are then deleted. `relocate`: in a "
+    "new directory, to which the partition's location is changed in one metastore call.",
 )  # fmt: skip
 HIVE_COMPATIBLE = Setting(
     "hive-compatible", "true", FLAG, _WRITE,
-    "Whether tables that the metastore knows are written in the form that Hive 2.3 to 4 can read.",
+    "Whether tables that the metastore has are written so that Hive 2.3 to 4 can read them.",
 )  # fmt: skip
 WRITE_DISTRIBUTION_MODE = Setting(
     "write.distribution-mode", "auto", words("auto", "hash", "none"), _WRITE,
-    "Whether a shuffle brings the rows of a partition to one task, for fewer files (`hash`), or every task writes the "
-    "partitions that it has rows of (`none`); `auto` is the cheapest, today `none`.",
+    "`hash`: a shuffle brings the rows of a partition to one task, which makes fewer files. `none`: every task "
+    "writes files for all partitions of its rows. `auto` selects the cheapest mode, currently `none`.",
 )  # fmt: skip
 WRITE_MAX_OPEN_WRITERS = Setting(
     "write.max-open-writers", "0", FROM_ZERO, _WRITE,
-    "Files that one task keeps open for different partitions before it sorts the rest of its rows; 0 is to sort all of "
-    "them, which is the cheapest as a rule. Where it is not given, `spark.sql.maxConcurrentOutputFileWriters` goes "
-    "before the default.", spark="spark.sql.maxConcurrentOutputFileWriters", spark_last=True,
+    "How many files, for different partitions, a task keeps open before it sorts its remaining rows; 0 sorts all "
+    "rows, which is usually the cheapest. If it is not set, `spark.sql.maxConcurrentOutputFileWriters` is used.",
+    spark="spark.sql.maxConcurrentOutputFileWriters", spark_last=True,
 )  # fmt: skip
 WRITE_MAX_FILE_SIZE = Setting(
     "write.max-file-size", "1g", SIZE, _WRITE,
-    "Size from which a task goes on in a new file.", alias="hive_sink_max_file_size",
+    "Size at which a task closes a file and opens the next one.", alias="hive_sink_max_file_size",
 )  # fmt: skip
 WRITE_STATISTICS_COLUMNS = Setting(
     "write.statistics-columns", "100", Form("a whole number from 0, or `all`", any_count_or_all), _WRITE,
-    "How many of a table's columns, the first ones, have the least and greatest value and the count of NULLs kept of "
-    "each file that is written or analyzed.",
+    "For how many of a table's first columns the minimum, the maximum and the count of NULLs are stored, per "
+    "written or analyzed file.",
 )  # fmt: skip
 DYNAMIC_PARTITION = Setting(
-    "hive.exec.dynamic.partition", "true", FLAG, _HIVE, "Whether an INSERT may leave partition columns to its rows."
+    "hive.exec.dynamic.partition",
+    "true",
+    FLAG,
+    _HIVE,
+    "Whether an INSERT may take values of partition columns from its rows (dynamic partitions).",
 )
 DYNAMIC_PARTITION_MODE = Setting(
     "hive.exec.dynamic.partition.mode", "nonstrict", words("nonstrict", "strict"), _HIVE,
-    "`strict` wants at least one partition column with a fixed value in such an INSERT.",
+    "With `strict` an INSERT with dynamic partitions must give a fixed value for at least one partition column.",
 )  # fmt: skip
 MAX_DYNAMIC_PARTITIONS = Setting(
     "hive.exec.max.dynamic.partitions", None, FROM_ZERO, _HIVE,
-    "Partitions that one write with dynamic keys may touch; no limit where it is not given.",
+    "Maximum number of partitions that one write with dynamic partitions may touch. Default: no limit.",
 )  # fmt: skip
 MAX_DYNAMIC_PARTITIONS_PER_TASK = Setting(
     "hive.exec.max.dynamic.partitions.pernode", None, FROM_ZERO, _HIVE,
-    "Partitions that one task of such a write may touch; no limit where it is not given.",
+    "Maximum number of partitions that one task of a write with dynamic partitions may touch. Default: no limit.",
 )  # fmt: skip
 TXN_APP_ID = Setting(
     "txn-app-id", None, TEXT, _OF_WRITE_ALONE,
-    "Names the application whose numbered batches are each committed at most once; given with `txn-version`.",
+    "Name of the application that numbers its batches: each number is committed at most once. Requires `txn-version`.",
 )  # fmt: skip
 TXN_VERSION = Setting(
     "txn-version", None, FROM_ZERO, _OF_WRITE_ALONE,
-    "Number of the batch: if this one or a higher one of the application is committed already, nothing is written.",
+    "Number of the batch. If the application has already committed this number or a higher one, nothing is written.",
 )  # fmt: skip
 PARTITION_COMMIT_TRIGGER = Setting(
     "sink.partition-commit.trigger", "process-time", Form("`process-time` or `partition-time`", parse_trigger),
     _WRITE_OR_TABLE,
-    "When a partition of a streaming write becomes visible: with its epoch, or when the watermark reaches its time.",
+    "When a streaming write makes a partition visible: `process-time` with its epoch, `partition-time` when the "
+    "watermark reaches the partition's time.",
 )  # fmt: skip
 PARTITION_COMMIT_DELAY = Setting(
     "sink.partition-commit.delay", "0s",
     Form("a duration: `0s`, `1 h`, `1 d`; a bare number is seconds", parse_delay_ms), _WRITE_OR_TABLE,
-    "How far the watermark must be past a partition's time; with `process-time`, how long a partition waits.",
+    "How far the watermark must be past a partition's time before its commit; with `process-time`, how long a "
+    "partition waits.",
 )  # fmt: skip
 PARTITION_COMMIT_TIME_ZONE = Setting(
     "sink.partition-commit.watermark-time-zone", "UTC", Form("a zone such as `UTC` or `Asia/Shanghai`", parse_zone),
-    _WRITE_OR_TABLE, "Zone in which a partition's time is local time.",
+    _WRITE_OR_TABLE, "Time zone of the times in partition values.",
 )  # fmt: skip
 PARTITION_COMMIT_POLICY = Setting(
     "sink.partition-commit.policy.kind", "metastore",
-    Form("one or more of `metastore`, `success-file`, `custom`, with commas between them", parse_policies),
+    Form("one or more of `metastore`, `success-file`, `custom`, comma-separated", parse_policies),
     _WRITE_OR_TABLE,
-    "What is done for a partition when a write to it is committed; the metastore follows in any case.",
+    "Actions for each partition that a write commits. The metastore is updated in any case.",
 )  # fmt: skip
 PARTITION_COMMIT_CLASS = Setting(
     "sink.partition-commit.policy.class", None,
     Form("an importable Python callable: `package.module:name`", parse_policy_class), _WRITE_OR_TABLE,
-    "The callable of the policy `custom`: it gets the values and the location of a committed partition.",
+    "Callable of the policy `custom`. It is called with the values and the location of each committed partition.",
 )  # fmt: skip
 PARTITION_COMMIT_SUCCESS_FILE = Setting(
     "sink.partition-commit.success-file.name", "_SUCCESS",
@@ -176,38 +183,40 @@ PARTITION_COMMIT_SUCCESS_FILE = Setting(
 )  # fmt: skip
 PARTITION_TIME_PATTERN = Setting(
     "partition.time-extractor.timestamp-pattern", None, Form("text with `$key` in it", text_value), _WRITE_OR_TABLE,
-    "How a partition's time is made of its keys: `$year-$month-$day $hour:00:00`; otherwise the first key is the time.",
+    "How a partition's time is composed of its values, such as `$year-$month-$day $hour:00:00`. Default: the value "
+    "of the first partition column.",
 )  # fmt: skip
 PARTITION_OVERWRITE_MODE = Setting(
     "partitionOverwriteMode", "dynamic", words("dynamic", "static"), _OF_WRITE_ALONE,
-    "Whether an overwrite with dynamic keys replaces the partitions that receive rows, or all of the table's (of the "
-    "session catalog: Spark's own default, `static`).", spark="spark.sql.sources.partitionOverwriteMode",
+    "`dynamic`: an overwrite with dynamic partitions replaces only the partitions that receive rows. `static`: it "
+    "replaces all partitions of the table. In the session catalog the default is Spark's own, `static`.",
+    spark="spark.sql.sources.partitionOverwriteMode",
 )  # fmt: skip
 MAX_RECORDS_PER_FILE = Setting(
     "maxRecordsPerFile", "0", FROM_ZERO, _OF_WRITE_ALONE,
-    "Rows after which a task goes on in a new file; 0 is no limit.", spark="spark.sql.files.maxRecordsPerFile",
+    "Number of rows after which a task opens a new file; 0 means no limit.", spark="spark.sql.files.maxRecordsPerFile",
 )  # fmt: skip
 TIME_ZONE = Setting(
     "timeZone", None, Form("a zone such as `UTC` or `Asia/Shanghai`", unchecked), _OF_WRITE_ALONE,
-    "Zone that TIMESTAMP keys are local in. It may be an option of the table (`OPTIONS ('timeZone' = …)`) and of a "
-    "read, too; all go before the session.", spark="spark.sql.session.timeZone",
+    "Time zone of TIMESTAMP partition values. It can also be an option of the table (`OPTIONS ('timeZone' = …)`) "
+    "and of a read; each wins over the session's time zone.", spark="spark.sql.session.timeZone",
 )  # fmt: skip
 REPLACE_WHERE_MISMATCH = Setting(
     MISMATCH, "error", words("error", "add"), _WRITE,
-    "What becomes of rows that the condition of `REPLACE WHERE` or `overwrite(condition)` is not true for: the write "
-    "is refused, or they are added to their partitions.",
+    "What happens with rows that do not match the condition of `REPLACE WHERE` or `overwrite(condition)`: `error` "
+    "refuses the write, `add` appends them to their partitions.",
 )  # fmt: skip
 EXTERNAL_TABLE_PURGE = Setting(
     "external.table.purge", "false", TRUTH, (Scope.TABLE,),
-    "Whether TRUNCATE, and DELETE without a condition, may delete the files of an external table, which are other "
-    "programs'.",
+    "Whether TRUNCATE, and DELETE without a condition, may delete the files of an external table, which belong to "
+    "other programs.",
 )  # fmt: skip
 
 LOCKS = Setting(
     HIVE_LOCKS, LockMode.NONE, words(*LockMode), _WRITE,
-    "Whether writes and repairs take Hive's locks on what they change, for engines whose transaction manager is "
-    "DbTxnManager. `strict`: an append is exclusive, as Hive's INSERT is by default; `shared`: Hive's readers and "
-    "inserts go on beside it, as with `hive.txn.strict.locking.mode` = `false`.",
+    "Whether writes and repairs take Hive's locks, for Hive engines that use DbTxnManager. `strict`: an append "
+    "takes an exclusive lock, as Hive's INSERT does by default. `shared`: Hive's readers and inserts run beside an "
+    "append, as with `hive.txn.strict.locking.mode` = `false`.",
 )  # fmt: skip
 LOCKS_WAIT = Setting(
     HIVE_LOCKS_WAIT, f"{DEFAULT_WAIT_S / 60:g}m", DURATION, _WRITE,

@@ -35,18 +35,23 @@ def _relocate(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object
 
 PROCEDURES = (
     Procedure(
-        "drop_partitions", "Drops the partitions that a condition is true for; a managed table's data is deleted",
+        "drop_partitions",
+        "Drops the partitions that match a condition; files of a managed table are deleted, those of an external "
+        "one stay",
         (
-            TABLE, Parameter("where", "string", "a condition on partition columns", required=True),
-            Parameter("purge", "boolean", "delete a managed table's data outside its directory too", default=False),
+            TABLE, Parameter("where", "string", "SQL condition on partition columns", required=True),
+            Parameter("purge", "boolean",
+                "also delete files of a managed table that lie outside its directory", default=False),
             DRY_RUN,
         ),
         report.SCHEMA, lambda catalog, arguments: catalog.partition_maintenance.drop(**arguments), touches=("table",),
     ),
     Procedure(
-        "expire_partitions", "Drops the partitions whose time, by their values, is longer ago than the retention",
+        "expire_partitions",
+        "Drops the partitions whose date or time, taken from their values, is older than a retention",
         (
-            TABLE, Parameter("retention", "string", "a duration such as 30d; partition.retention.period if left out"),
+            TABLE, Parameter("retention", "string",
+                "maximum age, such as 30d; the table's property partition.retention.period if omitted"),
             DRY_RUN,
         ),
         report.SCHEMA, lambda catalog, arguments: catalog.partition_maintenance.expire(**arguments), touches=("table",),
@@ -54,20 +59,24 @@ PROCEDURES = (
     Procedure(
         "exchange_partitions",
         "Moves partitions of another table into this one, as ALTER TABLE ... EXCHANGE PARTITION does",
-        (TABLE, Parameter("source", "string", "the table that loses them", required=True), SPEC),
+        (TABLE, Parameter("source", "string",
+            "name of the table that the partitions are moved out of", required=True), SPEC),
         _OUTCOME, _exchange, touches=("table", "source"),
     ),
     Procedure(
         "set_partition_location",
-        "Makes a partition's files those of another place, as ALTER TABLE ... PARTITION ... SET LOCATION does",
-        (TABLE, SPEC, Parameter("location", "string", "the place; relative to the table's", required=True)),
+        "Points a partition at another directory, as ALTER TABLE ... PARTITION ... SET LOCATION does; no file is moved",
+        (TABLE, SPEC, Parameter("location", "string",
+            "the new directory; a relative one is below the table's location", required=True)),
         _OUTCOME, _relocate, touches=("table",),
     ),
     Procedure(
-        "set_partition_columns", "Changes how a table's partition columns appear, and their types",
+        "set_partition_columns",
+        "Changes whether SELECT * includes a table's partition columns, and their types; no file is changed",
         (
-            TABLE, Parameter("mode", "string", "declared or virtual; as it is if left out"),
-            Parameter("types", MAP, "new types by partition column; as they are if left out"),
+            TABLE, Parameter("mode", "string",
+                "virtual: SELECT * omits partition columns; declared: it includes them; unchanged if omitted"),
+            Parameter("types", MAP, "new types by partition column; unchanged if omitted"),
         ),
         columns("table, partition_columns, mode"), _set_partition_columns, touches=("table",),
     ),

@@ -189,6 +189,8 @@ def _row(entry: Any, schema: pa.Schema) -> dict[str, Any]:  # noqa: ANN401 -- a 
     return {name: fields[name] for name in schema.names}
 
 
-TABLE = Parameter("table", "string", "namespace.table", required=True)
-SPEC = Parameter("partition", MAP, "values by partition column; __HIVE_DEFAULT_PARTITION__ is NULL", required=True)
-DRY_RUN = Parameter("dry_run", "boolean", "preview only", default=False)
+TABLE = Parameter("table", "string", "name of the table: namespace.table", required=True)
+SPEC = Parameter(
+    "partition", MAP, "values by partition column; the value __HIVE_DEFAULT_PARTITION__ means NULL", required=True
+)
+DRY_RUN = Parameter("dry_run", "boolean", "show what would be done, change nothing", default=False)

@@ -63,27 +63,30 @@ def _partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[obje
 
 
 _PARTITIONS = columns("partition")
-_VIEW = Parameter("view", "string", "namespace.view", required=True)
+_VIEW = Parameter("view", "string", "name of the view: namespace.view", required=True)
 
 PROCEDURES = (
     Procedure(
-        "view_dependencies", "Shows what the partitions of a view were made of when they were added",
-        (_VIEW, Parameter("partition", MAP, "a maybe partial specification of the partitions; all if left out")),
+        "view_dependencies",
+        "Shows which tables and partitions a view's partitions were computed from when they were added",
+        (_VIEW, Parameter("partition", MAP,
+            "values by partition column, of some or all columns; all partitions if omitted")),
         columns("partition, relation, relation_partition"), _dependencies,
     ),
     Procedure(
-        "refresh_view_partitions", "Brings the partitions of an automatic view in sync with its tables, and lists them",
+        "refresh_view_partitions",
+        "Recomputes the partitions of an automatic view (partition.auto) from its tables, and lists them",
         (_VIEW,),
         _PARTITIONS, _partitions,
     ),
     Procedure(
         "add_view_partition",
-        "Adds a partition to a partitioned view, without dependencies, and lists what it has then",
+        "Adds a partition without dependencies to a partitioned view, and lists all its partitions",
         (_VIEW, SPEC),
         _PARTITIONS, _add,
     ),
     Procedure(
-        "drop_view_partition", "Drops the partitions of a view that a specification names, and lists what it has then",
+        "drop_view_partition", "Drops the partitions of a view that match, and lists the remaining ones",
         (_VIEW, SPEC),
         _PARTITIONS, _drop,
     ),

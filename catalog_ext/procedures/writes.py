@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-_ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
+_ANY_TABLE = Parameter("table", "string", "name of the table: namespace.table; all tables if omitted")
 
 
 def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]:
@@ -21,47 +21,52 @@ def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[object]
 
 PROCEDURES = (
     Procedure(
-        "restored", "Goes on with an index that was restored; a preview says whether it was",
+        "restored",
+        "Makes an index usable again after a restore from a backup; the dry run says whether it was restored",
         (DRY_RUN,),
         columns("action, subject, detail"), lambda catalog, arguments: catalog.restored(**arguments),
     ),
     Procedure(
-        "recover", "Finishes or undoes writes whose owners are gone",
+        "recover", "Finishes or undoes the writes of processes that died",
         (
             _ANY_TABLE,
             Parameter("older_than", "string",
-                "duration since the last sign of life, such as 0s; the lease if left out"),
-            Parameter("undo", "string", "id of the one write that is undone instead of finished"), DRY_RUN,
+                "recover writes without a keepalive for this long, such as 10m; each write's lease if omitted"),
+            Parameter("undo", "string", "id of one uncommitted write to undo instead of finishing it"), DRY_RUN,
         ),
         columns("transaction, table, operation, owner, action, files bigint, error"), _recover, touches=("table",),
     ),
     Procedure(
-        "vacuum", "Removes files and versions that nothing needs any more",
+        "vacuum", "Deletes replaced files, leftovers of aborted writes and old versions that nothing needs",
         (
             _ANY_TABLE,
-            Parameter("retention", "string", "age from which they go, such as 7d; vacuum.retention if left out"),
-            Parameter("allow_short_retention", "boolean", "take a retention below an hour", default=False),
+            Parameter("retention", "string",
+                "minimum age of what is deleted, such as 7d; the setting vacuum.retention if omitted"),
+            Parameter("allow_short_retention", "boolean",
+                "allow a retention below one hour, while no query and no write is running", default=False),
             Parameter("unknown_writes", "boolean",
-                "remove what is reported as skipped, too: no other index has a table at the location", default=False),
+                "also delete staged files of unknown writes, if "
+                "no other index has a table at the location", default=False),
             DRY_RUN,
         ),
         columns("action, path, bytes bigint, reason, table"),
         lambda catalog, arguments: catalog.vacuum(**arguments).entries,
     ),
     Procedure(
-        "release_waiting", "Commits what streams have kept back until their partitions are due",
-        (TABLE, Parameter("application", "string", "id of the one query; all if left out"), DRY_RUN),
+        "release_waiting", "Commits the partitions that streaming queries hold back until they are due",
+        (TABLE, Parameter("application", "string", "id of one streaming query; all queries if omitted"), DRY_RUN),
         columns("partition, application, files bigint, rows bigint, bytes bigint, since timestamp"),
         lambda catalog, arguments: catalog.release_waiting(**arguments).partitions, touches=("table",),
     ),
     Procedure(
-        "discard_waiting", "Gives up files of streams that waited for their partitions and are gone",
+        "discard_waiting",
+        "Gives up files that streaming queries held back and that are missing, so that the queries can go on",
         (TABLE, DRY_RUN),
         columns("partition, location, rows bigint, bytes bigint, since timestamp, transaction"),
         lambda catalog, arguments: catalog.discard_waiting(**arguments).files,
     ),
     Procedure(
-        "status", "Shows writes, waiting partitions and changes for the metastore that are under way",
+        "status", "Shows running writes, waiting partitions and undelivered metastore changes",
         (_ANY_TABLE,),
         columns("kind, table, id, state, since timestamp, detail"),
         lambda catalog, arguments: catalog.status(**arguments),

@@ -21,46 +21,50 @@ _WIDTH = 100
 _NOTICE = "<!-- Made by `python -m docs.tools.reference`; do not edit. -->"
 
 _PRECEDENCE = """\
-Where a setting can be given in several places, the nearest wins: option of the read or write, then the Spark
-session's conf, then Spark's own conf of the same meaning, then the table's property, then the environment, then the
-default. Arguments of `catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the
-environment. Keys are found without regard to case.
+A setting can be given in several places. The first place in this order wins: option of the read or write, conf of the
+Spark session, Spark's own key with the same meaning, property of the table, environment variable, default. Arguments of
+`catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment. Keys are not
+case-sensitive.
 
-A key that would change nothing is refused, with the name that is near: below `spark.sql.catalog.<catalog>.` (also a
-setting that is given elsewhere), among variables `CATALOG_EXT_…`, options of reads, writes and tables, and table
-properties. What is near to no name is left to whom it belongs to.
+A misspelled key is refused with a suggestion, because it would have no effect. This holds for keys below
+`spark.sql.catalog.<catalog>.` (also for settings that cannot be given there), variables `CATALOG_EXT_…`, options of
+reads, writes and tables, and table properties. A key that resembles no key of catalog-ext or Spark is ignored: it
+belongs to another program.
 """
 _GRAMMAR = """\
-Sizes and durations have one grammar everywhere, without regard to case: a number, at most one blank, and a
-unit. A size is a whole number above zero with the unit `b`, `k`, `m`, `g`, `t` or `p` (powers of 1024), behind which
-`b` or `ib` may stand (`512m`, `1 g`, `1gib`); a bare number is bytes. Units of a duration are `us`, `ms`, `s` (`sec`,
-`second`), `m` (`min`, `minute`), `h` (`hour`) and `d` (`day`), behind which an `s` may stand; its number may have a
-fraction (`1.5h`), and a bare one is seconds.
+All sizes and durations have the same syntax: a number, at most one blank, and a unit, not case-sensitive. A size is a
+whole number above zero with the unit `b`, `k`, `m`, `g`, `t` or `p` (powers of 1024), optionally followed by `b` or
+`ib` (`512m`, `1 g`, `1gib`); without a unit it is in bytes. The units of a duration are `us`, `ms`, `s` (`sec`,
+`second`), `m` (`min`, `minute`), `h` (`hour`) and `d` (`day`), optionally followed by `s`; its number may have a
+fraction (`1.5h`), and without a unit it is in seconds.
 """
 _OF_COMMANDS = """\
 ## Lists
 
-Every command that prints rows does it in one way. A table fits the terminal: words are wrapped, columns for which
-there is no room are left out and named below it, and what is wider than that stands on a line of its own; names,
-paths and numbers are never broken or cut. `--wide` shows all columns whatever the width, `--columns table,bytes`
-those that are named. Where the output is no terminal, a row is a line (`COLUMNS=80` makes it fit). `-o csv` has a
-heading and the values as they are: bytes, milliseconds since the epoch, nothing for what is not known. `-o json`,
-or `--json`, is one object. A table shows 100 rows unless `--limit` says otherwise, CSV and JSON all. An error is
-`{"error": {"code", "message", "retryable", "parameters"}}` on standard output then, and a line on standard error.
+All commands that print rows share these rules. A table fits into the terminal: text is wrapped, and columns without
+room are omitted and named below the table. Names, paths and numbers are never broken or cut; one that is wider than the
+terminal stands on its own line. `--wide` shows all columns, `--columns table,bytes` only the named ones. If the output
+is not a terminal, each row is one line (`COLUMNS=80` wraps it to 80 characters).
 
-## What is made, and what is started
+`-o csv` prints a header and raw values: sizes in bytes, times in milliseconds since the epoch, and an empty field for
+an unknown value. `-o json`, or `--json`, prints one object. A table shows 100 rows unless `--limit` is given, CSV and
+JSON show all. With JSON an error is `{"error": {"code", "message", "retryable", "parameters"}}` on standard output,
+and a line on standard error.
 
-`init` makes an index; `register`, `import` and `serve` create a missing one, too. Every other command ends
-with an error that names the nearest index, and makes nothing. The embedded metastore, which is a JVM, is started by
-commands that ask it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have changes to send it, and
-by no other; those that only look (`--dry-run`, `drift`, `doctor`) make none. Without Java nothing is made that would
-need it: work without a metastore (`--metastore none`). A `--metastore` or `--warehouse` that is not the index's own is
-refused by every command, whether or not it would be asked.
+## Which commands create an index or start a metastore
+
+`init` creates an index; `register`, `import` and `serve` create one if it is missing. Every other command fails without
+an index, names the nearest one, and creates nothing. The embedded metastore is a JVM. It is started only by commands
+that read it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have changes to deliver to it. Read-only
+commands (`--dry-run`, `drift`, `doctor`) never create one. Without Java use `--metastore none`; commands that
+need the embedded metastore fail and create nothing. Every command refuses a `--metastore` or `--warehouse` other than
+the ones that the index records, even if the command does not use them.
 
 ## Completion
 
-Commands, options, tables, namespaces, partition columns and their values, out of the index that `--index` or the
-folder says. A name that a shell would not take as it is, as one with a blank, is not offered.
+The shell completes commands, options, tables, namespaces, partition columns and their values. Names are read from the
+index of `--index`, or of the current folder. Names that a shell would have to quote, such as one with a blank, are
+not offered.
 
 ```sh
 # bash 4.4 or newer, in ~/.bashrc
@@ -72,20 +76,23 @@ _CATALOG_EXT_COMPLETE=fish_source catalog-ext | source
 ```
 """
 _OF_FORMATS = """
-How S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.
+In Spark, connections to S3 are configured by Hadoop's own keys (`spark.hadoop.fs.s3a.*`); the Python side uses the same
+keys.
 
-Options of Spark's readers and writers are kept with a table and overridden per read, as Spark documents them. A write
-that makes a table gives its options to it;
-[any other write may not contradict them](sql.md#which-options-of-a-writer-does-a-table-keep), and JSON's
-`pretty` is refused. Of those of text, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nullValue`, `lineSep`,
-`encoding` (or `charset`), `comment` and `compression` also decide what the metastore says of the table. Of Hive's ROW
-FORMAT, `field.delim`, `serialization.format`, `serialization.null.format`, `line.delim`, `escape.delim`,
-`colelction.delim`, `mapkey.delim`, `timestamp.formats`, `serialization.encoding`, `serialization.escape.crlf`,
-`serialization.last.column.takes.rest`, `skip.footer.line.count`, `separatorChar`, `quoteChar` and `escapeChar` are
-read; the option `serde` names [the class of Hive](design/16-text-formats.md#text-of-hive-tables) that reads the files.
-A CSV table with `header` is read by the names in each file's header unless `enforceSchema` is set; a property
-`comment` is the table's comment. A read of a path takes the options
-`format` and `schema`, and those of Spark's reader. `parquet.statistics.truncate.length` holds for files written here.
+Options of Spark's readers and writers are stored with a table. An option of a read overrides them, as Spark documents
+it. A write that creates a table stores its options with the table;
+[any other write must not contradict them](sql.md#which-options-of-a-writer-does-a-table-keep), and JSON's
+`pretty` is refused. Of the text options, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nullValue`, `lineSep`,
+`encoding` (or `charset`), `comment` and `compression` also determine the definition of the table in the metastore.
+
+Of Hive's ROW FORMAT, catalog-ext reads `field.delim`, `serialization.format`, `serialization.null.format`,
+`line.delim`, `escape.delim`, `colelction.delim`, `mapkey.delim`, `timestamp.formats`, `serialization.encoding`,
+`serialization.escape.crlf`, `serialization.last.column.takes.rest`, `skip.footer.line.count`, `separatorChar`,
+`quoteChar` and `escapeChar`. The option `serde` names [Hive's class](design/16-text-formats.md#text-of-hive-tables)
+that reads the files. The columns of a CSV table with `header` are matched by the names in each file's header, unless
+`enforceSchema` is set. The property `comment` is the table's comment. A read of a path has the options `format` and
+`schema`, and those of Spark's reader. `parquet.statistics.truncate.length` applies to the files that catalog-ext
+writes.
 """
 
 

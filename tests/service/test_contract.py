@@ -852,7 +852,8 @@ def test_a_repair_by_call_syncs_and_takes_leave_to_drop_everything(
 def test_null_says_that_it_means_nothing(client: Client) -> None:
     refused = call(client, "repair_partitions", table="s.t", mode=None)
     assert refused.error["message"] == (
-        "The argument mode of procedure repair_partitions (add, drop or sync) cannot be NULL. Leave it out for 'sync'."
+        "The argument mode of procedure repair_partitions (add: only register new partitions; drop: only remove "
+        "vanished ones; sync: both, and record changed files) cannot be NULL. Leave it out for 'sync'."
     )
 
 

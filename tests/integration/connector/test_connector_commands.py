@@ -380,4 +380,4 @@ class TestRepair:
             assert condition(spark, describe) == "CATALOG_EXT_NEWER_SPARK_NEEDED"
             return
         described = " ".join(row[0] for row in rows(spark, describe))
-        assert "Brings the index and the metastore in sync with the store" in described
+        assert "Brings the index, and then the metastore, in sync with a table's files" in described

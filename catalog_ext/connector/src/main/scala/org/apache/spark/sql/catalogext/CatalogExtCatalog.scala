@@ -22,7 +22,7 @@ import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Ident
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The catalog that `spark.sql.catalog.<name>` names: every table and view in it is one of the index. */
+/** The catalog class of `spark.sql.catalog.<name>`. All its tables and views are in the index. */
 class CatalogExtCatalog extends CatalogWithViews {
   private var viewOperations: ViewOperations = _
 
@@ -35,18 +35,19 @@ class CatalogExtCatalog extends CatalogWithViews {
 }
 
 /**
- * What `spark.sql.catalog.spark_catalog` names: Spark's own session catalog, and in it the tables of the index.
+ * The class of `spark.sql.catalog.spark_catalog`: Spark's own session catalog, extended with the tables of the index.
  *
- * A table is looked for in the index first, and everything that is not there is Spark's own. Namespaces and functions
- * are Spark's; a namespace that only the index has is made in Spark's catalog when it is first spoken of.
+ * A table name is looked up in the index first, and then in Spark's catalog. Namespaces and functions are Spark's; a
+ * namespace that only the index has is created in Spark's catalog when a statement first names it.
  *
- * It has to be a DelegatingCatalogExtension: only with one of these does Spark keep its own commands for its tables.
+ * The class must be a DelegatingCatalogExtension: only for such a class does Spark still run its own commands on its
+ * own tables.
  */
 class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTables with LikeTables with SummarizedTables
   with StateOptions with ListedProcedures {
   private val ours = new CatalogExtCatalog
 
-  /** The tables of the index alone, under this catalog's name. */
+  /** The tables of the index only, as a catalog of the same name. */
   def indexed: CatalogExtCatalog = ours
 
   override protected def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
@@ -69,21 +70,21 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
     own.invalidateTable(ident)
   }
 
-  /** Whether the index has the table: one request, and none for a name that it cannot have. */
+  /** Whether the index has the table. This is one request; a name that no table of the index can have costs none. */
   def has(ident: Identifier): Boolean = SessionNames.possible(ident) && ours.tableExists(ident)
 
   override def listTables(namespace: Array[String]): Array[Identifier] = {
     val listed = indexedIn(namespace)
     val others =
       if (listed.isEmpty || own.namespaceExists(namespace)) own.listTables(namespace) else Array.empty[Identifier]
-    // Spark's catalog gives the names of databases in lower case, whatever the statement does.
+    // Spark's catalog returns database names in lower case, however the statement spells them.
     val (persistent, temporary) =
       others.partition(_.namespace().map(_.toLowerCase(Locale.ROOT)).sameElements(namespace.map(_.toLowerCase(Locale.ROOT))))
     val missing = listed.filterNot(table => persistent.exists(_.name().equalsIgnoreCase(table.name())))
     (persistent ++ missing).sortBy(_.name()) ++ temporary
   }
 
-  /** The tables of the index in a namespace; none where the index does not know the namespace. */
+  /** The tables of the index in a namespace; empty if the index does not have the namespace. */
   def indexedIn(namespace: Array[String]): Array[Identifier] =
     if (namespace.length != 1 || !SessionNames.valid(namespace.head)) Array.empty
     else try ours.listTables(namespace) catch { case _: NoSuchNamespaceException => Array.empty }
@@ -120,7 +121,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
       DelegatedTable.create(own, ident, info)
     }
 
-  /** A table of Spark's own would stay behind the new one of ours, and come back when that is dropped. */
+  /**
+   * Refuses to create a table that would hide a table of Spark's own, which would reappear when the new one is dropped.
+   */
   private def refuseToHide(ident: Identifier): Unit =
     if (!has(ident) && own.tableExists(ident)) throw ConnectorErrors.notSupported(
       s"${name()}.$ident is a table of Spark's own and cannot become one of catalog-ext by REPLACE TABLE. Drop it " +
@@ -128,12 +131,12 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
 
   override def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table =
     source match {
-      // Like Spark's own tables, one of ours is copied as what it is where nothing else is said.
+      // CREATE TABLE LIKE copies a table of the index as a table of the index, unless the statement names a provider.
       case _: CatalogExtTable
           if CatalogExtSource.isProviderOf(info) || !info.properties.containsKey(TableCatalog.PROP_PROVIDER) =>
         prepare(ident)
         ours.createTableLike(ident, CatalogExtSource.withFormat(info, default = None), source)
-      // As in every other catalog of ours, the provider is its files' format.
+      // In every catalog of catalog-ext the provider of a table is the format of its files.
       case _: CatalogExtTable if !info.properties.containsKey(TableCatalog.PROP_LOCATION) &&
           CreatedFormats.makes(ident, info.properties.get(TableCatalog.PROP_PROVIDER)) =>
         prepare(ident)
@@ -187,7 +190,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
     if (listed.nonEmpty && !cascade) throw NonEmptyNamespaceException(
       namespace, s"it has tables of catalog-ext: ${listed.take(3).map(_.name()).mkString(", ")}")
     val known = indexKnows(namespace)
-    // Spark's own refusal has to come before anything is changed.
+    // Spark refuses to drop a namespace with tables. It must do so before the index is changed.
     if (!cascade) own.dropNamespace(namespace, false)
     listed.foreach(ours.dropTable)
     if (cascade) own.dropNamespace(namespace, true)
@@ -201,13 +204,15 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   private def ensureNamespace(namespace: Array[String]): Unit =
     if (!own.namespaceExists(namespace)) copyNamespace(namespace)
 
-  /** Makes a namespace that the index has in Spark's catalog too, where functions, views and Spark's tables need it. */
+  /**
+   * Creates a namespace of the index in Spark's catalog too, because functions, views and Spark's tables need it there.
+   */
   private def copyNamespace(namespace: Array[String]): Boolean = indexKnows(namespace) && {
     own.createNamespace(namespace, util.Map.of())
     true
   }
 
-  /** A table of ours needs its namespace in the index; it is made there as Spark's catalog has it. */
+  /** Creates the namespace of a new table in the index, with the properties of Spark's catalog. */
   private def prepare(ident: Identifier): Unit = {
     if (own.tableExists(ident) && !has(ident)) throw new TableAlreadyExistsException(ident)
     prepareNamespace(ident.namespace())
@@ -230,23 +235,32 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   }
   override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)
 
-  /** Only "there is no such table" goes on to Spark's catalog: a service that is down must not change an answer. */
+  /**
+   * Falls back to Spark's catalog only if the table does not exist. An unavailable service must stay an error;
+   * otherwise the statement would run on another table.
+   */
   private def oursOr[T](ident: Identifier)(ours: => T)(other: => T): T =
     if (!SessionNames.possible(ident)) other
     else try ours catch {
       case _: NoSuchTableException | _: NoSuchNamespaceException => other
-      // What Spark refuses in names of three parts, it says itself.
+      // Spark itself reports names of three parts that do not exist.
       case e: CatalogExtAnalysisException if e.getCondition == ConnectorErrors.MetadataTableNotFound.code => other
     }
 
-  /** Existing queries must not change: keys are columns like others unless the table or the session says otherwise. */
+  /**
+   * In the session catalog partition columns are ordinary columns, unless the table or the session sets another mode:
+   * existing queries must keep their results.
+   */
   private def shown(table: Table): Table = table match {
     case ours: CatalogExtTable => ours.inSessionCatalog(SQLConf.get)
     case other => other
   }
 }
 
-/** Names that the index can have; a path such as ``parquet.`/data/x` `` is not one, and costs no request. */
+/**
+ * Checks whether a name can be a table of the index. A path such as ``parquet.`/data/x` `` cannot, and costs no
+ * request.
+ */
 object SessionNames {
   private val Valid = "[\\p{L}\\p{M}\\p{N}_][\\p{L}\\p{M}\\p{N}_\\- ]*".r
   private val MaxLength = 128

@@ -16,7 +16,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkStrategy
 
-/** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
+/**
+ * The class of `spark.sql.extensions`. It adds commands that Spark has for its own tables only, and the rules for
+ * INSERT.
+ */
 class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     ConnectorJars.checkSpark()
@@ -32,12 +35,12 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
 }
 
 /**
- * The rules of one subject, by the phase of Spark's that they run in. Rules before the resolution (`byNames`, `hints`) see
- * a statement as it was parsed, once, in the order of the groups; those of the resolution are repeated until nothing
- * changes.
+ * The rules of one subject, by phase of Spark's analyzer and optimizer. Rules before the resolution (`byNames`,
+ * `hints`) run once on the parsed statement, in the order of the groups. Rules of the resolution are repeated until the
+ * plan does not change.
  *
- * @param byNames rules before the resolution that look at names. They are repeated during it where a name was not known
- *                before: that of IDENTIFIER with a parameter, whose value Spark has later
+ * @param byNames rules before the resolution that look at names. They run again during the resolution if a name was not
+ *                known before, such as IDENTIFIER with a parameter, whose value Spark fills in later
  */
 private[catalogext] case class RuleGroup(
     byNames: Seq[RuleGroup.Make] = Nil,
@@ -52,18 +55,20 @@ private[catalogext] object RuleGroup {
 }
 
 /**
- * Names come first, because the rules of the other groups look at names. Those match different statements and nodes, so that
- * their order among each other is free (`tests/integration/connector/test_rule_groups.py` shows both).
+ * Names come first, because the rules of the other groups look at names. The other groups match different statements
+ * and plan nodes, so their order is arbitrary (`tests/integration/connector/test_rule_groups.py`).
  */
 private[catalogext] object RuleGroups {
-  /** IDENTIFIER(…) becomes the name that it stands for: Spark itself does so after the rules that need the name. */
+  /**
+   * Replaces IDENTIFIER(…) with the name that it evaluates to. Spark does this only after the rules that need the name.
+   */
   private val Names = RuleGroup(
     hints = Seq(new ResolveGivenNames(_)),
     resolution = Seq(session => new ResolveGivenNames(session).late(byNames.map(_(session))), _ => ResolveRenamedColumns))
 
   /**
-   * INSERT gets the meaning of `docs/spec/semantics.md`. Before the resolution, because Spark's first rule there takes the
-   * clauses away that decide it.
+   * Gives INSERT the semantics of `docs/spec/semantics.md`. It runs before the resolution, because Spark's first rule
+   * there removes the clauses that decide the semantics.
    */
   private val Inserts = RuleGroup(
     byNames = Seq(new MarkInserts(_)),
@@ -71,15 +76,21 @@ private[catalogext] object RuleGroups {
     postHoc = Seq(_ => RefuseRowChanges),
     strategies = Seq(_ => BaseVersions))
 
-  /** A path in the place of a table is read. Before the resolution, because Spark has no table function of the name then. */
+  /**
+   * Reads a path in place of a table name. It runs before the resolution, when Spark has not looked for a table
+   * function of that name yet.
+   */
   private val AdHocPaths = RuleGroup(byNames = Seq(new AdHocReads(_)), resolution = Seq(_ => new RefuseAdHocChanges))
 
-  /** Statements that Spark sends to its own session catalog without asking ours, which it does when it resolves names. */
+  /**
+   * Statements that Spark sends to its own session catalog, without asking the catalog of this connector, when it
+   * resolves names.
+   */
   private val SessionCatalog = RuleGroup(byNames = Seq(new SessionGuards(_)), resolution = Seq(new SessionListings(_)))
 
   /**
-   * Hive's statements on partitions of tables and views, and ANALYZE. Spark resolves them for tables of its own only, so
-   * that the resolution has to find commands of ours in their place.
+   * Hive's partition statements on tables and views, and ANALYZE. Spark resolves these for its own tables only, so they
+   * must be replaced with commands of this connector before the resolution.
    */
   private val PartitionStatements = RuleGroup(
     byNames = Seq(new MarkPartitionCommands(_), new ResolveViewPartitions(_)),
@@ -88,9 +99,9 @@ private[catalogext] object RuleGroups {
       new PartitionCommandStrategy(_), _ => ViewCommandStrategy, _ => StoredInSession, new TableCommandStrategy(_)))
 
   /**
-   * Virtual partition columns are Spark's metadata columns, which it forgets in joins, DISTINCT, ROLLUP, aliases and
-   * listings. Before the resolution a rule puts a mark into the plan that Spark cannot resolve; during it another rule adds
-   * the columns and takes the mark away.
+   * Virtual partition columns are Spark's metadata columns, which Spark loses in joins, DISTINCT, ROLLUP, aliases and
+   * listings. A rule before the resolution puts a marker into the plan that Spark cannot resolve. A rule during the
+   * resolution adds the columns and removes the marker.
    */
   private val HiddenColumns = RuleGroup(
     byNames = Seq(new MarkAliasedRelations(_)),
@@ -99,19 +110,22 @@ private[catalogext] object RuleGroups {
       _ => ListHiddenKeys),
     postHoc = Seq(_ => ExplainHiddenKeys))
 
-  /** Views in our catalogs, and before Spark 4.2 CREATE TABLE … LIKE, which Spark refuses while it resolves them. */
+  /**
+   * Views in catalogs of this connector. Before Spark 4.2 also CREATE TABLE … LIKE, which Spark refuses during the
+   * resolution.
+   */
   private val OfViews = RuleGroup(byNames = Views.rules, resolution = Seq(new EvolvingViews(_)))
 
-  /** Keeps Spark from offering the index an aggregation that has lost its DISTINCT. */
+  /** Prevents Spark from pushing down an aggregation that has lost its DISTINCT. */
   private val Answers = RuleGroup(optimizer = Seq(_ => DistinctLiterals))
 
-  /** In the order in which they are injected. */
+  /** All groups, in the order in which they are injected. */
   val all: Seq[RuleGroup] =
     Seq(Names, Inserts, AdHocPaths, SessionCatalog, PartitionStatements, HiddenColumns, OfViews, Answers)
 
   private def byNames: Seq[RuleGroup.Make] = all.flatMap(_.byNames)
 
-  /** What the rules before the resolution make of a statement, with the groups in this order. */
+  /** Applies the rules before the resolution to a statement, in the order of `groups`. */
   def prepared(session: SparkSession, plan: LogicalPlan, groups: Seq[RuleGroup] = all): LogicalPlan =
     groups.flatMap(group => group.byNames ++ group.hints).foldLeft(plan)((changed, make) => make(session)(changed))
 }

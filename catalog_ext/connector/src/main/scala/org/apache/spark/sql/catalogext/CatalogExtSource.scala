@@ -18,10 +18,10 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * `USING catalog_ext`: by this name a CREATE TABLE in the session catalog asks for a table of the index. The format of
- * its files is the option or table property `format`.
+ * The provider of `USING catalog_ext`, by which a CREATE TABLE in the session catalog creates a table of the index. The
+ * option or table property `format` sets the format of its files.
  *
- * Spark lets a statement come to the session catalog only when the provider is one that has external metadata.
+ * Spark passes a statement on to the session catalog only if its provider supports external metadata.
  */
 class CatalogExtSource extends TableProvider with DataSourceRegister {
   override def shortName(): String = CatalogExtSource.Name
@@ -44,13 +44,13 @@ object CatalogExtSource {
 
   def isProviderOf(info: TableInfo): Boolean = isProvider(Option(info.properties.get(TableCatalog.PROP_PROVIDER)))
 
-  /** The provider that SHOW CREATE TABLE shows: one that makes the same table when it is run again. */
+  /** The provider that SHOW CREATE TABLE prints, such that its statement creates the same table. */
   def providerIn(catalog: String, format: String): String =
     if (CatalogManager.SESSION_CATALOG_NAME == catalog) Name else format
   def optionsIn(catalog: String, format: String): Map[String, String] =
     if (CatalogManager.SESSION_CATALOG_NAME == catalog) Map(Format -> format) else Map.empty
 
-  /** The same table with its files' format as the provider, as this catalog's other instances see it. */
+  /** The table with its file format as the provider, as all catalogs of this connector expect it. */
   def withFormat(info: TableInfo, default: Option[String] = Some(SQLConf.get.defaultDataSourceName)): TableInfo = {
     val properties = info.properties.asScala.toMap
     val keys = Set(Format, s"${TableCatalog.OPTION_PREFIX}$Format")
@@ -59,7 +59,7 @@ object CatalogExtSource {
     Definitions.info(info.columns, info.partitions, others - TableCatalog.PROP_PROVIDER ++ provider)
   }
 
-  /** What a table of Spark's own is to be that has the columns of one of ours, its keys among them. */
+  /** The definition of a table of Spark's own, with the columns of a table of the index, partition columns included. */
   def withKeys(info: TableInfo, like: CatalogExtTable): TableInfo = {
     val columns = CatalogV2Util.structTypeToV2Columns(like.metadata.writeSchema)
     val keys = like.metadata.partitionColumns.fieldNames

@@ -19,11 +19,11 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * What every leaf does with the tables of the index: it joins the groups of operations to Spark's interfaces.
+ * The part that both catalogs share: it implements Spark's interfaces by the operations on tables and namespaces.
  *
- * `CatalogExtCatalog` is a catalog of these tables alone; `CatalogExtSessionCatalog` holds one, and adds its tables to
- * Spark's own session catalog. A rule asks for this trait where all names of a catalog are ours, which those of the
- * session catalog are not.
+ * `CatalogExtCatalog` has tables of the index only. `CatalogExtSessionCatalog` wraps one and adds its tables to Spark's
+ * session catalog. A rule tests for this trait if all names of a catalog must be in the index; in the session catalog
+ * they are not.
  */
 trait CatalogBase extends DefinedTables with LikeTables with ListedTables with SupportsNamespaces with ListedProcedures
   with FunctionCatalog {
@@ -70,7 +70,7 @@ trait CatalogBase extends DefinedTables with LikeTables with ListedTables with S
   override def loadTable(ident: Identifier): Table = tables.load(ident)
   override def loadTable(ident: Identifier, version: String): Table = tables.refuseTimeTravel(ident)
   override def loadTable(ident: Identifier, timestamp: Long): Table = tables.refuseTimeTravel(ident)
-  // The target of a statement that writes.
+  // Loads the target of a statement that writes.
   override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
     tables.loadForWrite(ident, privileges.asScala.toSet)
   override def capabilities(): util.Set[TableCatalogCapability] =
@@ -90,7 +90,7 @@ trait CatalogBase extends DefinedTables with LikeTables with ListedTables with S
   override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)
   override def renameTable(from: Identifier, to: Identifier): Unit = tables.rename(from, to)
 
-  // None: but where the catalog is on the path of SET PATH, Spark asks it for each function that comes after it.
+  // There are no functions. Spark calls this for catalogs on the path of SET PATH when it looks for a function.
   override def listFunctions(namespace: Array[String]): Array[Identifier] = Array.empty
   override def loadFunction(ident: Identifier): UnboundFunction = throw new NoSuchFunctionException(ident)
 

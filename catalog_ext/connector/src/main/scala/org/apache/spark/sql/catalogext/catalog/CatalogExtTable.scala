@@ -32,12 +32,13 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` leaves them out;
- * declared ones follow the data columns.
+ * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` omits them; declared ones
+ * follow the data columns.
  *
- * @param target where this is the target of a statement: its columns, the partition columns behind the data columns
- * @param versioned false for the target of a DELETE: Spark plans it as a scan, would load it again as a table that is
- *                  read, and find other columns
+ * @param target whether this is the target of a statement, in whose columns all partition columns follow the data
+ *               columns
+ * @param versioned false for the target of a DELETE: Spark plans it as a scan and would reload the table as a source,
+ *                  whose columns differ
  */
 class CatalogExtTable(
     val catalogName: String,
@@ -52,20 +53,20 @@ class CatalogExtTable(
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
   private[catalogext] lazy val partitions = new TablePartitions(client, metadata)
   private val keysAreColumns = metadata.declared || target.isDefined
-  // Spark gives all references of a statement the same table.
+  // Spark uses one table object for all references in a statement, so they can share the planned files.
   private val sharedFiles = new SharedFiles
   private[catalogext] def deletion = new PartitionDeletion(client, catalogName, metadata)
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
-  // By these Spark loads the table again before each execution, unless it has it cached.
+  // Spark reloads an uncached table before each execution, and compares its id and version.
   override def id(): String = metadata.tableId.toString
   override def version(): String = if (versioned) metadata.version.toString else null
 
   override def schema(): StructType = target.getOrElse(
     if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)
 
-  // For virtual keys Spark would look for the columns in schema() and fail.
+  // Empty for virtual keys: Spark would look for the columns in schema() and fail.
   override def partitioning(): Array[Transform] =
     if (keysAreColumns) visibleKeys.fieldNames.map(key => Expressions.identity(quoteIdentifier(key)))
     else Array.empty
@@ -112,7 +113,7 @@ class CatalogExtTable(
   override def deleteWhere(predicates: Array[Predicate]): Unit = deletion.delete(predicates)
   override def truncateTable(): Boolean = deletion.truncateAll()
 
-  /** Raises an error that says what can be deleted when `condition` cannot. */
+  /** Raises an error that explains what DELETE supports if it does not support `condition`. */
   def checkDeletion(condition: Expression): Unit = {
     val parts = splitConjunctivePredicates(condition).map(DataSourceV2Strategy.translateFilterV2)
     if (SubqueryExpression.hasSubquery(condition) || parts.contains(None) || !canDeleteWhere(parts.flatten.toArray)) {
@@ -129,8 +130,8 @@ class CatalogExtTable(
     partitions.described(partitionSchema().fieldNames.toSeq, ident).getOrElse(
       throw new NoSuchPartitionException(name(), ident, partitionSchema())).properties.asJava
 
-  // What Spark calls without our planner strategy. It has looked for the partitions before, so that IF EXISTS and
-  // IF NOT EXISTS are settled.
+  // Called by Spark in a session without this connector's planner strategy. Spark has already checked which partitions
+  // exist, so IF EXISTS and IF NOT EXISTS are settled.
   override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
     requests.add(idents.toSeq.map(spec(_)).zip(properties.map(p => Option(p.get("location")))), ifNotExists = false)
   override def dropPartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = false)
@@ -154,7 +155,10 @@ class CatalogExtTable(
     true
   }
 
-  /** The same table as the session catalog shows it: with its keys as columns like others, or virtual ones. */
+  /**
+   * The table as the session catalog shows it: partition columns are ordinary columns or virtual, by the session's
+   * conf.
+   */
   def inSessionCatalog(conf: SQLConf): CatalogExtTable = {
     val mode = ResolvedSettings.of(
       "session_catalog", client, catalogName, metadata, CaseInsensitiveStringMap.empty(), conf)
@@ -162,14 +166,14 @@ class CatalogExtTable(
     new CatalogExtTable(catalogName, metadata.copy(declared = declared), client, virtualColumnsShown, target)
   }
 
-  /** The table with its virtual keys as columns, for statements that list columns; None where it has none to show. */
+  /** The table with its virtual keys as columns, for statements that list columns; None if there is no key to add. */
   def withKeysListed: Option[CatalogExtTable] =
     Option.when(!keysAreColumns && virtualColumnsShown && visibleKeys.nonEmpty) {
       val columns = StructType(metadata.columns ++ PartitionColumns.marked(visibleKeys))
       new CatalogExtTable(catalogName, metadata, client, virtualColumnsShown, Some(columns))
     }
 
-  // An equal table at an equal version reads the same: cached plans are found by this. A target is never read.
+  // Two tables with the same id and version are equal, so that Spark reuses cached plans. A target is never read.
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtTable =>
       catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema() &&
@@ -180,13 +184,13 @@ class CatalogExtTable(
   override def hashCode(): Int = (catalogName, metadata.tableId, metadata.version).hashCode()
 }
 
-/** A column that `SELECT *` leaves out. */
+/** A metadata column, which `SELECT *` omits. */
 private[catalogext] case class VirtualColumn(name: String, dataType: DataType, override val comment: String)
   extends MetadataColumn {
 
   override def isNullable: Boolean = name != FileFormat.METADATA_NAME
 
-  // Joins by name distinguish partition columns from the others by it.
+  // Marks the column as a partition column, so that joins by column names can distinguish it from other metadata columns.
   override def metadataInJSON(): String =
     if (name == FileFormat.METADATA_NAME || FileColumns.isOne(name)) null else s"""{"${VirtualColumn.KeyMark}":true}"""
 }
@@ -196,15 +200,15 @@ private[catalogext] object VirtualColumn {
 }
 
 /**
- * How OpenLineage is to call a table: by its location, as it calls files that are read by their path and tables of Hive, with
- * the table's own name beside it. Its listener finds both among the properties of a table; they are shown to no other reader.
+ * The name of a table in OpenLineage events: its location, as OpenLineage names files and Hive tables, plus the table's
+ * own name. OpenLineage's listener reads both from the table's properties; they are hidden in every other place.
  */
 private[catalog] object LineageNames {
   private val Prefix = "openlineage.dataset."
   private val Listener = "io.openlineage.spark.agent.OpenLineageSparkListener"
   private val Metastore = "hive.metastore.uris"
 
-  /** The properties, in a session whose context has the listener; none in any other. */
+  /** The lineage properties if the session's context has OpenLineage's listener; otherwise none. */
   def of(catalogName: String, table: TableMetadata): Map[String, String] =
     SparkContext.getActive.filter(_.conf.get("spark.extraListeners", "").contains(Listener)).fold(Map.empty[String, String]) {
       context =>
@@ -216,7 +220,7 @@ private[catalog] object LineageNames {
           s"${Prefix}facets.symlinks" -> obj("identifiers" -> arr(Seq(symlink))).toString)
     }
 
-  /** The namespace and the name by OpenLineage's convention. */
+  /** Namespace and name of a dataset, by OpenLineage's naming convention. */
   def dataset(location: String): (String, String) = {
     val uri = new Path(location).toUri
     (uri.getScheme, uri.getAuthority) match {

@@ -22,7 +22,7 @@ object CatalogOptions {
   private val DefaultRequestTimeout = "60s"
   val RetryTimeout = "retry-timeout"
   private val DefaultRetryTimeout = "90s"
-  /** Options that are the connector's own and never sent. */
+  /** Options that only the connector uses and never sends to the service. */
   private val Own = Set(Uri, Token, TokenFile, RequestTimeout, RetryTimeout)
   val PartitionColumns = "partition-columns"
 
@@ -32,7 +32,7 @@ object CatalogOptions {
       duration(catalog, options, RequestTimeout, DefaultRequestTimeout),
       duration(catalog, options, RetryTimeout, DefaultRetryTimeout))
 
-  /** What the session's conf gives to the catalog, for the service: `spark.sql.catalog.<name>.<key>`, by key. */
+  /** The session's settings of the catalog that are sent to the service: `spark.sql.catalog.<name>.<key>`, by key. */
   def ofSession(catalog: String, conf: SQLConf): Map[String, String] = {
     val prefix = s"spark.sql.catalog.$catalog."
     conf.getAllConfs.collect {
@@ -42,7 +42,7 @@ object CatalogOptions {
     }
   }
 
-  /** The address, or those of several services with one comma between two. */
+  /** The service's address, or several comma-separated addresses. */
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val given = Option(options.get(Uri)).getOrElse(
       throw invalid(catalog, Uri,
@@ -80,15 +80,15 @@ object CatalogOptions {
       .getOrElse(throw invalid(catalog, key, s"is '$value', which is no duration such as $default"))
   }
 
-  /** The error of an option's value; `what` goes on after its name. */
+  /** The error for an invalid option; `what` completes the sentence after the option's name. */
   def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =
     ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
       s"The option spark.sql.catalog.$catalog.$option $what.", Map("catalog" -> catalog, "option" -> option), cause)
 }
 
 /**
- * Reads a duration by the service's grammar (`docs/configuration.md`), to which `tests/contract/settings.json` holds
- * both. The connector needs it for `request-timeout`, before it can ask the service; all else it asks.
+ * Parses a duration with the service's syntax (`docs/configuration.md`); `tests/contract/settings.json` checks that
+ * both parsers agree. The connector needs only `request-timeout` before it can ask the service for all other settings.
  */
 object DurationText {
   private val Duration =
@@ -98,7 +98,7 @@ object DurationText {
     "h" -> 3600.0, "hour" -> 3600.0, "d" -> 86400.0, "day" -> 86400.0)
   private val LongestSeconds = 1e14
 
-  /** Seconds, of which a number without a unit is one; None for a text that is no duration. */
+  /** The duration in seconds; a number without a unit is in seconds. None if the text is not a duration. */
   def seconds(text: String): Option[Double] = text.trim.toLowerCase(Locale.ROOT) match {
     case Duration(number, unit) =>
       Some(number.toDouble * Option(unit).fold(1.0)(Seconds)).filter(_ <= LongestSeconds)

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, 
   NoSuchNamespaceException}
 import org.apache.spark.sql.connector.catalog.{NamespaceChange, SupportsNamespaces}
 
-/** Spark's namespace operations as calls of the service. Namespaces have one level. */
+/** Spark's namespace operations, as requests to the service. Namespaces have one level. */
 class NamespaceOperations(catalogName: String, client: ServiceClient) {
 
   def list(): Array[Array[String]] = ServiceException.translating {
@@ -58,7 +58,7 @@ class NamespaceOperations(catalogName: String, client: ServiceClient) {
     }.field("dropped").asBoolean()
   }
 
-  /** The only level of `namespace`. */
+  /** The single level of `namespace`. */
   def single(namespace: Array[String]): String =
     if (namespace.length == 1) namespace.head else throw new NoSuchNamespaceException(namespace)
 

@@ -9,15 +9,15 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The partition columns of a table beside its data columns. */
+/** The partition columns of a table, in relation to its data columns. */
 object PartitionColumns {
-  /** Those that a query can name: a data column of the same name wins. */
+  /** The partition columns that a query can name. A data column of the same name hides a partition column. */
   def visible(table: TableMetadata, resolver: Resolver): StructType =
     StructType(table.partitionColumns.filterNot(key => hidden(table, key.name, resolver)))
 
   /**
-   * All of them, as Spark's readers get them: one that a data column hides gets a name of its own, because the
-   * readers would put the partition's value into the data column. CHAR and VARCHAR are STRING, unpadded as in paths.
+   * All partition columns, for Spark's readers. A key that a data column hides is renamed, because the readers would
+   * otherwise write the partition's value into the data column. CHAR and VARCHAR become STRING, unpadded as in paths.
    */
   def forReaders(table: TableMetadata, resolver: Resolver): StructType = {
     val taken = (table.columns.fieldNames ++ table.partitionColumns.fieldNames).toSet
@@ -29,14 +29,14 @@ object PartitionColumns {
   }
 
   /**
-   * The lengths of the CHAR columns, by their place, whose values Spark expects padded from a source: it pads the literals
-   * that it compares them with, and the values themselves only with `spark.sql.readSideCharPadding`.
+   * The lengths of CHAR keys whose values must be padded, by position. Spark pads literals that it compares with a CHAR
+   * column, and expects padded values from the source unless `spark.sql.readSideCharPadding` is set.
    */
   def padded(table: TableMetadata, conf: SQLConf): Map[Int, Int] =
     if (!table.declared || conf.readSideCharPadding || conf.charVarcharAsString) Map.empty
     else table.partitionColumns.map(_.dataType).zipWithIndex.collect { case (char: CharType, i) => i -> char.length }.toMap
 
-  /** The columns that `SELECT *` leaves out, as statements show them that list a table's columns. */
+  /** The virtual columns, marked as such for statements that list a table's columns. */
   def marked(keys: Seq[StructField]): StructType = StructType(keys.map { key =>
     key.withComment(key.getComment().fold(Hidden)(comment => s"$comment ($Hidden)"))
   })
@@ -55,11 +55,14 @@ object PartitionColumns {
 }
 
 /**
- * What the index can say of partition columns, by their types; what differs is evaluated by Spark. The service has its
- * own list of the first, and `tests/contract/key_types.json` holds both to one answer.
+ * Types of partition columns for which the index can evaluate something as Spark does; Spark evaluates the rest. The
+ * service has a list of its own for `isExact`; `tests/contract/key_types.json` checks that both agree.
  */
 object KeyTypes {
-  /** Whether the index distinguishes values exactly where Spark does: it does not for -0.0 and 0.0, or blanks at the end. */
+  /**
+   * Whether equality in the index is Spark's equality. It is not for -0.0 and 0.0, and not for values with trailing
+   * blanks.
+   */
   def isExact(dataType: DataType): Boolean = dataType match {
     case _: CharType | _: VarcharType => false
     case s: StringType => isBinary(s)
@@ -68,27 +71,27 @@ object KeyTypes {
     case _ => false
   }
 
-  /** Whether aggregates of the values can be made of what the index says of each group. */
+  /** Whether aggregates of the values can be computed from the groups that the index returns. */
   def isAnswered(dataType: DataType): Boolean = dataType match {
-    // Groups are distinguished by equality, and an array of bytes is equal to itself alone.
+    // Groups are compared with equals(), by which NaN and arrays of bytes behave differently from SQL.
     case FloatType | DoubleType | BinaryType => false
     case other => isCompared(other)
   }
 
-  /** Whether the index compares values as Spark does. */
+  /** Whether the index orders the values as Spark does. */
   def isCompared(dataType: DataType): Boolean = dataType match {
     case s: StringType => isBinary(s)
     case _: AtomicType => true
     case _ => false
   }
 
-  // Another collation than the binary one compares otherwise than the index does.
+  // A collation other than UTF8_BINARY compares strings differently from the index.
   private def isBinary(s: StringType): Boolean = s.isUTF8BinaryCollation
 }
 
 /**
- * The zone that the values of TIMESTAMP keys are local in: what the option `timeZone` of the read, of the write or of the
- * table says, the nearest first, else the session's, as for Spark's own file tables.
+ * The time zone of TIMESTAMP partition values: the option `timeZone` of the read or write, else of the table, else the
+ * session's time zone, as for Spark's own file tables.
  */
 object KeyZone {
   private val TimeZone = DateTimeUtils.TIMEZONE_OPTION

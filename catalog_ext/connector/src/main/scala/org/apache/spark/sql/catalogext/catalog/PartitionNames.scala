@@ -12,24 +12,27 @@ import org.apache.spark.sql.types.{CharType, DataType, DoubleType, FloatType, St
   VarcharType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** How typed values become the names of directories: Hive's escaping of Spark's text (as `metastore/model/partition_names.py`). */
+/**
+ * Converts typed values to directory names: Spark's text of a value, with Hive's escaping (as
+ * `metastore/model/partition_names.py` does).
+ */
 object PartitionNames {
-  /** The text of a partition column's value, before it is escaped. */
+  /** The text of a partition value, without escaping. */
   def text(value: Expression, zone: String): Expression =
-    // ANSI's text of a small DECIMAL is plain, as Hive's is; LEGACY's would be 1E-18.
+    // EvalMode.ANSI prints small DECIMAL values as Hive does; EvalMode.LEGACY would print 1E-18.
     Cast(normalized(value), StringType, Some(zone), EvalMode.ANSI)
 
-  /** `key=value` of a text that `text` made; null, and a text without characters, is the default partition. */
+  /** `key=value` for a text of `text`. NULL and the empty text become the default partition. */
   def component(key: StructField, text: String): String = {
     val value = if (text == null) "" else unpadded(key.dataType, text)
     s"${escape(key.name)}=${if (value.isEmpty) ExternalCatalogUtils.DEFAULT_PARTITION_NAME else escape(value)}"
   }
 
-  /** CHAR values arrive padded, and are unpadded in paths and in the index. */
+  /** CHAR values arrive padded. Paths and the index have them without padding. */
   def unpadded(dataType: DataType, text: String): String =
     if (dataType.isInstanceOf[CharType]) text.reverse.dropWhile(_ == ' ').reverse else text
 
-  /** Hive's escaping; Spark's lacks the character NUL. */
+  /** Hive's escaping. Spark's own function does not escape the character NUL. */
   def escape(text: String): String = {
     val escaped = ExternalCatalogUtils.escapePathName(text)
     if (escaped.indexOf(0) < 0) escaped else escaped.replace("\u0000", "%00")
@@ -43,14 +46,14 @@ object PartitionNames {
 }
 
 /**
- * Turns partition names (`ds=2025-01-01/region=a%20b`) into rows of typed values, with Spark's own Cast.
+ * Converts partition names (`ds=2025-01-01/region=a%20b`) to rows of typed values, with Spark's own Cast.
  *
- * An instance keeps what it has cast, because a listing repeats few values many times; use it on one thread.
+ * An instance caches what it has cast, because a listing repeats few values many times. It must be used by one thread.
  *
- * @param schema the partition columns in the table's order, with their own types: blanks at the end of a CHAR, or too many
- *               of a VARCHAR, are no part of the value
- * @param zone the zone that TIMESTAMP values are local in: the session's
- * @param lengths of the columns, by their place, whose texts are padded with blanks
+ * @param schema the partition columns in the table's order, with their own types: trailing blanks of a CHAR, and excess
+ *               characters of a VARCHAR, are removed
+ * @param zone the time zone of TIMESTAMP values: the session's
+ * @param lengths of the columns, by position, whose values are padded with blanks
  */
 class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] = Map.empty) {
   private val types = schema.map(f => CharVarcharUtils.replaceCharVarcharWithString(f.dataType)).toArray
@@ -101,14 +104,15 @@ class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] =
 object PartitionValues {
   private val Blank = UTF8String.fromString(" ")
 
-  // As the index has it, or filters and answers would be of other values than rows.
+  // The value as the index has it; otherwise filters and answers of the index would be about other values than the
+  // rows.
   private def fitted(text: UTF8String, dataType: DataType): UTF8String = dataType match {
     case _: CharType => text.trimRight()
     case varchar: VarcharType if text.numChars() > varchar.length => text.trimRight()
     case _ => text
   }
 
-  /** The text that the value of a directory stands for; null where that is NULL. */
+  /** The unescaped value of a directory; null for the default partition. */
   def text(raw: String): UTF8String =
     if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
     else UTF8String.fromString(ExternalCatalogUtils.unescapePathName(raw))

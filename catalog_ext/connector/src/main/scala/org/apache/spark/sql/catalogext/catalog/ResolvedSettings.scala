@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The settings of one use of a table as the service resolved them: typed, by key; null if a setting has no value. */
+/** The settings of one read or write, as the service resolved them: typed, by key; null if a setting has no value. */
 class ResolvedSettings(values: JsonNode) {
   def text(key: String): Option[String] = values.stringOption(key)
   def long(key: String): Option[Long] = values.longOption(key)
@@ -19,12 +19,12 @@ class ResolvedSettings(values: JsonNode) {
 }
 
 /**
- * Asks the service what settings come to. Defaults, aliases, grammar and precedence are its own; here is only collected
- * what the options and the session say.
+ * Asks the service to resolve settings. The service knows defaults, aliases, syntax and precedence; this object only
+ * collects the values of options and session.
  */
 object ResolvedSettings {
   private val Remembered = 1000
-  /** What Spark and we put among the options of people begins so. */
+  /** Prefix of internal options that Spark and this connector add to the user's options. */
   private val Internal = "__"
   private val InOrderOfUse = true
   private val known = Collections.synchronizedMap(
@@ -32,15 +32,15 @@ object ResolvedSettings {
       override def removeEldestEntry(eldest: JMap.Entry[Question, JsonNode]): Boolean = size > Remembered
     })
 
-  /** Asks for the settings of a table that is not there yet, as they come with one that is. */
+  /** Resolves the settings of a table that does not exist yet. */
   def ofNewTable(client: ServiceClient, table: String, properties: Map[String, String]): JsonNode = {
     val request = obj("table" -> text(table), "properties" -> map(properties))
     ServiceException.translating(client.call("settings/load", request)).field("settings")
   }
 
   /**
-   * The settings of a use, which docs/spec/service.md lists. Where neither the options nor the session give one, they
-   * came with the table, and the service is not asked.
+   * The settings of one use, which docs/spec/service.md lists. Without values from options or session, the settings
+   * that came with the table hold, and the service is not asked.
    */
   def of(
       use: String,
@@ -60,7 +60,7 @@ object ResolvedSettings {
         "other_catalog_keys" -> arr(given.othersOfCatalog.toSeq.sorted.map(text)))
       ServiceException.translating(client.call("settings/resolve", request)).field("values")
     }
-    // Beside no property of the table its name does not matter, but in the message of an error.
+    // Without table properties the table's name appears in error messages only, so it is left out of the cache key.
     val name = Option.unless(given.properties.isEmpty)(table.qualifiedName)
     new ResolvedSettings(
       if (own.isNull) ask()
@@ -75,7 +75,7 @@ object ResolvedSettings {
       values
     }
 
-  /** What an answer depends on: besides what was given, the service and what it resolved for the table itself. */
+  /** Cache key of an answer: the given values, the service, and the settings that it resolved for the table itself. */
   private case class Question(
       service: String,
       use: String,
@@ -84,7 +84,10 @@ object ResolvedSettings {
       given: Given,
       own: JsonNode)
 
-  /** What people gave that concerns the use; of all else only the names, among which the service looks for slips. */
+  /**
+   * The values that the user gave for this use. All other keys are sent by name only, so that the service can detect
+   * misspelled ones.
+   */
   private case class Given(
       options: Map[String, String],
       session: Map[String, String],
@@ -92,17 +95,17 @@ object ResolvedSettings {
       properties: Map[String, String],
       others: Set[String],
       othersOfCatalog: Set[String]) {
-    /** Whether there is more than the table's own settings have in them. */
+    /** Whether the given values differ from the table's own settings. */
     def overrides: Boolean = 
       options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty || others.nonEmpty || othersOfCatalog.nonEmpty
   }
 
-  /** The names of all settings, which came with the table. */
+  /** The names of all settings, which the service sends with the table. */
   private def known(table: TableMetadata): Set[String] =
     table.settings.elements().asScala.flatMap(_.items("names").map(_.asText())).toSet
 
   private object Given {
-    /** Only what has one of the names: a session's conf holds secrets too. */
+    /** Keeps only known keys, because a session's conf contains secrets too. */
     def apply(
         names: Set[String],
         catalog: String,
@@ -123,7 +126,7 @@ object ResolvedSettings {
 
   val HivePartitioning = "use_hive_partitioning"
 
-  /** `SET use_hive_partitioning = 0`: reads of this session see no virtual columns. */
+  /** Whether reads of this session see virtual columns: false after `SET use_hive_partitioning = 0`. */
   def virtualColumnsShown(client: ServiceClient, catalog: String, table: TableMetadata, conf: SQLConf): Boolean =
     of("session", client, catalog, table, CaseInsensitiveStringMap.empty(), conf).flag(HivePartitioning)
 }

@@ -19,12 +19,12 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * A table that CREATE TABLE ... AS, or REPLACE TABLE with and without AS, is about to make.
+ * The table that CREATE TABLE ... AS, or REPLACE TABLE with and without AS, is about to create.
  *
- * The write of the query's rows is what makes it: its commit creates or replaces the table in one step, so that there
- * is nothing left to commit or to take back afterwards. Without a query, `commitStagedChanges` does it.
+ * The write of the query's rows creates it: its commit creates or replaces the table in one transaction, so nothing
+ * remains to be committed or undone afterwards. Without a query, `commitStagedChanges` creates it.
  *
- * @param schema the columns in the order of the statement, which is that of the query's rows
+ * @param schema the columns in the statement's order, which is the order of the query's rows
  * @param definition the fields of `tables/create`
  */
 class StagedCatalogExtTable(
@@ -62,14 +62,14 @@ class StagedCatalogExtTable(
       .foreach(_.commit())
   }
 
-  /** A failed write has undone itself, and without one nothing was begun. */
+  /** A failed write has undone its own transaction. Without a write nothing was started. */
   override def abortStagedChanges(): Unit = ()
 }
 
 private object StagedCatalogExtTable {
   /**
-   * A definition whose keys are NOT NULL where the schema says so: a query's columns cannot be declared that, and where
-   * the strategy wants it of the keys, the query's rows are checked.
+   * The definition with NOT NULL keys where the schema has them. The columns of a query cannot be declared NOT NULL; if
+   * the partition strategy requires it, the rows are checked instead.
    */
   def withoutNull(definition: ObjectNode, schema: StructType): ObjectNode = {
     val copy = definition.deepCopy()

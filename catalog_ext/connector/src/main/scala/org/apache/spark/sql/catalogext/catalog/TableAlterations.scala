@@ -9,14 +9,14 @@ import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.connector.catalog.{TableCatalog, TableChange}
 import org.apache.spark.sql.internal.SQLConf
 
-/** Spark's changes of a table as the fields of `tables/alter`. What is possible, the service decides. */
+/** Converts Spark's table changes to the fields of `tables/alter`. The service decides which changes are possible. */
 object TableAlterations {
 
-  /** Adds the fields to a request; `table` is asked for the table only where its columns are replaced. */
+  /** Adds the fields to a request. `table` is loaded only for REPLACE COLUMNS. */
   def addTo(request: ObjectNode, changes: Seq[TableChange], table: () => TableMetadata): ObjectNode = {
     changes.foreach {
       case _: TableChange.SetProperty | _: TableChange.RemoveProperty | _: TableChange.ColumnChange =>
-      // Passed over, as in CREATE TABLE.
+      // CLUSTER BY is ignored, as in CREATE TABLE.
       case _: TableChange.ClusterBy =>
       case other => throw unknown(other)
     }
@@ -32,7 +32,7 @@ object TableAlterations {
     request
   }
 
-  /** REPLACE COLUMNS arrives as the removal of all columns; as in Hive, the partition columns stay. */
+  /** REPLACE COLUMNS arrives as the removal of all columns. As in Hive, the partition columns stay. */
   private def withoutKeys(changes: Seq[TableChange], table: () => TableMetadata): Seq[TableChange] = {
     val added = changes.exists(_.isInstanceOf[TableChange.AddColumn])
     val deleted = changes.collect { case change: TableChange.DeleteColumn => change.fieldNames().toSeq }

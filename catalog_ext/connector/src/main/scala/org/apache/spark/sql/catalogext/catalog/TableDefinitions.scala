@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.{ClusterByTransform, IdentityT
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
-/** What CREATE TABLE says, in Spark's words and in Hive's, as the fields of `tables/create`. */
+/** Converts CREATE TABLE, with Spark's and Hive's clauses, to the fields of `tables/create`. */
 class TableDefinitions(catalogName: String) {
 
   def request(ident: Identifier, info: TableInfo): ObjectNode =
@@ -26,7 +26,7 @@ class TableDefinitions(catalogName: String) {
       key == TableCatalog.PROP_PROVIDER || key.startsWith(TableCatalog.OPTION_PREFIX) ||
         TableDefinitions.Storage.contains(key)
     }
-    // Another format has other options.
+    // Options of another format are not inherited.
     val properties = if (saysFormat(own)) own else inherited ++ own
     source match {
       case ours: CatalogExtTable =>
@@ -49,14 +49,14 @@ class TableDefinitions(catalogName: String) {
       given: Map[String, String],
       keyNames: Option[Seq[String]]): ObjectNode = {
     val (columns, keys) = keyNames.fold(split(ident, schema, transforms)) { names =>
-      // By place: a data column may have a key's name.
+      // By position, because a data column may have the name of a key.
       (StructType(schema.dropRight(names.length)), StructType(schema.takeRight(names.length)))
     }
     val location = given.get(TableCatalog.PROP_LOCATION)
     val external = location.isDefined || given.get(TableCatalog.PROP_EXTERNAL).contains("true")
     val (prefixed, others) = given.partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
     val options = prefixed.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }
-    // Spark gives every option twice, once without the prefix.
+    // Spark passes every option twice, with and without a prefix.
     val properties = others.filterNot { case (key, value) =>
       TableDefinitions.Reserved.contains(key) || TableDefinitions.Storage.contains(key) ||
         options.get(key).contains(value)
@@ -76,7 +76,7 @@ class TableDefinitions(catalogName: String) {
     request
   }
 
-  /** What Hive's clauses name, as the statement has it. */
+  /** The names in Hive's clauses, as the statement spells them. */
   private def storage(given: Map[String, String]): JsonNode =
     if (!given.keys.exists(TableDefinitions.Storage.contains)) Null
     else obj(TableDefinitions.Storage.toSeq.map { case (key, field) => field -> text(given.get(key)) }: _*)
@@ -88,7 +88,8 @@ class TableDefinitions(catalogName: String) {
 
   /** The data columns and the partition columns, in the order of PARTITIONED BY. */
   def split(ident: Identifier, schema: StructType, transforms: Seq[Transform]): (StructType, StructType) = {
-    // CLUSTER BY arranges the rows of Spark's own files: Spark's file sources take the clause, and write as without it.
+    // CLUSTER BY describes the layout of Spark's own files. Spark's file sources accept the clause and ignore it; so
+    // does this connector.
     val keys = transforms.filterNot(_.isInstanceOf[ClusterByTransform]).map {
       case IdentityTransform(reference) if reference.fieldNames().length == 1 => reference.fieldNames().head
       case other => throw ConnectorErrors.notSupported(
@@ -102,18 +103,18 @@ class TableDefinitions(catalogName: String) {
 }
 
 object TableDefinitions {
-  /** Doris' name for the format. */
+  /** Doris' property for the format. */
   private val FileFormat = "file_format"
 
-  /** Properties by which Spark hands Hive's clauses on, and the fields that the contract has for them. */
+  /** The properties by which Spark passes Hive's clauses on, and the corresponding fields of the contract. */
   private val Storage = Map(
     "hive.stored-as" -> "stored_as", "hive.serde" -> "serde", "hive.input-format" -> "input_format",
     "hive.output-format" -> "output_format")
 
-  /** A property that Spark 4.0 has no name for. */
+  /** A property for which Spark 4.0 has no constant. */
   val TableType = "table_type"
 
-  /** Properties with which Spark says what the contract has fields for. */
+  /** Properties by which Spark passes values that have their own fields in the contract. */
   private val Reserved = Set(
     TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
     TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableType)

@@ -16,12 +16,13 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
 /**
- * What `tables/load` says of a table, at one version.
+ * The answer of `tables/load`: a table at one version.
  *
- * @param settings those of reads and writes that give none themselves, for `ResolvedSettings`; null for a view
- * @param statistics those of columns at this very version, by column and by Spark's names for them
- * @param statisticsAfter by column, where it has come later, what goes with the statistics of files that are written
- * @param descriptors how partitions are read that are not read as their table
+ * @param settings of reads and writes without options of their own, for `ResolvedSettings`; null for a view
+ * @param statistics of columns at this version, by column, under Spark's names
+ * @param statisticsAfter by column name, the version from which on statistics of newly written files belong to the
+ *                        present column of that name
+ * @param descriptors of the partitions that have another format, other options or other columns than their table
  */
 case class TableMetadata(
     tableId: Long,
@@ -45,10 +46,13 @@ case class TableMetadata(
     descriptors: Seq[PartitionDescriptor] = Nil,
     statisticsAfter: Map[String, Long] = Map.empty) {
 
-  /** As SQL names it behind the catalog; a path lies in no namespace. */
+  /** The name in SQL, without the catalog. A path has no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
 
-  /** Those that a CREATE TABLE statement sets by TBLPROPERTIES: neither the comment nor what PARTITIONED BY says. */
+  /**
+   * The properties that a CREATE TABLE statement sets by TBLPROPERTIES, without the comment and the PARTITIONED BY
+   * columns.
+   */
   def shownProperties: Map[String, String] = {
     val own = properties - TableCatalog.PROP_COMMENT
     if (declared) own - CatalogOptions.PartitionColumns
@@ -56,15 +60,18 @@ case class TableMetadata(
     else own + (CatalogOptions.PartitionColumns -> "virtual")
   }
 
-  /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
+  /** The columns of a row to be written: data columns, then partition columns. All are nullable. */
   def writeSchema: StructType = StructType(
     (columns ++ partitionColumns).map(field => field.copy(nullable = !notNull.contains(field.name))))
 }
 
-/** Sums over all files of a version; `rows` only where every file's count is known. */
+/** Sums over all files of a version. `rows` is None if the row count of any file is unknown. */
 case class TableTotals(partitions: Long, files: Long, bytes: Long, rows: Option[Long])
 
-/** How partitions are read that are not read as their table; `number` is that of the service. */
+/**
+ * Format, options and columns of partitions that differ from their table; `number` identifies the descriptor in the
+ * service's contract.
+ */
 case class PartitionDescriptor(number: Long, format: String, options: Map[String, String], columns: StructType)
 
 object TableMetadata {
@@ -85,7 +92,7 @@ object TableMetadata {
       declared = node.string("partition_mode") == "declared",
       options = node.stringMap("options"),
       properties = node.stringMap("properties"),
-      // As in Hive, where the comment is a parameter that COMMENT ON TABLE sets.
+      // In Hive the comment is a table parameter, which COMMENT ON TABLE sets.
       comment = node.stringMap("properties").get("comment").orElse(node.stringOption("comment")),
       owner = node.stringOption("owner"),
       version = node.field("version").asLong(),
@@ -97,7 +104,7 @@ object TableMetadata {
       settings = Option(node.get("settings")).getOrElse(Null),
       statistics = node.field("statistics").properties().asScala.map(_.getKey)
         .map(column => column -> node.field("statistics").stringMap(column)).toMap,
-      // Left out by the service where there are none.
+      // The service omits the field if there are none.
       descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor(_, of)) else Nil,
       statisticsAfter = (for {
         column <- node.items("columns")
@@ -108,22 +115,22 @@ object TableMetadata {
   private def descriptor(node: JsonNode, of: String): PartitionDescriptor = PartitionDescriptor(
     node.field("number").asLong(), node.string("format"), node.stringMap("options"), schema(node.items("columns"), of))
 
-  // TIMESTAMP is with the local time zone in the contract, whatever it is in the session's statements.
+  // In the contract TIMESTAMP always has the local time zone, whatever `spark.sql.timestampType` says in the session.
   private lazy val ContractConf = new SQLConf
 
-  /** @param of what an error says of whose columns they are, after a column's name */
+  /** @param of completes the column's name in an error message */
   def schema(columns: Seq[JsonNode], of: String = ""): StructType = StructType(columns.map { column =>
     val field = StructField(column.string("name"), dataType(column, of))
     val commented = column.stringOption("comment").fold(field)(field.withComment)
     val defaulted = column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
-    // What Spark's readers show of files that are older than the column.
+    // The default that Spark's readers use for files that are older than the column.
     column.stringOption("existing_default").fold(defaulted)(defaulted.withExistenceDefaultValue)
   })
 
   private def dataType(column: JsonNode, of: String): DataType = {
     val text = column.string("type")
     try SQLConf.withExistingConf(ContractConf)(CatalystSqlParser.parseDataType(text)) catch {
-      // Of the types that the index takes, the one which not every Spark has: a newer one has made the table.
+      // TIME is the only type of the index that some Spark releases lack: a newer Spark has created the table.
       case _: ParseException if Time.findFirstIn(text).isDefined =>
         throw ConnectorErrors.needsSpark(s"type ${text.toUpperCase(Locale.ROOT)} (column '${column.string("name")}'$of)", "4.1")
     }
@@ -131,7 +138,7 @@ object TableMetadata {
 
   private lazy val Time = """\btime\b""".r
 
-  /** The type as the contract has it: Spark's own text leaves out marks around names, NOT NULL and comments. */
+  /** The type in the contract's syntax. Spark's own text omits quotes around names, NOT NULL and comments. */
   def typeText(dataType: DataType): String = dataType match {
     case struct: StructType => struct.map { field =>
       val notNull = if (field.nullable) "" else " not null"

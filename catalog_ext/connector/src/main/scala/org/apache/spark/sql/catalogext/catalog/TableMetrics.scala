@@ -11,12 +11,12 @@ object ReadMetrics {
     Array(new PartitionsReadMetric, new PartitionsOfTableMetric, new FilesReadMetric, new FilesOfTableMetric,
       new FilesSizeMetric, new FilesSkippedMetric, new IndexRequestsMetric, new IndexTimeMetric, new PackingTimeMetric)
 
-  /** Totals of the table, from which the scan selects. */
+  /** Totals of the whole table, to be compared with what the scan selects. */
   def ofTable(totals: TableTotals): Array[CustomTaskMetric] = Array(
     DriverMetric("numPartitionsOfTable", totals.partitions), DriverMetric("numFilesOfTable", totals.files))
 }
 
-/** The metrics of an aggregation that is answered by footers. */
+/** Metrics of an aggregation that reads file footers. */
 object FooterMetrics {
   val supported: Array[CustomMetric] = Array(new FilesReadMetric, new IndexRequestsMetric, new IndexTimeMetric)
 }
@@ -28,10 +28,10 @@ object WriteMetrics {
     new FilesReplacedMetric, new CommitTimeMetric, new DuplicateMetric)
 }
 
-/** Names and describes a metric, which Spark's UI and the metrics of a plan show as a sum. */
+/** Name and description of a metric. Spark's UI and the metrics of a plan show it as a sum. */
 sealed abstract class TableMetric(override val name: String, override val description: String) extends CustomSumMetric
 
-// Spark makes these by their class names when it shows a query, so that each is a class without arguments.
+// Spark creates metrics by class name when it shows a query, so each needs a class without arguments.
 class PartitionsReadMetric extends TableMetric("numPartitions", "number of partitions read")
 class PartitionsOfTableMetric extends TableMetric("numPartitionsOfTable", "number of partitions of the table")
 class FilesReadMetric extends TableMetric("numFiles", "number of files read")

@@ -24,7 +24,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Spark's table operations as calls of the service. */
+/** Spark's table operations, as requests to the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
   import TableOperations._
 
@@ -36,7 +36,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       s"Tables lie in namespaces: name one, as in SHOW TABLES IN $catalogName.sales; SHOW NAMESPACES IN $catalogName " +
         "lists them.")
     val name = namespaces.single(namespace)
-    // Listings print the namespace of these identifiers, and names of the index are in lower case.
+    // Listings print the namespace of these identifiers. Names in the index are in lower case.
     val kept = Array(name.toLowerCase(Locale.ROOT))
     ServiceException.translatingTo {
       case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(namespace)
@@ -50,7 +50,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _ => throw new NoSuchTableException(ident)
   }
 
-  /** Raises an error that says of a relation which is there that it has no earlier versions to read. */
+  /** Raises an error that explains that an existing relation has no earlier versions to read. */
   def refuseTimeTravel(ident: Identifier): Nothing = {
     val name = loadRelation(ident) match {
       case table: Table => table.name()
@@ -61,7 +61,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       "table `history` says which versions a table had.")
   }
 
-  /** The same, or a view of the name, by the same request. */
+  /** The table, metadata table or view of a name, by one request. */
   def loadRelation(ident: Identifier): Relation = {
     val relation = found(ident)
     refuseSinglePass(s"$catalogName.$ident")
@@ -69,7 +69,10 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     relation
   }
 
-  /** What Spark says itself names a class of its plans, and no remedy. Within a view the settings are those of the view. */
+  /**
+   * Spark's single-pass analyzer is not supported. Spark's own error names a plan class and no remedy. Within a view
+   * the view's settings hold.
+   */
   private def refuseSinglePass(name: String): Unit =
     if (classic.SparkSession.active.sessionState.conf.getConfString(SinglePass, "false").toBoolean) throw ConnectorErrors.notSupported(
       s"$name cannot be read while Spark's single-pass analyzer is on, which knows no tables of catalogs and no commands " +
@@ -93,18 +96,18 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _: NoSuchTableException => None
   }
 
-  /** Metadata tables only show. */
+  /** Metadata tables are read-only. */
   private def refuseMetadataTable(ident: Identifier): Unit = if (MetadataTable.below(ident).isDefined) {
     metadataTable(ident).foreach(found => throw MetadataTable.readOnly(found.name()))
   }
 
-  /** Where names without a namespace lie; empty while another catalog is the current one. */
+  /** The namespace of unqualified names; empty while another catalog is the current one. */
   private def currentNamespace: Array[String] = {
     val manager = classic.SparkSession.active.sessionState.catalogManager
     if (manager.currentCatalog.name() == catalogName) manager.currentNamespace else Array.empty
   }
 
-  /** The table with its partition columns after the data columns, for statements that write. */
+  /** The table with all partition columns after the data columns, for statements that write. */
   def loadForWrite(ident: Identifier, privileges: Set[TableWritePrivilege]): Table = {
     refuseMetadataTable(ident)
     val loaded = try metadata(ident) catch {
@@ -118,7 +121,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       refuseHiddenKeys(loaded)
       loaded.writeSchema
     } else {
-      // Only named in conditions; what Spark puts around a CHAR column, a DELETE of its own cannot take.
+      // DELETE names keys in conditions only. Spark would wrap a CHAR column in a padding expression that DELETE cannot
+      // push down.
       val keys = PartitionColumns.visible(loaded, SQLConf.get.resolver)
       StructType((loaded.columns ++ keys).map(f => f.copy(dataType = PartitionColumns.plain(f.dataType))))
     }
@@ -128,7 +132,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       versioned = privileges.contains(TableWritePrivilege.INSERT))
   }
 
-  /** Which of the two columns a row's value is for, nothing says. */
+  /** With a data column and a hidden key of one name, it is undefined which of the two a value is for. */
   private def refuseHiddenKeys(table: TableMetadata): Unit = {
     val resolver = SQLConf.get.resolver
     val hidden = table.partitionColumns.fieldNames.filter(key => table.columns.fieldNames.exists(resolver(_, key)))
@@ -137,7 +141,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
         s"the name '${hidden.head}', and a row has one value for it. Register the table again without the data column.")
   }
 
-  // Spark asks whether a table is there by loading it; a missing namespace then is a missing table.
+  // Spark tests for existence by loading the table, so a missing namespace must be reported as a missing table.
   private def metadata(ident: Identifier): TableMetadata = TableMetadata.fromJson(tableNode(ident))
 
   private def tableNode(ident: Identifier, metadataTable: Option[String] = None): JsonNode = {
@@ -161,7 +165,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     MetadataTable.below(ident) match {
       case Some((of, name)) => MetadataTable.isIn(tableNode(of, Some(name)))
       case None =>
-        // Not what it has: a table with a type that this Spark lacks is there too, and can be dropped.
+        // Loads the JSON only. A table with a type that this Spark lacks exists too, and can be dropped.
         tableNode(ident)
         true
     }
@@ -173,7 +177,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     table(TableMetadata.fromJson(
       translating(ident)(client.call("tables/create", definition(ident, info), limited = false))))
 
-  /** The table that a CREATE or REPLACE is about to make; the service is only asked what it would be like. */
+  /** The table that a CREATE or REPLACE is about to create. The service is asked only for the resulting definition. */
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
     val (columns, keys) = definitions.split(ident, info.schema(), info.partitions.toSeq)
@@ -215,7 +219,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request, limited = false))))
   }
 
-  /** RENAME TO: a name without a namespace means that of the table, and the catalog's name may stand in front. */
+  /** RENAME TO. A name without a namespace stays in the table's namespace; the catalog's name may precede it. */
   def rename(from: Identifier, to: Identifier): Unit = {
     refuseMetadataTable(from)
     val request = named(from)

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.unsafe.types.UTF8String
 
-/** ANALYZE TABLE ... COMPUTE STATISTICS [NOSCAN]; a key of the spec without a value stands for all its values. */
+/** ANALYZE TABLE ... COMPUTE STATISTICS [NOSCAN]. A key of the spec without a value matches all values. */
 case class AnalyzeTableExec(table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean)
   extends LeafV2CommandExec {
 
@@ -24,7 +24,7 @@ case class AnalyzeTableExec(table: CatalogExtTable, spec: Map[String, Option[Str
   }
 }
 
-/** ANALYZE TABLES IN ...: each table by itself. */
+/** ANALYZE TABLES IN ...: analyzes each table in turn. */
 case class AnalyzeTablesExec(catalog: TableCatalog, namespace: Seq[String], noScan: Boolean) extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil
 
@@ -42,20 +42,22 @@ case class AnalyzeColumnsExec(table: CatalogExtTable, names: Option[Seq[String]]
   override def output: Seq[Attribute] = Nil
 
   override protected def run(): Seq[InternalRow] = {
-    // Statistics of columns are of little use without the number of rows.
+    // Column statistics are of little use without the row count, so the table is analyzed too.
     TableAnalysis.analyze(session, table, Map.empty, noScan = false)
     TableAnalysis.put(table, Nil, columns = ColumnStatistics.compute(session, table, names))
     Nil
   }
 }
 
-/** DESCRIBE EXTENDED of a column; Spark's own prints the values as they are in memory, 19723 for a date. */
+/**
+ * DESCRIBE EXTENDED of a column. Spark's own command prints values in their internal form, such as 19723 for a date.
+ */
 case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, column: Attribute)
   extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] = {
     val found = table.metadata.statistics.getOrElse(column.name, Map.empty)
-    // The attribute's own type of a CHAR or VARCHAR column is STRING.
+    // The attribute of a CHAR or VARCHAR column has the type STRING; the metadata has the declared type.
     val field = (table.metadata.columns ++ table.metadata.partitionColumns).find(_.name == column.name)
     val shown = Seq("min" -> "min", "max" -> "max", "num_nulls" -> "nullCount", "distinct_count" -> "distinctCount",
       "avg_col_len" -> "avgLen", "max_col_len" -> "maxLen")
@@ -68,7 +70,7 @@ case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, co
   }
 }
 
-/** What ANALYZE finds, for the index. */
+/** Computes the statistics of ANALYZE and sends them to the service. */
 private object TableAnalysis {
   def analyze(
       session: SparkSession, table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean): Unit = {

@@ -21,15 +21,15 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Statistics of columns: ANALYZE ... FOR COLUMNS makes them, planning uses them. */
+/** Column statistics: ANALYZE ... FOR COLUMNS computes them, the optimizer uses them. */
 object ColumnStatistics {
-  /** A read with this option serves ANALYZE, which reads a table whole. */
+  /** Internal option that marks the read of ANALYZE, which always reads the whole table. */
   val Analyze = "catalog-ext.analyze"
 
   /**
-   * As the optimizer takes them, for `rows` of the table's: fewer rows have as many NULLs in proportion, and no more
-   * values than there are rows. Nothing where they were not counted, nor of partition columns of a part of the table,
-   * of which the filter has left some values only.
+   * The statistics for the optimizer, scaled to `rows` selected rows: NULL counts are reduced in proportion, and
+   * distinct counts are at most the number of rows. Empty for columns without statistics. Partition columns of a
+   * filtered table have none, because the filter has changed their distribution.
    */
   def of(table: TableMetadata, rows: Option[Long]): util.Map[NamedReference, V2ColumnStatistics] =
     (table.totals.rows, rows) match {
@@ -42,7 +42,7 @@ object ColumnStatistics {
 
   private def share(whole: CatalogColumnStat, some: Long, all: Long): CatalogColumnStat = whole.copy(
     distinctCount = whole.distinctCount.map(_.min(some)),
-    // Rounded down: as many NULLs as rows would say that there is nothing else.
+    // Rounded down: with as many NULLs as rows, the optimizer would assume that all values are NULL.
     nullCount = whole.nullCount.map(count => count * some / all))
 
   private def known(
@@ -58,10 +58,10 @@ object ColumnStatistics {
     else Statistics.ofColumns(CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema)
   }
 
-  /** The contract's `columns`: computed by one aggregate of Spark's over the columns named, or over all. */
+  /** The contract's field `columns`, computed by one Spark aggregation over the named columns, or over all. */
   def compute(session: SparkSession, table: CatalogExtTable, names: Option[Seq[String]]): JsonNode = {
     val plain = relation(table)
-    // Virtual partition columns only where they are named.
+    // Virtual partition columns are included only if they are named.
     val source = if (names.exists(_.exists(column(session, plain.output, _).isEmpty))) plain.withMetadataColumns() else plain
     val columns = names.fold(plain.output.filter(a => supports(a.dataType)))(_.map { name =>
       val found = column(session, source.output, name).getOrElse(throw ConnectorErrors.analysis(
@@ -79,9 +79,9 @@ object ColumnStatistics {
     }: _*)
   }
 
-  /** The table as it was loaded, to be read whole and without leaving out what is missing. */
+  /** The table at the loaded version, without file skipping and limits. */
   def relation(table: CatalogExtTable): DataSourceV2Relation = {
-    // ANALYZE of a whole table is allowed in strict mode, too.
+    // Strict mode does not apply to ANALYZE of a whole table.
     val options = new CaseInsensitiveStringMap(
       Map(Analyze -> "true", ReadOptions.MissingFiles -> "error", StrictMode.Check -> "false").asJava)
     DataSourceV2Relation.create(table, None, None).copy(options = options)

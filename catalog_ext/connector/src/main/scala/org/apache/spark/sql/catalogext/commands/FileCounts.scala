@@ -15,19 +15,18 @@ import org.apache.spark.sql.functions
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Counts the rows of files: out of footers where the format has them, otherwise by reading. */
+/** Counts the rows of files, from footers if the format has them, otherwise by reading. */
 object FileCounts extends Logging {
   /**
-   * The files that ANALYZE has to look at, in the partitions that the clauses name; in all partitions where there is no
-   * clause. Footers hold statistics of columns besides the count, so that a file of which only the rows are known is
-   * measured again.
+   * The files that ANALYZE must read, in the partitions of the clauses; in all partitions without clauses. A file whose
+   * row count is known but whose column statistics are not is read again.
    */
   def uncounted(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]]): ChosenFiles = {
     val metadata = table.metadata
     val measures = hasFooters(metadata) && measuredColumns(table).nonEmpty
     val request = obj(Seq(
       "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> Null) ++
-      // Files of another format have other footers: their rows stay uncounted.
+      // Files with a descriptor of their own have another format; their rows stay uncounted.
       Option.when(metadata.descriptors.nonEmpty)("descriptor" -> long(0)) ++
       Option.when(measures)("unmeasured" -> bool(true)) ++
       PartitionClauses.fields(clauses): _*)
@@ -40,7 +39,7 @@ object FileCounts extends Logging {
     ServiceException.translating(table.client.stream("tables/plan", request)(PlannedFiles.read(_, choose)))
   }
 
-  /** The contract's entries of these files. Raises a runtime error that names a file which is not there. */
+  /** The contract's entries of the files. Raises a runtime error that names a missing file. */
   def count(session: SparkSession, table: CatalogExtTable, files: ChosenFiles): Iterator[JsonNode] =
     if (files.choice.files == 0) Iterator.empty
     else if (hasFooters(table.metadata)) ofFooters(session, table, files)
@@ -48,7 +47,7 @@ object FileCounts extends Logging {
 
   private def hasFooters(table: TableMetadata): Boolean = table.format == "parquet" || table.format == "orc"
 
-  /** The columns whose statistics are kept: the first ones, as many as `write.statistics-columns` says. */
+  /** The columns with statistics: the first `write.statistics-columns` columns. */
   private def measuredColumns(of: CatalogExtTable): StructType = {
     val settings = ResolvedSettings.of("write", of.client, of.catalogName, of.metadata, CaseInsensitiveStringMap.empty(),
       SparkSession.active.sessionState.conf)
@@ -76,7 +75,7 @@ object FileCounts extends Logging {
       .map(row => row.getString(0) -> row.getLong(1)).toMap
     for (in <- files.partitions; file <- (0 until in.count).iterator) yield {
       val uri = in.status(file, in.directory(table.metadata.location)).getPath.toUri.toString
-      // A file without rows is in no group.
+      // The aggregation has no group for a file without rows.
       StatisticsRequests.file(
         in.name, in.path(file), in.size(file), in.modifiedMs(file), counts.getOrElse(uri, 0L), Null)
     }

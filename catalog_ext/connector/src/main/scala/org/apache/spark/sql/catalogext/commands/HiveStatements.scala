@@ -19,8 +19,8 @@ import org.apache.spark.sql.execution.command.LoadDataCommand
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 
 /**
- * LOAD DATA. What is on the table's store is moved by the service; files of the driver's own disk are copied into a
- * hidden directory of the table first, and loaded from there: of a statement that dies they are still where they were.
+ * LOAD DATA. The service moves files that are on the table's store. Files of the driver's local disk are first copied
+ * into a hidden directory of the table and loaded from there; if the statement dies, the originals are untouched.
  */
 case class LoadDataExec(
     table: CatalogExtTable, path: String, isLocal: Boolean, overwrite: Boolean, spec: Option[Map[String, String]])
@@ -36,7 +36,7 @@ case class LoadDataExec(
     Nil
   }
 
-  /** As Hive and Spark read it: on the default file system, and there below the user's directory. */
+  /** Hive and Spark resolve a relative path against the default file system and the user's directory. */
   private def qualified: Path = LoadDataCommand.makeQualified(
     URI.create(hadoopConf.get("fs.defaultFS", "")), new Path(s"/user/${System.getProperty("user.name")}/"), new Path(path))
 
@@ -49,14 +49,14 @@ case class LoadDataExec(
         val files = localFiles
         val twins = files.map(_.getName).distinct.size < files.size
         files.zipWithIndex.foreach { case (file, number) =>
-          // With every name numbered, none is another's.
+          // A number in every name prevents collisions between files of the same name.
           val copy = new Path(copies, if (twins) s"$number-${file.getName}" else file.getName)
           FileUtil.copy(file.getFileSystem(hadoopConf), file, target, copy, false, false, hadoopConf)
         }
       }
       load(copies.toString)
     } catch {
-      // The process that finishes the write takes the copies.
+      // The outcome is unknown: the process that finishes the transaction needs the copies, so they are kept.
       case e: CatalogExtRuntimeException if e.getCondition == ConnectorErrors.CommitStateUnknown.code =>
         unknown = true
         throw e
@@ -76,7 +76,7 @@ case class LoadDataExec(
     if (found.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
       s"Nothing lies at $given on the driver's disk, which was to be loaded into table ${table.name()}. Correct the " +
         "path; without LOCAL it is one on the table's store.")
-    // As the service reads the paths of the store.
+    // The service uses the same rule for paths on the store.
     val wild = LoadDataExec.beginsWithWildcard(given.getName)
     val named = found.filterNot(one => wild && LoadDataExec.isHidden(one.getPath.getName))
     named.filter(one => one.isFile && LoadDataExec.isHidden(one.getPath.getName)).map(_.getPath).foreach(location =>
@@ -101,23 +101,23 @@ case class LoadDataExec(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
       "path" -> text(place), "spec" -> spec.fold[JsonNode](Null)(Json.map(_)), "overwrite" -> bool(overwrite),
       "session" -> PartitionClauses.changing(table.catalogName))
-    // Files move, and that takes as long as it takes.
+    // The request may move many files, so it has no time limit.
     ServiceException.translating(table.client.call("writes/load", request, limited = false))
   }
 }
 
 private object LoadDataExec {
-  /** Hidden from every reader, and where `catalog_ext/writes/loading.py` takes copies from. */
+  /** Hidden from readers. `catalog_ext/writes/loading.py` loads copies from this directory. */
   val Staging = "_catalog_ext_staging"
 
   def isHidden(name: String): Boolean = name.startsWith("_") || name.startsWith(".")
 
-  /** Whether what a path ends in is matched by a wildcard from its first character on; a list may name others. */
+  /** Whether the last part of a path begins with a wildcard; not if a slash within a {…} list has cut that part. */
   def beginsWithWildcard(name: String): Boolean =
     (name.startsWith("*") || name.startsWith("?")) && name.count(_ == '{') == name.count(_ == '}')
 }
 
-/** ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES. What they mean for the table's files, the service says. */
+/** ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES. The service decides what they mean for the table's files. */
 case class SetSerDeExec(table: CatalogExtTable, serde: Option[String], properties: Map[String, String])
   extends LeafV2CommandExec {
 

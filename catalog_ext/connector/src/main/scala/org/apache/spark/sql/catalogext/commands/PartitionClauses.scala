@@ -10,12 +10,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.internal.SQLConf
 
-/** One comparison of a PARTITION clause. Values are text as Spark's parser gives it; null stands for NULL. */
+/** One comparison of a PARTITION clause. Values are texts as in Spark's parser; null is NULL. */
 case class KeyComparison(key: String, operator: String, values: Seq[String])
 
 /**
- * PARTITION clauses as the contract has them: names and literals as the statement does. Whether they fit the table, the
- * service says.
+ * Converts PARTITION clauses to the contract's form, with names and literals as in the statement. The service checks
+ * whether they fit the table.
  */
 object PartitionClauses {
   private val LockSettings = Set("hive-locks", "hive-locks.wait")
@@ -24,7 +24,7 @@ object PartitionClauses {
   def equalities(spec: Iterable[(String, String)]): Seq[KeyComparison] =
     spec.toSeq.map { case (key, value) => KeyComparison(key, "=", Seq(value)) }
 
-  /** The same where a key without a value stands for all its values, as in ANALYZE. */
+  /** `(key = value, key, …)`; as in ANALYZE, a key without a value matches all values. */
   def some(spec: Iterable[(String, Option[String])]): Seq[KeyComparison] = spec.toSeq.map {
     case (key, Some(value)) => KeyComparison(key, "=", Seq(value))
     case (key, None) => KeyComparison(key, "any", Nil)
@@ -33,20 +33,23 @@ object PartitionClauses {
   def json(clauses: Seq[Seq[KeyComparison]]): JsonNode =
     arr(clauses.map(clause => obj("comparisons" -> arr(clause.map(comparison)))))
 
-  /** What the session that a statement runs in decides about its clauses. */
+  /** The session settings that determine the meaning of the clauses, such as case sensitivity. */
   def session: ObjectNode = obj(
     "zone" -> text(SQLConf.get.sessionLocalTimeZone), "case_sensitive" -> bool(SQLConf.get.caseSensitiveAnalysis))
 
-  /** The same of a statement that changes partitions: what its session says of Hive's locks holds for it, too. */
+  /**
+   * The session settings for a statement that changes partitions: those of `session`, and the session's settings for
+   * Hive locks.
+   */
   def changing(catalog: String): JsonNode = {
     val given = CatalogOptions.ofSession(catalog, SQLConf.get).filter { case (key, _) => LockSettings(key) }
-    // Most sessions say nothing of Hive's locks.
+    // Most sessions have no settings for Hive locks.
     val fields = session
     if (given.nonEmpty) fields.set[JsonNode]("settings", map(given))
     fields
   }
 
-  /** Puts what the session says of Hive's locks into a request that has no clauses, where it says something. */
+  /** Adds the session's settings for Hive locks, if any, to a request without clauses. */
   def putLocks(catalog: String, request: ObjectNode): Unit =
     Some(changing(catalog)).filter(_.has("settings")).foreach(request.set[JsonNode]("session", _))
 
@@ -54,7 +57,7 @@ object PartitionClauses {
   def fields(clauses: Seq[Seq[KeyComparison]]): Seq[(String, JsonNode)] =
     Seq("clauses" -> json(clauses), "session" -> session)
 
-  /** The texts of a partition's typed values as a statement of the session has them, null for NULL, in the table's order. */
+  /** The partition values as literals of a statement in this session, in the table's order; null for NULL. */
   def literals(table: TableMetadata, values: InternalRow): Seq[(String, String)] =
     texts(table, values, SQLConf.get.sessionLocalTimeZone)
 
@@ -63,12 +66,12 @@ object PartitionClauses {
       val dataType = PartitionColumns.plain(key.dataType)
       key.name -> (if (values.isNullAt(i)) null else {
         val value = Literal(values.get(i, dataType), dataType)
-        // Rows that Spark resolved itself have CHAR values padded.
+        // In rows that Spark has resolved, CHAR values are padded.
         PartitionNames.unpadded(key.dataType, PartitionNames.text(value, zone).eval().toString)
       })
     }
 
-  /** The contract's predicate of the partition with these typed values. */
+  /** The contract's predicate for the partition with these typed values. */
   def predicate(table: TableMetadata, values: InternalRow): JsonNode =
     PredicateJson.and(texts(table, values, KeyZone.of(table, SQLConf.get)).map { case (key, value) =>
       PredicateJson.has(key, text(value))

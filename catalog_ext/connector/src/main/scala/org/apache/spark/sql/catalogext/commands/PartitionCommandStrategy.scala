@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.DescribeRelationJsonCommand
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
 
-/** Plans partition commands on our tables, before Spark's own strategy refuses them. */
+/** Plans partition commands on tables of this connector, before Spark's own strategy refuses them. */
 class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PartitionCommand(ResolvedTable(_, _, table: CatalogExtTable, _), action, _) =>
@@ -48,7 +48,7 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
           s"the same as rows, and `catalog-ext describe ${table.metadata.qualifiedName} --json` as JSON.")
     case DescribeRelationJsonCommand(ResolvedTable(_, _, path: AdHocTable, _), _, _, _) => throw ConnectorErrors.notSupported(
       s"DESCRIBE … AS JSON is of Spark's own tables, and ${path.name()} is a path. DESCRIBE EXTENDED shows the same as rows.")
-    // Spark's own refusal does not say what can be done.
+    // Spark's own error does not explain which conditions DELETE supports.
     case DeleteFromTable(scanned: DataSourceV2ScanRelation, condition) =>
       scanned.relation.table match {
         case table: CatalogExtTable => table.checkDeletion(condition)
@@ -59,7 +59,7 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
   }
 }
 
-/** One statement about partitions: one request, however many partitions it names. */
+/** One partition statement, executed by one request, however many partitions it names. */
 case class PartitionCommandExec(table: CatalogExtTable, action: PartitionAction) extends LeafV2CommandExec {
   override def output: Seq[Attribute] = action.output
 
@@ -102,7 +102,7 @@ case class ExchangePartitionsExec(target: CatalogExtTable, source: CatalogExtTab
   }
 }
 
-/** MSCK REPAIR TABLE and RECOVER PARTITIONS: the rows say what was done, and what was skipped. */
+/** MSCK REPAIR TABLE and RECOVER PARTITIONS. The result rows list changes and skipped paths. */
 case class RepairPartitionsExec(table: CatalogExtTable, mode: String, output: Seq[Attribute])
   extends LeafV2CommandExec {
 
@@ -118,9 +118,11 @@ case class RepairPartitionsExec(table: CatalogExtTable, mode: String, output: Se
   }
 }
 
-/** The contract's partition commands: one request a statement, which the service does wholly or not at all. */
+/**
+ * The contract's partition commands. A statement is one request, which the service applies completely or not at all.
+ */
 class PartitionRequests(table: CatalogExtTable) {
-  /** @param partitions specs and, where they have one, their locations */
+  /** @param partitions the specs, each with its location if the statement gives one */
   def add(partitions: Seq[(JsonNode, Option[String])], ifNotExists: Boolean): Unit = send("add",
     "partitions" -> arr(partitions.map { case (spec, location) => obj("spec" -> spec, "location" -> text(location)) }),
     "if_not_exists" -> bool(ifNotExists))
@@ -129,7 +131,7 @@ class PartitionRequests(table: CatalogExtTable) {
   def dropMatching(predicates: Seq[JsonNode], ifExists: Boolean, purge: Boolean): Unit = send("drop",
     "predicates" -> arr(predicates), "clauses" -> arr(Nil), "if_exists" -> bool(ifExists), "purge" -> bool(purge))
 
-  /** @param clauses PARTITION clauses, as the statement has them */
+  /** @param clauses the PARTITION clauses of the statement */
   def drop(clauses: Seq[Seq[KeyComparison]], ifExists: Boolean, purge: Boolean): Unit = send("drop",
     "predicates" -> arr(Nil), "clauses" -> PartitionClauses.json(clauses), "if_exists" -> bool(ifExists),
     "purge" -> bool(purge))
@@ -147,7 +149,7 @@ class PartitionRequests(table: CatalogExtTable) {
     val request = Seq(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
       "session" -> PartitionClauses.changing(table.catalogName)) ++ fields
-    // Files may move, and that takes as long as it takes.
+    // The request may move many files, so it has no time limit.
     ServiceException.translating(table.client.call(s"partitions/$command", obj(request: _*), limited = false))
   }
 }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
 
-/** What a statement does with partitions; specs are as Spark's parser gives them. */
+/** The action of a partition statement. Specs are as in Spark's parser. */
 sealed trait PartitionAction {
   def output: Seq[Attribute] = Nil
 }
@@ -31,15 +31,16 @@ case class ShowAction(spec: Option[Map[String, String]], override val output: Se
 case class DescribeAction(spec: Map[String, String], extended: Boolean, override val output: Seq[Attribute])
   extends PartitionAction
 case class ShowExtendedAction(spec: Map[String, String], override val output: Seq[Attribute]) extends PartitionAction
-/** SHOW PARTITIONS with clauses of a query; it becomes one when the table is known. */
+/** SHOW PARTITIONS with clauses of a query. It is replaced by a query once the table is resolved. */
 case class QueryAction(
     spec: Map[String, String], condition: Option[Expression], order: Seq[SortOrder], limit: Option[Expression])
   extends PartitionAction
 
 /**
- * A statement about partitions of one table.
+ * A partition statement on one table.
  *
- * @param spark what the statement is where the table is not ours: Spark's plan of it, or its parser's error
+ * @param spark the result if the table is not in a catalog of this connector: Spark's plan of the statement, or the
+ *              error of Spark's parser
  */
 case class PartitionCommand(table: LogicalPlan, action: PartitionAction, spark: Either[ParseException, LogicalPlan])
   extends UnaryCommand {
@@ -62,7 +63,7 @@ case class ExchangePartitions(
     copy(target = newLeft, source = newRight)
 }
 
-/** MSCK REPAIR TABLE and RECOVER PARTITIONS of a table of ours: unlike Spark's they have rows. */
+/** MSCK REPAIR TABLE and RECOVER PARTITIONS of a table of this connector. Unlike Spark's commands they return rows. */
 case class RepairPartitions(table: CatalogExtTable, mode: String, override val output: Seq[Attribute])
   extends LeafCommand {
   override protected def stringArgs: Iterator[Any] = Iterator(table.name(), mode)
@@ -78,12 +79,12 @@ object RepairPartitions {
     case _ => "add"
   }
 
-  /** The columns of the procedure that it stands for. */
+  /** The columns of the procedure repair_partitions. */
   private val Rows = new StructType().add("action", StringType).add("partition", StringType).add("path", StringType)
     .add("files", LongType).add("bytes", LongType).add("reason", StringType)
 }
 
-/** Takes Spark's own partition statements before Spark resolves their specs, where they may be about a table of ours. */
+/** Replaces Spark's partition statements on tables that may be in the index, before Spark resolves their specs. */
 class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
 
@@ -126,7 +127,9 @@ class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
   }
 }
 
-/** Takes repairs of our tables, and gives a statement back to Spark when what it names turns out to be no table of the index. */
+/**
+ * Resolves repairs and partition commands. A statement whose name is not a table of the index is given back to Spark.
+ */
 class ResolvePartitionCommands extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case PartitionCommand(ResolvedTable(_, _, table: CatalogExtTable, _), query: QueryAction, _) =>
@@ -151,7 +154,7 @@ class ResolvePartitionCommands extends Rule[LogicalPlan] {
       }
   }
 
-  /** As Spark does: without partition columns the statement is about another table than its author believes. */
+  /** As in Spark: a repair of an unpartitioned table is refused, because the user expects another table. */
   private def requireKeys(table: CatalogExtTable, statement: String): Unit =
     if (table.metadata.partitionColumns.isEmpty) throw new AnalysisException(
       errorClass = "NOT_A_PARTITIONED_TABLE",

@@ -13,9 +13,9 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 
-/** DELETE and TRUNCATE by whole partitions. */
+/** DELETE and TRUNCATE of whole partitions. */
 class PartitionDeletion(client: ServiceClient, catalog: String, table: TableMetadata) {
-  /** The contract's predicate with the very meaning of `predicates`; None where they are not of partitions alone. */
+  /** The contract's predicate that is equivalent to `predicates`; None if they do not select whole partitions. */
   def translate(predicates: Array[Predicate]): Option[JsonNode] =
     WritePredicate.exact(table, predicates.toSeq, KeyZone.of(table, SQLConf.get)).map(_.getOrElse(Null))
 
@@ -24,10 +24,10 @@ class PartitionDeletion(client: ServiceClient, catalog: String, table: TableMeta
 
   def truncateAll(): Boolean = send("truncate", Null)
 
-  /** Empties the partitions that a PARTITION clause names; there has to be one. */
+  /** Truncates the partitions that match a PARTITION clause; at least one must exist. */
   def truncate(clause: Seq[KeyComparison]): Boolean = send("truncate", Null, Seq(clause))
 
-  /** Empties several partitions, each given by the values of all keys. */
+  /** Truncates several partitions, each given by the values of all keys. */
   def truncate(all: Array[InternalRow]): Boolean =
     send("truncate", PredicateJson.or(all.toSeq.map(PartitionClauses.predicate(table, _))))
 
@@ -55,7 +55,7 @@ object PartitionDeletion {
   }
 }
 
-/** Says of UPDATE and MERGE what to do instead; Spark's own refusal takes them for a wrong table. */
+/** Refuses UPDATE and MERGE with an alternative. Spark's own error blames the table. */
 object RefuseRowChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {

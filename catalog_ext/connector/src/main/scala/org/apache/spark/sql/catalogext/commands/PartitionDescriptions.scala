@@ -7,9 +7,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What the statements that show partitions print, in the layout of Spark's own tables. */
+/** The output of statements that show partitions, in the layout of Spark's own tables. */
 object PartitionDescriptions {
-  /** SHOW PARTITIONS: the names as they are on the store. */
+  /** SHOW PARTITIONS: the directory names as on the store. */
   def names(partitions: TablePartitions, spec: Option[Map[String, String]]): Seq[InternalRow] =
     partitions.list(spec.toSeq.map(PartitionClauses.equalities(_))).map(p => InternalRow(UTF8String.fromString(p.name)))
 

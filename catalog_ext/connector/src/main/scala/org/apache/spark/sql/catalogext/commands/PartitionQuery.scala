@@ -17,11 +17,14 @@ import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
-/** SHOW PARTITIONS with clauses, as a query over the partitions: Spark evaluates what the service cannot. */
+/**
+ * SHOW PARTITIONS with clauses, planned as a query over the partitions: Spark evaluates the conditions that the service
+ * cannot.
+ */
 object PartitionQuery {
   def apply(table: CatalogExtTable, action: QueryAction): LogicalPlan = {
     val clauses = Option.when(action.spec.nonEmpty)(PartitionClauses.equalities(action.spec)).toSeq
-    // The service refuses it; Spark would only say that it does not know the condition's names.
+    // Let the service report an unpartitioned table. Spark would only complain about unknown columns in the condition.
     if (table.partitionSchema().isEmpty) table.partitions.list(clauses, limit = Some(0))
     val listed = new ListedPartitionsTable(table, clauses)
     val relation: LogicalPlan = DataSourceV2Relation.create(listed, None, None)
@@ -32,7 +35,7 @@ object PartitionQuery {
   }
 }
 
-/** The partitions of a table that the clauses name, or all, as rows: their keys, typed, and their names. */
+/** The partitions that match the clauses, or all, as rows of typed keys and names. */
 private class ListedPartitionsTable(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]])
   extends Table with SupportsRead {
 
@@ -50,7 +53,7 @@ private class ListedPartitionsTable(table: CatalogExtTable, clauses: Seq[Seq[Key
     private var filters: Seq[Expression] = Nil
     private var limit: Option[Int] = None
 
-    // All of them: those that the service does not know are evaluated on the rows that come.
+    // Returns all filters, so that Spark evaluates them again: the service may apply them only in part.
     override def pushFilters(given: Seq[Expression]): Seq[Expression] = {
       val (ours, sparks) = given.partition { filter =>
         filter.deterministic && filter.references.forall(a => keys.fieldNames.contains(a.name))

@@ -25,7 +25,7 @@ import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The procedures that the service offers, in the namespace `system`. */
+/** The service's procedures, in the namespace `system`. */
 class ProcedureOperations(catalogName: String, client: ServiceClient) {
   import ProcedureOperations.Namespace
 
@@ -53,7 +53,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     }
   }
 
-  /** The question which procedure is meant, by how many letters are others; nothing where it would be a guess. */
+  /** A suggestion for a misspelled name, by edit distance; empty if no name is close enough. */
   private def didYouMean(name: String, names: Seq[String]): String = {
     val asked = UTF8String.fromString(name.toLowerCase(Locale.ROOT))
     val near = names.map(each => asked.levenshteinDistance(UTF8String.fromString(each)) -> each).minOption
@@ -62,7 +62,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     }.getOrElse("")
   }
 
-  /** Calls a procedure by name with text arguments, for the commands that stand for one. */
+  /** Calls a procedure with string arguments, for SQL commands that are implemented by one. */
   def call(name: String, arguments: (String, String)*): Seq[InternalRow] = {
     val rows = ArrayBuffer.empty[InternalRow]
     ProcedureOperations.call(client, catalogName, name, map(arguments))(rows ++= ProcedureOperations.rows(_))
@@ -75,22 +75,22 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     ServiceException.translating(client.call("procedures/list", obj()).items("procedures"))
 }
 
-/** A procedure as SHOW PROCEDURES has it; `parameters` as they would be declared in SQL. */
+/** A row of SHOW PROCEDURES; `parameters` has the syntax of a SQL declaration. */
 case class ProcedureSignature(name: String, parameters: String, description: String)
 
 object ProcedureOperations {
   private[catalogext] val Namespace = Array("system")
 
-  /** The rows of a batch, which stay when its vectors are freed. */
+  /** Copies the rows of a batch, so that they outlive its vectors. */
   private[commands] def rows(batch: VectorSchemaRoot): Seq[InternalRow] = {
     val vectors: Array[ColumnVector] = batch.getFieldVectors.asScala.map(new ArrowColumnVector(_)).toArray
     new ColumnarBatch(vectors, batch.getRowCount).rowIterator().asScala.map(_.copy()).toSeq
   }
 
   /**
-   * Runs a procedure for as long as it takes; `consume` gets every batch of its result.
+   * Runs a procedure without a time limit. `consume` is called with every batch of the result.
    *
-   * @param own a table of Spark's own that has the name in the arguments
+   * @param own the table of Spark's own catalog that has the same name as the argument
    */
   def call(
       client: ServiceClient,
@@ -111,12 +111,13 @@ object ProcedureOperations {
   }
 }
 
-/** A table of Spark's own catalog, and where it lies. */
+/** A table of Spark's own catalog, with its location. */
 case class SessionTable(ident: Identifier, location: Option[String])
 
 /**
- * A procedure that Spark has to bind, which changes nothing but the class: Spark takes a CALL whose procedure is a bound one to
- * have an argument for each parameter, and gives it those only where it binds. A parameter of 4.0 has its value after that.
+ * A procedure that must be bound. Spark fills in default values only when it binds a procedure; if the loaded procedure
+ * is already bound, it expects an argument for each parameter. In Spark 4.0 a parameter has its value only after
+ * binding.
  */
 private[catalogext] case class LoadedProcedure(bound: BoundProcedure) extends UnboundProcedure {
   override def name(): String = bound.name()
@@ -155,10 +156,10 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
   override def call(input: InternalRow): java.util.Iterator[Scan] = call(input, None)
 
   /**
-   * Calls the service. Spark gives NULL for an argument that was left out where NULL is the default, so that it is left
-   * out here too; elsewhere the user wrote it, and the service checks it.
+   * Calls the service. Spark passes NULL for an omitted argument whose default is NULL, so such an argument is omitted
+   * here too. Any other NULL was written by the user, and the service checks it.
    *
-   * @param own a table of Spark's own that has the name in the arguments
+   * @param own the table of Spark's own catalog that has the same name as the argument
    */
   def call(input: InternalRow, own: Option[SessionTable]): java.util.Iterator[Scan] = {
     val arguments = parameters.zipWithIndex.collect {
@@ -171,7 +172,10 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
     Iterator[Scan](new ProcedureResult(result, rows.toArray)).asJava
   }
 
-  /** The tables that the call may have changed: what the service says names them, of the arguments and the result. */
+  /**
+   * The tables that the call may have changed. The procedure's description says which arguments and result columns name
+   * them.
+   */
   private def touched(arguments: Seq[(String, JsonNode)], rows: Seq[InternalRow]): Seq[String] = {
     val names = node.items("touches").map(_.asText())
     val given = arguments.collect { case (name, table) if names.contains(name) => table.asText() }

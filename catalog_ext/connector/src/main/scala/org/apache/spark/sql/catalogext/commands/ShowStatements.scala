@@ -23,7 +23,7 @@ import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Plans commands on tables that Spark's own executions show in part only. */
+/** Plans commands for which Spark's own execution shows only a part of the table. */
 class TableCommandStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ShowCreateTable(ResolvedTable(_, _, table: CatalogExtTable, _), asSerde, output) =>
@@ -34,12 +34,12 @@ class TableCommandStrategy(session: SparkSession) extends SparkStrategy {
   }
 }
 
-/** Shows one text. */
+/** Returns one text as its result. */
 case class ShowStatementExec(output: Seq[Attribute], statement: String) extends LeafV2CommandExec {
   override protected def run(): Seq[InternalRow] = Seq(InternalRow(UTF8String.fromString(statement)))
 }
 
-/** The CREATE TABLE statement that makes a table like the given one, without its rows. */
+/** Builds the CREATE TABLE statement that creates an empty table like the given one. */
 object TableStatement {
   def apply(table: CatalogExtTable, asSerde: Boolean): String = {
     val metadata = table.metadata
@@ -65,12 +65,12 @@ object TableStatement {
     parts.flatten.mkString("", "\n", "\n")
   }
 
-  /** The location as a statement says it: what stands for itself in a directory's name is no wildcard. */
+  /** The location as a SQL literal. Wildcard characters that are part of a directory's name are escaped. */
   private def location(metadata: TableMetadata): String =
     if (metadata.properties.keys.exists(_.equalsIgnoreCase("location-wildcards"))) metadata.location
     else metadata.location.replaceAll("([*?{\\\\])", "\\\\$1")
 
-  /** The clauses that say the table's format. */
+  /** The clauses for the table's format. */
   private def hiveClauses(table: CatalogExtTable): String = {
     val name = obj("namespace" -> text(table.metadata.namespace), "name" -> text(table.metadata.name))
     val clauses = translating(table.client.call("tables/hive_clauses", name))
@@ -89,7 +89,9 @@ object TableStatement {
     s"${quoteIfNeeded(field.name)} $dataType$notNull$default$comment"
   }
 
-  /** The type with the collation of each string, which would otherwise be the table's default collation. */
+  /**
+   * The type with an explicit collation for each string. Otherwise a string would get the table's default collation.
+   */
   private def explicit(dataType: DataType): String = dataType match {
     case struct: StructType => struct.map { field =>
       val notNull = if (field.nullable) "" else " NOT NULL"
@@ -110,12 +112,13 @@ object TableStatement {
           "column of that name. CALL system.register_table with the schema makes such a table."))
 }
 
-/** `SHOW CREATE DATABASE name` (or SCHEMA, NAMESPACE), which Doris and Hive have and Spark has not. */
+/** `SHOW CREATE DATABASE name` (or SCHEMA, NAMESPACE) of Doris and Hive, which Spark lacks. */
 object ShowCreateDatabaseSyntax extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] =
     if (!Seq("DATABASE", "SCHEMA", "NAMESPACE").exists(word => cursor.take("SHOW", "CREATE", word))) None
     else cursor.takeName().map { name =>
-      // The parser asks whose a table of that name is: one in the namespace is whose the namespace is.
+      // The parser needs a table name to decide whether the statement is about a catalog of this connector. Any table
+      // name in the namespace gives the same answer.
       cursor.begun(name :+ "any")
       ShowCreateDatabase(UnresolvedNamespace(name))
     }
@@ -132,7 +135,7 @@ case class ShowCreateDatabase(
   override protected def withNewChildInternal(newChild: LogicalPlan): ShowCreateDatabase = copy(child = newChild)
 }
 
-/** Shows the CREATE DATABASE statement that makes a namespace like the given one. */
+/** Returns the CREATE DATABASE statement that creates a namespace like the given one. */
 case class ShowCreateDatabaseExec(output: Seq[Attribute], catalog: SupportsNamespaces, namespace: Seq[String])
   extends LeafV2CommandExec {
 
@@ -150,7 +153,7 @@ case class ShowCreateDatabaseExec(output: Seq[Attribute], catalog: SupportsNames
   }
 }
 
-/** SHOW PROCEDURES of our catalogs lists the parameters too, behind Spark's own columns. */
+/** Adds the parameters to SHOW PROCEDURES of this connector's catalogs, after Spark's own columns. */
 class ShowSignatures extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case ShownProcedures(ResolvedNamespace(catalog: CatalogBase, namespace, _), output) =>

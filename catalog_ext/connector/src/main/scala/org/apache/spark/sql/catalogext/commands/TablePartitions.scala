@@ -28,11 +28,11 @@ case class ListedPartition(
     rows: Option[Long],
     createdMillis: Long)
 
-/** One partition as statements show it. Directories of equal values (`k=1`, `k=01`) are shown as one. */
+/** One partition as statements show it. Directories with equal values (`k=1`, `k=01`) are one partition. */
 case class PartitionDescription(
     name: String, location: String, created: Instant, files: Long, bytes: Long, rows: Option[Long]) {
 
-  /** For Spark's own DESCRIBE PARTITION, which a session without our extensions runs. */
+  /** For Spark's own DESCRIBE PARTITION, in a session without this connector's extensions. */
   def properties: Map[String, String] = Map(
     "location" -> location,
     "partition" -> name,
@@ -41,7 +41,7 @@ case class PartitionDescription(
     "created" -> created.toString) ++ rows.map("rows" -> _.toString)
 }
 
-/** The partitions of a table or view at its version, for the commands that show them. */
+/** The partitions of a table or view at its version, for commands that show them. */
 class TablePartitions(client: ServiceClient, table: TableMetadata) {
   private val zone = KeyZone.of(table, SQLConf.get)
 
@@ -49,16 +49,16 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     StructField(key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType))
   })
 
-  /** Those whose `names` have the values of `ident`, in the order of the typed values, NULL first. */
+  /** The partitions whose columns `names` have the values of `ident`, ordered by typed values, NULL first. */
   def matching(names: Seq[String], ident: InternalRow): Seq[ListedPartition] =
     list(Nil, PartitionFilter.equalities(schema, names, ident))
 
-  /** The directories of the partition that a spec names by all its keys; the service refuses one that is not there. */
+  /** The directories of the partition that a complete spec names; the service reports a missing partition. */
   def of(spec: Map[String, String]): Seq[ListedPartition] = list(Nil, Nil, spec = Json.map(spec))
 
   /**
-   * Those that one of the clauses, if there are any, and the filters leave, in the order of the typed values; with a
-   * limit, the listing is read no further than that needs.
+   * The partitions that match the filters and, if there are any, one of the clauses, ordered by typed values. With a
+   * limit, the listing stops as soon as enough are found.
    */
   def list(
       clauses: Seq[Seq[KeyComparison]],
@@ -83,11 +83,11 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     })
   }
 
-  /** The partition of these values; None if it does not exist. */
+  /** The partition with these values; None if it does not exist. */
   def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
     Option(matching(names, ident)).filter(_.nonEmpty).map(describe)
 
-  /** What statements show of these directories, which are one partition. */
+  /** The description of directories that are one partition. */
   def describe(found: Seq[ListedPartition]): PartitionDescription = {
     val rows = found.map(_.rows)
     PartitionDescription(

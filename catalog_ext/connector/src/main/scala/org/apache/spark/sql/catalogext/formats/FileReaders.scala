@@ -25,12 +25,15 @@ import org.apache.spark.sql.execution.datasources.v2.{FilePartitionReaderFactory
 import org.apache.spark.sql.execution.datasources.{CodecStreams, HadoopFileLinesReader, PartitionedFile}
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructField, StructType}
 
-/** Chooses the readers of a scan: Spark's own, or a reader of this package around them (`docs/design/16-text-formats.md`). */
+/**
+ * Selects the readers of a scan: Spark's own readers, or a reader of this package that wraps them
+ * (`docs/design/16-text-formats.md`).
+ */
 object FileReaders {
   /**
    * @param files Spark's readers
-   * @param isRegistered whether the files are those of a table; an ad-hoc path has no Hive SerDe
-   * @param keys the names of the partition columns, which a CSV header may have as well
+   * @param isRegistered whether the files belong to a registered table; an ad-hoc path has no Hive SerDe
+   * @param keys the names of the partition columns, which a CSV header may contain too
    */
   def of(files: FilePartitionReaderFactory, isRegistered: Boolean, keys: Seq[String]): FilePartitionReaderFactory =
     files match {
@@ -45,27 +48,33 @@ object FileReaders {
       case other => other
     }
 
-  /** Whether tasks may read parts of a file. Hive's lines to skip at both ends are counted in whole files. */
+  /**
+   * Whether a file may be split between tasks. Hive's header and footer lines are counted per file, which prevents a
+   * split.
+   */
   def isSplitable(scan: FileScan): Path => Boolean = scan match {
     case csv: CSVScan if HiveText.of(csv.options.asCaseSensitiveMap().asScala).exists(!_.isSplitable) => _ => false
     case other => other.isSplitable
   }
 }
 
-/** Columns of CSV files by the names in each file's header. Spark reads them by position, whatever the header says. */
+/**
+ * Matches the columns of CSV files by the names in each file's header. Spark matches them by position and ignores the
+ * header.
+ */
 object CsvHeaders {
   val EnforceSchema = "enforceschema"
 
-  /** An explicit `enforceSchema` keeps its meaning in Spark: true reads by position, false compares every header. */
+  /** An explicit `enforceSchema` keeps Spark's meaning: true matches by position, false checks every header. */
   def areRead(options: CSVOptions): Boolean = options.headerFlag && !options.parameters.contains(EnforceSchema)
 
-  /** The names in the header of a file, None of a file without one; as `CSVUtils.makeSafeHeader` spells them. */
+  /** The names in a file's header, spelled as `CSVUtils.makeSafeHeader` does; None if the file has no header. */
   def read(csv: CSVPartitionReaderFactory, file: PartitionedFile, caseSensitive: Boolean): Option[Seq[String]] = {
     val header = if (csv.options.multiLine) firstRecord(csv, file) else firstLine(csv, file)
     header.map(names => safeNames(names, csv.options, caseSensitive))
   }
 
-  /** As Spark finds it where each line is a record: it passes over comments and over lines that hold blanks alone. */
+  /** The first line with content. Like Spark with single-line records, it skips comments and blank lines. */
   private def firstLine(csv: CSVPartitionReaderFactory, file: PartitionedFile): Option[Seq[String]] = {
     val whole = file.copy(start = 0, length = file.fileSize)
     val reader = new HadoopFileLinesReader(whole, csv.options.lineSeparatorInRead, csv.broadcastedConf.value.value)
@@ -103,10 +112,11 @@ object CsvHeaders {
 }
 
 /**
- * Reads each file by its own header: a column that the header lacks shows its default or NULL, and names that the table
- * does not have are left out. A file that has neither is refused, because a line of values would be taken for names.
+ * Reads each file by its own header. A column that is missing in the header has its default or NULL, and names that the
+ * table does not have are ignored. A file without any column of the table is refused, because its first line is
+ * probably a row and not a header.
  *
- * @param read makes the reader of files whose columns stand as in the schema
+ * @param read creates the reader of files whose columns have the order of the schema
  */
 class CsvHeaderReaderFactory(
     csv: CSVPartitionReaderFactory,
@@ -116,7 +126,7 @@ class CsvHeaderReaderFactory(
 
   override protected def options: FileSourceOptions = csv.options
 
-  // Read here, on the driver: a conf that was sent to a task cannot be asked.
+  // Read on the driver: a task has no access to the session's conf.
   private val resolver = csv.sqlConf.resolver
   private val caseSensitive = csv.sqlConf.caseSensitiveAnalysis
   private val corrupt = csv.dataSchema.filter(_.name == csv.options.columnNameOfCorruptRecord)
@@ -136,9 +146,9 @@ class CsvHeaderReaderFactory(
     val inFile = StructType(found.zipWithIndex.map { case (field, place) =>
       field.getOrElse(StructField(s"${CsvHeaderReaderFactory.LeftOut}$place", StringType))
     } ++ corrupt)
-    // In the file's order: Spark's parser takes columns by place where all of a file's are read.
+    // In the file's order: if all columns are read, Spark's parser takes them by position.
     val there = StructType(inFile.filter(field => csv.readDataSchema.fieldNames.contains(field.name)))
-    // Spark evaluates the filters again after the scan, and a filter may be of a column that the file lacks.
+    // No filters: Spark evaluates them after the scan, and a filter may name a column that the file lacks.
     val reader = read(csv.copy(dataSchema = inFile, readDataSchema = there, filters = Nil)).buildReader(file)
     if (there == csv.readDataSchema) reader else new ProjectedReader(reader, projection(there))
   }
@@ -182,17 +192,17 @@ private class ProjectedReader(inner: PartitionReader[InternalRow], values: Seq[E
 }
 
 /**
- * Finds the keys of JSON objects in any case, at any depth, as Hive's JsonSerDe does. Spark's parser compares them with
- * the names of the columns as they are written, and shows NULL for a key of another case.
+ * Matches the keys of JSON objects regardless of case, at any depth, as Hive's JsonSerDe does. Spark's parser compares
+ * them case-sensitively, and returns NULL for a key in another case.
  *
- * The keys of a MAP are values and keep their case. A session with `spark.sql.caseSensitive` compares names with case.
+ * The keys of a MAP are values and keep their case. With `spark.sql.caseSensitive` names are case-sensitive here too.
  */
 object JsonKeys {
   def inAnyCase(json: JsonPartitionReaderFactory): JsonPartitionReaderFactory =
-    // The names of a single VARIANT column's values are no columns.
+    // With a single VARIANT column, the names in a document are not columns.
     if (json.sqlConf.caseSensitiveAnalysis || json.options.parameters.contains("singlevariantcolumn")) json
-    // Without filters, which Spark evaluates again after the scan: its parser drops a row by the first value of a column,
-    // which a later key of the record may replace.
+    // Without filters, which Spark evaluates again after the scan: the parser drops a row by the first value of a
+    // column, which a later key of the record may replace.
     else json.copy(filters = Nil, options = new AnyCaseOptions(
       json.options, json.sqlConf.sessionLocalTimeZone, json.sqlConf.columnNameOfCorruptRecord, json.readDataSchema))
 }
@@ -218,7 +228,7 @@ private class AnyCaseFactory(settings: JsonFactory, schema: StructType) extends 
     renaming(super.createParser(bytes, offset, length))
 }
 
-/** What the schema says of the values at one place of a document: fields by name, elements, or nothing. */
+/** The schema's view of one place in a document: the fields of an object, the elements of an array, or a scalar. */
 private sealed trait ValueKeys
 private case object NoKeys extends ValueKeys
 private class ElementKeys(val element: ValueKeys) extends ValueKeys
@@ -227,10 +237,10 @@ private class ObjectKeys(schema: StructType) extends ValueKeys {
   private val fields = schema.fields.map(field => ValueKeys.of(field.dataType))
   private val exact = schema.fieldNames.zipWithIndex.toMap
   private val inLowerCase = schema.fieldNames.zipWithIndex.groupBy(_._1.toLowerCase(Locale.ROOT)).collect {
-    // Two columns that differ in case only are found by their exact names alone.
+    // Columns whose names differ only in case are matched exactly.
     case (name, Array((_, place))) => name -> place
   }
-  // Files may have any number of keys that the table has not.
+  // Caches the keys of the table only; a file may have any number of other keys.
   private val known = mutable.HashMap.empty[String, Int]
 
   def name(place: Int): String = schema(place).name
@@ -256,18 +266,20 @@ private object ValueKeys {
   }
 }
 
-/** An object or array that is being read; `exact` are the places whose keys had the case of the column. */
+/** The object or array that is being read; `exact` has the fields whose key was spelled exactly as the column. */
 private class OpenValue(val keys: ValueKeys, val isObject: Boolean) {
   val exact: mutable.BitSet = if (isObject) mutable.BitSet.empty else null
   var next: ValueKeys = keys match {
     case elements: ElementKeys => elements.element
-    // A record that is an array of objects is as many rows.
+    // A record that is an array of objects produces one row for each.
     case record: ObjectKeys if !isObject => record
     case _ => NoKeys
   }
 }
 
-/** Gives keys the spelling of the schema. Where an object has a key in several cases, the schema's own spelling wins. */
+/**
+ * Renames keys to the schema's spelling. If an object has a key in several spellings, the schema's own spelling wins.
+ */
 private class AnyCaseParser(inner: JsonParser, root: ObjectKeys) extends JsonParserDelegate(inner) {
   private var open: List[OpenValue] = Nil
   private var renamed: String = _
@@ -296,7 +308,7 @@ private class AnyCaseParser(inner: JsonParser, root: ObjectKeys) extends JsonPar
         around.next = if (place < 0) NoKeys else keys.value(place)
         if (place >= 0) {
           if (key == keys.name(place)) around.exact += place
-          // A name that no column has: the value of the exact key, which came before, stays.
+          // A name of no column: the value of the exactly spelled key, which came first, must stay.
           else renamed = if (around.exact(place)) AnyCaseParser.Ignored else keys.name(place)
         }
       case _ =>

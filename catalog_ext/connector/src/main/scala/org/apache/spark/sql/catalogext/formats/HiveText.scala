@@ -22,20 +22,21 @@ import org.apache.spark.sql.execution.datasources.{HadoopFileLinesReader, Partit
 import org.apache.spark.TaskContext
 
 /**
- * Text that a SerDe of Hive reads and writes: the classes are those of Hive 2.3, which Spark ships.
+ * Text that one of Hive's SerDes reads and writes. The classes are those of Hive 2.3, which Spark contains.
  *
- * @param serde the class
- * @param options of the table, with names in lower case: those of Spark's reader where it has the same, else Hive's
+ * @param serde the class name
+ * @param options of the table, with names in lower case: Spark's name of an option if there is one, otherwise Hive's
  */
 case class HiveText(serde: String, options: Map[String, String]) {
   import HiveText._
 
-  /** Lines at the start and at the end of each file that are no rows. */
+  /** Lines that are skipped at the start and at the end of each file. */
   val headerLines: Int =
     options.get(HeaderLines).map(_.trim.toInt).getOrElse(if (options.get("header").exists(_.equalsIgnoreCase("true"))) 1 else 0)
   val footerLines: Int = options.get(FooterLines).fold(0)(_.trim.toInt)
 
-  // The reader of the first part of a file reads one line beyond its first byte.
+  // The reader of a file's first split always reads past its first line, so one header line allows a split; more do
+  // not.
   def isSplitable: Boolean = headerLines <= 1 && footerLines == 0
 
   def hasTimestampFormats: Boolean = options.contains(TimestampFormats)
@@ -48,7 +49,10 @@ case class HiveText(serde: String, options: Map[String, String]) {
   def escape: Option[Byte] = options.get("escape.delim").filter(_.nonEmpty).map(text =>
     text.toByteOption.getOrElse(text.charAt(0).toByte))
 
-  /** A new SerDe for columns of these types of Hive. Names do not matter, and Hive takes fewer than Spark. */
+  /**
+   * A new SerDe for columns of these Hive types. Column names are generated, because Hive allows fewer names than
+   * Spark.
+   */
   def newSerde(types: Seq[String], conf: Configuration): AbstractSerDe = {
     val settings = new Properties()
     settings.setProperty("columns", types.indices.map(i => s"c$i").mkString(","))
@@ -82,14 +86,14 @@ object HiveText {
   private val FooterLines = "skip.footer.line.count"
   private val TimestampFormats = "timestamp.formats"
 
-  /** Settings of LazySimpleSerDe that the options have under Hive's names. */
+  /** Options of LazySimpleSerDe that are passed on under Hive's names. */
   private val Passed = Set(
     "escape.delim", "colelction.delim", "mapkey.delim", "serialization.encoding", "serialization.escape.crlf",
     "serialization.last.column.takes.rest", "hive.serialization.extend.nesting.levels",
     "hive.serialization.extend.additional.nesting.levels", TimestampFormats)
   private val Quoted = Map("sep" -> "separatorChar", "quote" -> "quoteChar", "escape" -> "escapeChar")
 
-  /** The SerDe that a table's options name; None where Spark's own reader reads the files. */
+  /** The SerDe that a table's options name; None if Spark's own reader reads the files. */
   def of(options: Iterable[(String, String)]): Option[HiveText] = {
     val lower = options.map { case (name, value) => name.toLowerCase(Locale.ROOT) -> value }.toMap
     lower.get(Serde).map { serde =>
@@ -111,10 +115,10 @@ object HiveText {
 }
 
 /**
- * Reads text by Hive's SerDe: lines as Hive's TextInputFormat cuts them (also within quotes), values as the SerDe converts
- * them. Spark's filters are not applied here; Spark evaluates them after the scan.
+ * Reads text by Hive's SerDe. Hive's TextInputFormat splits lines (also within quotes), the SerDe converts values.
+ * Filters are not applied; Spark evaluates them after the scan.
  *
- * @param csv has the schema, the options and Hadoop's settings of the scan
+ * @param csv has the schema, the options and the Hadoop configuration of the scan
  */
 class HiveTextReaderFactory(csv: CSVPartitionReaderFactory, text: HiveText) extends FilePartitionReaderFactory {
   override protected def options: FileSourceOptions = csv.options
@@ -141,7 +145,7 @@ class HiveTextReaderFactory(csv: CSVPartitionReaderFactory, text: HiveText) exte
     val readers = read.zip(fields).map { case (field, ref) =>
       values.reader(ref.getFieldObjectInspector, field.dataType)
     }.toArray
-    // What lines show that are older than a column which has a default.
+    // The defaults of columns that are missing in older lines.
     val missing = ResolveDefaultColumns.existenceDefaultValues(read)
     val hasDefaults = missing.exists(_ != null)
     lines.map { line =>
@@ -167,7 +171,7 @@ class HiveTextReaderFactory(csv: CSVPartitionReaderFactory, text: HiveText) exte
     count
   }
 
-  /** All lines but the last ones; Hadoop's reader gives one object for all lines. */
+  /** All lines but the last `count`. The lines are copied, because Hadoop's reader reuses one object. */
   private def withoutLast(lines: Iterator[Text], count: Int): Iterator[Text] = {
     val held = mutable.Queue.empty[Text]
     lines.map { line =>

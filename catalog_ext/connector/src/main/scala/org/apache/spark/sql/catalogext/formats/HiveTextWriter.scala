@@ -19,8 +19,8 @@ import org.apache.spark.sql.execution.datasources.{CodecStreams, FileFormat, Out
 import org.apache.spark.sql.types.{DataType, StructType, TimestampNTZType, TimestampType}
 
 /**
- * Writes text by Hive's SerDe. Each row is read back by the SerDe before it is kept: a value that would be read as another
- * one, by Hive and here, is refused with the name of its column.
+ * Writes text by Hive's SerDe. Each row is read back by the SerDe before it is kept: a value that Hive would read
+ * differently is refused with the name of its column.
  */
 class HiveTextFileFormat(text: HiveText, table: String) extends FileFormat {
   override def inferSchema(spark: SparkSession, options: Map[String, String], files: Seq[FileStatus]): Option[StructType] =
@@ -94,7 +94,7 @@ private class HiveTextWriter(
     out.write('\n')
   }
 
-  /** Lines that readers skip: the names of the columns, then empty ones. */
+  /** Writes the header lines, which readers skip: the names of the columns, then empty lines. */
   private def writeSkipped(lines: Int): Unit = (0 until lines).foreach { number =>
     val strings = schema.map(_ => "string")
     if (number > 0) out.write('\n')

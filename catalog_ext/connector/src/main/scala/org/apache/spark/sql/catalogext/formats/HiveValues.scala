@@ -20,7 +20,7 @@ import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, ArrayData, CharVar
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The types of Hive that columns of Spark have in text. */
+/** The Hive types of Spark's columns in text files. */
 object HiveTypes {
   def supports(dataType: DataType): Boolean = dataType match {
     case ArrayType(element, _) => supports(element)
@@ -32,10 +32,10 @@ object HiveTypes {
   }
 
   /**
-   * The type of a column as a SerDe is given it.
+   * The type of a column for a SerDe.
    *
-   * TIMESTAMP is a text there, which `HiveTimestamps` reads: Hive 2.3's own conversion goes through the zone of the JVM
-   * and moves values that lie in an hour which that zone left out. `timestamp.formats` are read by Hive's class alone.
+   * TIMESTAMP is passed as STRING and parsed by `HiveTimestamps`: Hive 2.3's own conversion uses the JVM's time zone
+   * and shifts values in an hour that a clock change skips. `timestamp.formats` are parsed by Hive's class.
    */
   def of(field: StructField, formats: Boolean): String =
     text(CharVarcharUtils.getRawType(field.metadata).getOrElse(field.dataType), if (formats) "timestamp" else "string")
@@ -63,7 +63,10 @@ object HiveTypes {
   }
 }
 
-/** TIMESTAMP in text, as `java.sql.Timestamp.valueOf` reads it for Hive 2.3 (lenient: 25:00 is 1:00 of the next day), without a zone. */
+/**
+ * Parses TIMESTAMP as `java.sql.Timestamp.valueOf` does in Hive 2.3, but without a time zone. It is lenient: 25:00 is
+ * 1:00 of the next day.
+ */
 object HiveTimestamps {
   private val Layout =
     """(\d{4})-(\d{1,2})-(\d{1,2}) ([+-]?\d{1,9}):([+-]?\d{1,9}):([+-]?\d{1,9})(?:\.(\d{1,9}))?""".r
@@ -84,7 +87,7 @@ object HiveTimestamps {
   def write(time: LocalDateTime): String = Written.format(time)
 }
 
-/** Makes values of Spark's rows of what a SerDe has read; `zone` is the one that TIMESTAMP is local in. */
+/** Converts values of a SerDe to values of Spark's rows; `zone` is the time zone of TIMESTAMP. */
 class HiveValues(zone: ZoneId) {
   def reader(inspector: ObjectInspector, dataType: DataType): Any => Any = {
     val read = notNull(inspector, dataType)
@@ -135,7 +138,10 @@ class HiveValues(zone: ZoneId) {
     case _ => DateTimeUtils.instantToMicros(local.atZone(zone).toInstant)
   }
 
-  /** Makes the object that a SerDe writes of a value: that of Hive's standard Java inspectors, and text of a TIMESTAMP. */
+  /**
+   * The converter from a Spark value to the object that a SerDe writes: the types of Hive's standard Java inspectors,
+   * and a text for TIMESTAMP.
+   */
   def writer(dataType: DataType): Any => Any = {
     val write = written(dataType)
     value => if (value == null) null else write(value)
@@ -166,13 +172,13 @@ class HiveValues(zone: ZoneId) {
 }
 
 object HiveValues {
-  /** Whether a SerDe has read what was written. */
+  /** Whether the SerDe has read back the written value. */
   def same(written: Any, read: Any): Boolean = (written, read) match {
     case (a: Array[Byte], b: Array[Byte]) => Arrays.equals(a, b)
     case (a: java.util.List[_], b: java.util.List[_]) =>
       a.size == b.size && a.asScala.zip(b.asScala).forall { case (x, y) => same(x, y) }
     case (a: java.util.Map[_, _], b: java.util.Map[_, _]) =>
-      // In order: a key of bytes is equal to no other key.
+      // In order, because a BINARY key equals no other key.
       a.size == b.size && a.asScala.zip(b.asScala).forall { case ((k, v), (l, w)) => same(k, l) && same(v, w) }
     case (a: java.lang.Double, b: java.lang.Double) => a.equals(b)
     case (a: java.lang.Float, b: java.lang.Float) => a.equals(b)

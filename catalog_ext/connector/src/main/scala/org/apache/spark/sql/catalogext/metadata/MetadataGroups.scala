@@ -8,10 +8,9 @@ import org.apache.spark.sql.connector.expressions.aggregate._
 import org.apache.spark.sql.types._
 
 /**
- * An aggregation of a metadata table, as the service answers it: each row is a part of a group, and Spark puts the
- * parts together.
+ * An aggregation of a metadata table in the service's form: each row is a partial group, and Spark merges the groups.
  *
- * @param columns what Spark is given: first what it groups by, then the parts of the aggregates
+ * @param columns of the result: the grouping columns, then the partial aggregates
  */
 case class MetadataGroups(table: MetadataTable, columns: Seq[GroupColumn]) {
   private val named = {
@@ -25,10 +24,10 @@ case class MetadataGroups(table: MetadataTable, columns: Seq[GroupColumn]) {
 
   val schema: StructType = StructType(named)
 
-  /** The columns that come of the service; the others are made of the partition's name. */
+  /** The columns that the service returns; the others are computed from the partition's name. */
   val sent: Set[String] = named.map(_.name).toSet -- keyOf.keySet
 
-  /** The partition column that each of the others is. */
+  /** The partition column for each column that is computed from the partition's name. */
   def keyOf: Map[String, String] = columns.zip(named).collect { case (Key(key), field) => field.name -> key }.toMap
 
   private val keys = columns.collect { case Key(key) => key }.distinct
@@ -51,26 +50,27 @@ case class MetadataGroups(table: MetadataTable, columns: Seq[GroupColumn]) {
   }
 }
 
-/** A column of an aggregation's parts. */
+/** A column of the partial groups. */
 sealed trait GroupColumn
 
 /** The value of a partition column. */
 case class Key(name: String) extends GroupColumn
 
-/** The partition's name. */
+/** The name of the partition. */
 case object Name extends GroupColumn
 
-/** An aggregate function, in the contract's words, of a column of numbers or of the rows. */
+/** An aggregate function, with the contract's name, over a numeric column or over rows. */
 case class Number(function: String, column: Option[String]) extends GroupColumn
 
 object MetadataGroups {
   private val Partition = "partition"
 
-  /** None if the service cannot evaluate a part of the aggregation. */
+  /** None if the service cannot evaluate all parts of the aggregation. */
   def of(table: MetadataTable, aggregation: Aggregation): Option[MetadataGroups] = {
     val grouping = aggregation.groupByExpressions().toSeq.map(grouped(table, _))
     val functions = aggregation.aggregateExpressions().toSeq.map(function(table, _))
-    // The least and greatest values of keys come of groups by them, and then there is no row where nothing is counted.
+    // min and max of keys are computed from groups by these keys. Without a group there would be no row with a count of
+    // 0.
     val countsNothing = grouping.isEmpty && functions.flatten.exists(isCount) && functions.flatten.exists(isKey)
     Option.when((grouping ++ functions).forall(_.isDefined) && !countsNothing) {
       MetadataGroups(table, (grouping ++ functions).flatten)
@@ -90,7 +90,7 @@ object MetadataGroups {
   private def grouped(table: MetadataTable, e: Expression): Option[GroupColumn] =
     if (namesOf(e) == Seq(Partition)) Some(Name) else key(table, e)
 
-  /** The partition column, as a hidden column or as a field of the struct. */
+  /** The partition column that an expression names, as a hidden column or as a field of the struct. */
   private def key(table: MetadataTable, e: Expression): Option[GroupColumn] = namesOf(e) match {
     case Seq(name) => table.keyColumns.find(_.name == name).map(field => Key(field.name))
     case Seq(struct, name) if table.values.contains(struct) => table.keys.find(_.name == name).map(field => Key(field.name))

@@ -28,8 +28,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * A scan of `partitions` or `files`: the service leaves out what the filters on partition columns can name, sends only
- * the columns that are needed, and aggregates numbers.
+ * A scan of the metadata table `partitions` or `files`. The service applies filters on partition columns, sends only
+ * the needed columns, and aggregates numbers.
  */
 class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   extends FilteredBuilder(SparkSession.active) with SupportsPushDownRequiredColumns with SupportsPushDownAggregates {
@@ -42,7 +42,7 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   private val ofNumbers = new PredicateTranslator(table.numbers.map(name => name -> name).toMap, zone)
 
   private val translator = {
-    // The struct's name in front distinguishes a key from a column of this table with the same name.
+    // The struct's name as a prefix distinguishes a key from a column of the metadata table with the same name.
     val fields = table.keys.fieldNames.map(key => s"${MetadataScan.OfStruct}$key" -> key)
     val columns = (fields ++ table.keyColumns.map(key => key.name -> key.name)).toMap
     new PredicateTranslator(columns, zone, PredicateTranslator.chars(table.of.partitionColumns))
@@ -66,12 +66,12 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   }
 
   private def overStruct(filter: Expression): Expression = filter.transform {
-    // The name as it is declared, however the query spells it.
+    // The declared name, however the query spells it.
     case field @ GetStructField(a: Attribute, ordinal, _) if table.values.contains(a.name) =>
       ofStruct(field.childSchema(ordinal).name)
   }
 
-  /** Whether the service answers a filter as Spark does, on whatever values there are. */
+  /** Whether the service evaluates a filter as Spark does, for all possible values. */
   private def isExact(filter: Expression): Boolean = {
     val ofKeys = overStruct(filter)
     translator.exactly(ofKeys).isDefined && ofKeys.references.forall { a =>
@@ -84,7 +84,10 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 
   override def pushedFilters: Array[Predicate] = Array.empty
 
-  /** Spark asks where no filter is left, and puts together what comes: a group may come in parts. */
+  /**
+   * Spark pushes an aggregation only if no filter is left, and merges the groups, so a group may arrive in several
+   * parts.
+   */
   override def pushAggregation(aggregation: Aggregation): Boolean = {
     groups = MetadataGroups.of(table, aggregation)
     groups.isDefined
@@ -97,8 +100,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 }
 
 /**
- * The rows of a metadata table as the service's batches, one task each: the driver keeps them packed, and only the
- * columns that the query needs.
+ * The rows of a metadata table, in the service's batches, one task for each. The driver keeps the batches serialized,
+ * with the columns that the query needs.
  */
 class MetadataScan(
     table: MetadataTable,
@@ -145,20 +148,20 @@ class MetadataScan(
 
 private object MetadataScan {
   /** Distinguishes a field of the struct from a column of the same name. */
-  // A column can have the name "values.k", and none this.
+  // A column can be named "values.k", but not with the character NUL.
   val OfStruct = "\u0000values."
 
-  /** Predicates, all of which hold, as Spark's scans show theirs. */
+  /** The conjunction of predicates as text, in the format of Spark's scans. */
   private def shown(predicates: Seq[JsonNode]): String = {
     val parts = predicates.flatMap(p => if (p.string("op") == "and") p.items("args") else Seq(p))
     if (parts.isEmpty) "" else parts.map(PredicateJson.sql).mkString(" PushedFilters: [", ", ", "]")
   }
 
-  /** Whether the index distinguishes a key's values exactly where Spark does: not for -0.0, or blanks at the end. */
+  /** Whether equality of the key in the index is Spark's equality. It is not for -0.0 and for trailing blanks. */
   def isPlain(key: StructField): Boolean = KeyTypes.isExact(key.dataType)
 }
 
-/** Rows as an Arrow stream; without columns their number alone says it. */
+/** Rows as an Arrow stream. Without columns only `count` is needed. */
 case class MetadataBatch(packed: Array[Byte], count: Int) extends InputPartition
 
 class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactory {
@@ -167,13 +170,13 @@ class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactor
 }
 
 /**
- * Makes Spark's rows of the service's, on the executors.
+ * Converts the service's rows to Spark's rows, on the executors.
  *
  * @param keys the partition columns, with the table's own types
- * @param sent the columns that the service's rows have; every other one is made of the partition's name
- * @param locations those of them that hold locations as they are on the store, as the column `$path` has them
- * @param filePaths those that hold locations of files as Spark's `_metadata.file_path` has them
- * @param keyOf the partition columns that required ones stand for, where these have other names
+ * @param sent the columns that the service's rows have; all others are computed from the partition's name
+ * @param locations those sent columns that have locations as on the store, like the column `$path`
+ * @param filePaths those sent columns that have file paths in the form of Spark's `_metadata.file_path`
+ * @param keyOf the partition column for each required column that has another name
  */
 case class MetadataRows(
     required: StructType,
@@ -187,7 +190,7 @@ case class MetadataRows(
 
   private val ofPartition = required.fieldNames.map(!sent.contains(_))
 
-  /** The columns of the service that the required ones are made of. */
+  /** The service's columns that are needed for the required ones. */
   def sources: Seq[String] = required.fieldNames.zip(ofPartition)
     .map { case (name, derived) => if (derived) Partition else name }.distinct.toSeq
 
@@ -212,7 +215,7 @@ case class MetadataRows(
     def parsed(i: Int) = values.parse(names.getObject(i).toString)
     field.dataType match {
       case struct: StructType =>
-        // The query may need some of the values only.
+        // A query may need only some of the values.
         val positions = struct.map(key => (keys.fieldIndex(key.name), key.dataType))
         i => {
           val row = parsed(i)
@@ -226,7 +229,7 @@ case class MetadataRows(
 
   private def column(field: StructField, vector: FieldVector): Int => Any = field.dataType match {
     case MapType(_, statistics: StructType, _) => i => if (vector.isNull(i)) null else parsed(statistics, vector, i)
-    // The very steps by which Spark makes `_metadata.file_path`, so that they can be joined.
+    // The steps by which Spark computes `_metadata.file_path`, so that both can be joined.
     case _ if filePaths.contains(field.name) =>
       i => UTF8String.fromString(new Path(new Path(vector.getObject(i).toString).toString).toUri.toString)
     case _ if locations.contains(field.name) =>
@@ -249,7 +252,7 @@ object MetadataRows {
     node => if (field.dataType == LongType) node.asLong() else UTF8String.fromString(node.asText())
   }.orNull
 
-  /** One value of the service as Spark has it. */
+  /** Converts one value of the service to Spark's form. */
   def value(vector: FieldVector, i: Int): Any = if (vector.isNull(i)) null else vector match {
     case numbers: BigIntVector => numbers.get(i)
     case times: TimeStampMilliTZVector => times.get(i) * 1000

@@ -21,11 +21,11 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * What the index knows of a table, as a table: `sales.trips.files`. It is read anew by every query. Its columns are
- * those that the service says.
+ * Metadata of a table as a table: `sales.trips.files`. Every query reads the present state. The service defines its
+ * columns.
  *
- * `partitions` and `files` have the partition's values as a struct, and each of them as a column that `SELECT *`
- * leaves out; filters on either are the service's to answer.
+ * `partitions` and `files` have the partition's values as a struct, and each value also as a hidden column, which
+ * `SELECT *` omits. The service evaluates filters on both.
  *
  * @param described the field `metadata` of `tables/load`
  */
@@ -45,18 +45,18 @@ class MetadataTable(
 
   override val schema: StructType = TableMetadata.schema(described.items("columns"))
 
-  /** The column that is the struct of the partition's values. */
+  /** The name of the struct column with the partition's values. */
   val values: Option[String] = described.stringOption("values")
   val locations: Set[String] = described.items("locations").map(_.asText()).toSet
   val filePaths: Set[String] = described.items("file_paths").map(_.asText()).toSet
 
-  /** The columns that the service compares and aggregates. */
+  /** The numeric columns, which the service can compare and aggregate. */
   val numbers: Set[String] = described.items("numbers").map(_.asText()).toSet
 
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
-  /** The partition columns that no column of this table hides. */
+  /** The partition columns whose names no column of the metadata table has. */
   val keyColumns: Seq[StructField] =
     if (takesPredicate) keys.filterNot(key => schema.fieldNames.exists(SQLConf.get.resolver(_, key.name))) else Nil
 
@@ -66,7 +66,7 @@ class MetadataTable(
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     if (takesPredicate) new MetadataScanBuilder(this, DateTimeUtils.getZoneId(KeyZone.of(of, SQLConf.get))) else () => wholeScan
 
-  /** One row a version, transaction or repair: vacuum bounds how many there are. */
+  /** One row for each version, transaction or repair. Vacuum limits their number, so one local scan is enough. */
   private def wholeScan: Scan = new LocalScan {
     override def readSchema(): StructType = schema
     override def description(): String = name()
@@ -79,7 +79,7 @@ class MetadataTable(
     }
   }
 
-  /** What asks for rows: by predicates over the partition columns and over `numbers`. */
+  /** The request for rows, with predicates over partition columns and over `numbers`. */
   def request(
       predicate: Option[JsonNode],
       numbers: Option[JsonNode],
@@ -95,7 +95,10 @@ class MetadataTable(
 }
 
 object MetadataTable {
-  /** The metadata table of an answer to `tables/load`; raises an error that lists them if the name is unknown. */
+  /**
+   * The metadata table of a `tables/load` answer. Raises an error that lists all metadata tables if the name is
+   * unknown.
+   */
   def fromJson(catalogName: String, client: ServiceClient, name: String, node: JsonNode): MetadataTable = {
     val of = TableMetadata.fromJson(node)
     if (!isIn(node)) {
@@ -110,12 +113,12 @@ object MetadataTable {
 
   def isIn(node: JsonNode): Boolean = !node.field("metadata").isNull
 
-  /** The table and the name of its metadata table, where `ident` can be of one. Real namespaces have one level. */
+  /** The table and the name of its metadata table, if `ident` has two levels. Real namespaces have one level. */
   def below(ident: Identifier): Option[(Identifier, String)] = Option.when(ident.namespace().length == 2) {
     (Identifier.of(ident.namespace().take(1), ident.namespace()(1)), ident.name().toLowerCase(Locale.ROOT))
   }
 
-  /** The whole name where `ident` leaves out `namespace`: none is meant where one has a table of that name. */
+  /** The complete name if `ident` lacks the namespace; None if `namespace` has a table of that name. */
   def completed(namespace: Array[String], ident: Identifier): Option[Identifier] =
     Option.when(namespace.length == 1 && ident.namespace().length == 1) {
       Identifier.of(namespace ++ ident.namespace(), ident.name())

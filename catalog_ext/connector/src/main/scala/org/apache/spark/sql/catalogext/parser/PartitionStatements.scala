@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ShowPartitions}
 
 /**
- * `ALTER TABLE … ADD PARTITION (…), PARTITION (…)`, `DROP PARTITION` with comparisons, and `EXCHANGE PARTITION`: the
- * forms of Hive and Flink that Spark's grammar lacks.
+ * `ALTER TABLE … ADD PARTITION (…), PARTITION (…)`, `DROP PARTITION` with comparisons, and `EXCHANGE PARTITION`: syntax
+ * of Hive and Flink that Spark's grammar lacks.
  */
 object AlterPartitions extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] =
@@ -67,7 +67,7 @@ object AlterPartitions extends StatementSyntax {
   private def exchange(cursor: StatementCursor, target: LogicalPlan): LogicalPlan = {
     val specs = ArrayBuffer.empty[Map[String, String]]
     cursor.expect("PARTITION")
-    // Flink's page has the specs in one more pair of parentheses.
+    // Flink's documentation wraps the specs in another pair of parentheses.
     val nested = cursor.sees("(", "(")
     if (nested) cursor.expect("(")
     do {
@@ -81,7 +81,7 @@ object AlterPartitions extends StatementSyntax {
   }
 }
 
-/** `SHOW PARTITIONS t [PARTITION (…)] [WHERE …] [ORDER BY …] [LIMIT n]`, as Hive 4 has it. */
+/** `SHOW PARTITIONS t [PARTITION (…)] [WHERE …] [ORDER BY …] [LIMIT n]`, the syntax of Hive 4. */
 object ShowSomePartitions extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] =
     if (!cursor.take("SHOW", "PARTITIONS")) None
@@ -96,7 +96,7 @@ object ShowSomePartitions extends StatementSyntax {
         Some(cursor.expectOrder("a partition column", "LIMIT"))
       } else None
       val limit = if (cursor.take("LIMIT")) Some(cursor.expectExpression("a number")) else None
-      // Without these clauses Spark's parser has refused a key that is there twice, also one of a view.
+      // Without these clauses Spark's parser handles the statement, and has refused a duplicate key.
       val action =
         if (spec.nonEmpty && condition.isEmpty && order.isEmpty && limit.isEmpty)
           ShowAction(Some(spec), ShowPartitions.getOutputAttrs)
@@ -105,7 +105,7 @@ object ShowSomePartitions extends StatementSyntax {
     }
 }
 
-/** What stands in parentheses behind PARTITION. */
+/** The parenthesized part after PARTITION. */
 object PartitionClause {
   private val Operators = Seq("=", "==", "!=", "<>", "<=", ">=", "<", ">")
 

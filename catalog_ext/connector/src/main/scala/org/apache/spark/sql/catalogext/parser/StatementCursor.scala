@@ -16,12 +16,11 @@ import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Walks over the tokens of a statement, as Spark's own lexer makes them.
+ * A cursor over the tokens of a statement, from Spark's own lexer. All methods that take tokens raise a ParseException
+ * at the first token that does not fit.
  *
- * Every method that takes something raises a ParseException at the token that does not fit.
- *
- * @param parser reads names, values and conditions out of slices of the text
- * @param refusal what Spark said of the text
+ * @param parser parses names, values and conditions in slices of the text
+ * @param refusal the error of Spark's parser for the text
  */
 class StatementCursor(
     val text: String,
@@ -34,10 +33,13 @@ class StatementCursor(
   private var subject: Option[Seq[String]] = None
   private var nameOrigin = Origin()
 
-  /** The table that the statement is about, once it is known to be one of ours. */
+  /** The table of the statement, once it is known to be about a table of this connector. */
   def name: Option[Seq[String]] = subject
 
-  /** Says that the text is a statement of ours about `table`: from here on Spark's own error is no better. */
+  /**
+   * Declares that the text is a statement of this connector about `table`. From here on its own syntax errors replace
+   * Spark's error.
+   */
   def begun(table: Seq[String]): Unit = subject = Some(table)
 
   def restart(): Unit = {
@@ -48,11 +50,11 @@ class StatementCursor(
   def atEnd: Boolean = current.getType == Token.EOF || (current.getText == ";" &&
     tokens.drop(position).forall(token => token.getText == ";" || token.getType == Token.EOF))
 
-  /** Whether the next tokens are these keywords or signs. */
+  /** Whether the next tokens are these keywords or symbols. */
   def sees(words: String*): Boolean =
     words.zipWithIndex.forall { case (word, i) => at(position + i).getText.equalsIgnoreCase(word) }
 
-  /** Moves over these keywords or signs when they are next. */
+  /** Takes these keywords or symbols if they are next. */
   def take(words: String*): Boolean = {
     val found = sees(words: _*)
     if (found) position += words.length
@@ -66,7 +68,7 @@ class StatementCursor(
   /** Raises a ParseException at the current token. */
   def fail(expected: String): Nothing = failAt(current, s": expected $expected")
 
-  /** A name of one or several parts; None, and nothing is taken, where none is next. */
+  /** Takes a name of one or several parts; None, without taking anything, if no name is next. */
   def takeName(): Option[Seq[String]] = Option.when(isIdentifier(current)) {
     val first = position
     nameOrigin = originOf(current)
@@ -75,7 +77,7 @@ class StatementCursor(
     parsed(first, parser.parseMultipartIdentifier)
   }
 
-  /** Runs `body` so that what it makes of the last name has that name's place. */
+  /** Runs `body` with the position of the last name as the origin of new plan nodes. */
   def placed[T](body: => T): T = CurrentOrigin.withOrigin(nameOrigin)(body)
 
   def expectName(what: String): Seq[String] = takeName().getOrElse(fail(what))
@@ -87,7 +89,10 @@ class StatementCursor(
     parsed(position - 1, parser.parseMultipartIdentifier).head
   }
 
-  /** A string, a number, NULL, DATE '…' and the like: everything up to one of `ends`, outside of parentheses. */
+  /**
+   * Takes a literal expression (a string, a number, NULL, DATE '…'): everything up to one of `ends`, outside
+   * parentheses.
+   */
   def expectExpression(what: String, ends: String*): Expression = {
     val first = position
     skipTo(ends)
@@ -95,7 +100,7 @@ class StatementCursor(
     parsed(first, parser.parseExpression)
   }
 
-  /** The text of a constant, as Spark has it in PARTITION clauses; null for NULL. */
+  /** Takes a constant and returns its text, as Spark has it in PARTITION clauses; null for NULL. */
   def expectConstant(what: String, ends: String*): String = {
     val first = position
     val expression = expectExpression(what, ends: _*)
@@ -120,17 +125,17 @@ class StatementCursor(
     items.toSeq
   }
 
-  /** The text up to one of `ends`, outside of parentheses; it may be empty. */
+  /** The text up to one of `ends`, outside parentheses; it may be empty. */
   def textUpTo(ends: String*): String = {
     val first = position
     skipTo(ends)
     slice(first)
   }
 
-  /** The text of the tokens that are left. */
+  /** The text of the remaining tokens. */
   def rest: String = textUpTo()
 
-  /** The value of the string that must be next. */
+  /** Takes a string literal and returns its value. */
   def expectString(what: String): String =
     if (current.getType != SqlBaseLexer.STRING_LITERAL && current.getType != SqlBaseLexer.DOUBLEQUOTED_STRING) fail(what)
     else {
@@ -138,12 +143,12 @@ class StatementCursor(
       parsed(position - 1, parser.parseExpression).eval().toString
     }
 
-  /** Where the current token begins and ends in the text, in code points. */
+  /** Start and end of the current token in the text, in code points. */
   def place: (Int, Int) = (current.getStartIndex, current.getStopIndex)
 
   /**
-   * The text with others in place of what lies from the one to before the other code point. Blanks make them as long, so
-   * that places in errors stay what they are.
+   * The text with replaced ranges, each given by start and end (exclusive) in code points. Replacements are padded with
+   * blanks, so that positions in errors stay correct.
    */
   def replaced(pieces: (Int, Int, String)*): String = pieces.foldLeft(text) { case (all, (from, until, by)) =>
     val (start, end) = (all.offsetByCodePoints(0, from), all.offsetByCodePoints(0, until))
@@ -172,7 +177,7 @@ class StatementCursor(
       token.getType != SqlBaseLexer.STRING_LITERAL && token.getType != SqlBaseLexer.INTEGER_VALUE
   }
 
-  /** The text from the token `first` up to the current one, with the parameters in it replaced by their values. */
+  /** The text from the token `first` to the current one, with parameters replaced by their values. */
   private def slice(first: Int): String = if (first >= position) "" else {
     val pieces = new StringBuilder
     var from = at(first).getStartIndex
@@ -206,8 +211,8 @@ class StatementCursor(
     if (to < from) "" else tokens.head.getInputStream.getText(Interval.of(from, to))
 
   /**
-   * What `parse` makes of the tokens from `first`. It gets them where they are in the statement, behind blanks, so that
-   * what it and the analyzer say of places is right.
+   * Parses the tokens from `first` on, preceded by as many blanks as the statement has characters before them.
+   * Positions in errors of the parser and the analyzer are then correct.
    */
   private def parsed[T](first: Int, parse: String => T): T = {
     val before = source(0, at(first).getStartIndex - 1).map(c => if (c == '\n') c else ' ')
@@ -234,7 +239,7 @@ class StatementCursor(
 private object StatementCursor {
   def tokens(text: String): IndexedSeq[Token] = {
     val lexer = new SqlBaseLexer(new UpperCased(CharStreams.fromString(text)))
-    // What the lexer cannot read comes as a token of its own kind.
+    // Text that the lexer cannot read becomes a token of its own type, instead of an error.
     lexer.removeErrorListeners()
     val found = ArrayBuffer.empty[Token]
     do {
@@ -250,7 +255,7 @@ private object StatementCursor {
   }
 }
 
-/** Text that the lexer sees in capitals, as its keywords are, while its tokens keep the text as it is. */
+/** A character stream that is upper case for the lexer, whose keywords are upper case, and original in the tokens. */
 private class UpperCased(source: CharStream) extends CharStream {
   override def LA(offset: Int): Int = {
     val character = source.LA(offset)
@@ -267,9 +272,9 @@ private class UpperCased(source: CharStream) extends CharStream {
   override def getSourceName: String = source.getSourceName
 }
 
-/** Text as statements of Spark SQL have it. Identifiers are quoted by Spark's own `QuotingUtils`. */
+/** Text in Spark SQL syntax. Spark's own `QuotingUtils` quotes identifiers. */
 object SqlText {
-  /** The text as a string literal on one line. */
+  /** The value as a SQL string literal on one line. */
   def literal(value: String): String = value.map {
     case '\'' => "\\'"
     case '\\' => "\\\\"
@@ -279,7 +284,7 @@ object SqlText {
     case c => c.toString
   }.mkString("'", "", "'")
 
-  /** The list of pairs of OPTIONS, TBLPROPERTIES and such clauses, in the order of the keys. */
+  /** The list of pairs in OPTIONS, TBLPROPERTIES and similar clauses, sorted by key. */
   def pairs(values: Map[String, String]): String =
     values.toSeq.sorted.map { case (key, value) => s"${literal(key)} = ${literal(value)}" }
       .mkString("(\n  ", ",\n  ", ")")

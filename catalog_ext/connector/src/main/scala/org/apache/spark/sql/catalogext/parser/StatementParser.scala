@@ -14,17 +14,17 @@ import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** One kind of statement that Spark's grammar lacks. */
+/** The parser of one kind of statement that Spark's grammar lacks. */
 trait StatementSyntax {
   /**
-   * The statement at the cursor, or None where the text is no such statement: then the cursor may have moved, because
-   * the caller puts it back. Once `cursor.begun(name)` was called, what does not fit is an error at its place.
+   * Parses the statement at the cursor; None if the text is another statement. The cursor may have moved then; the
+   * caller resets it. After a call of `cursor.begun(name)` a mismatch is a syntax error at its position.
    */
   def parse(cursor: StatementCursor): Option[LogicalPlan]
 }
 
 object StatementSyntax {
-  /** Every kind, in the order in which they are tried. */
+  /** All kinds, in the order in which they are tried. */
   val All: Seq[StatementSyntax] = Seq(
     AlterPartitions,
     ShowSomePartitions,
@@ -35,8 +35,9 @@ object StatementSyntax {
 }
 
 /**
- * Spark's parser, and after it ours: Spark sees every text first and untouched, and only what it refuses is tried as
- * one of our statements. A text that is no such statement, or is about another catalog, keeps Spark's error.
+ * Spark's parser with a fallback. Spark parses every text first, unchanged. Only a text that Spark refuses is parsed as
+ * a statement of this connector. If that does not match either, or the statement is about another catalog, Spark's
+ * error is reported.
  */
 class StatementParser(
     session: SparkSession,
@@ -87,9 +88,9 @@ class StatementParser(
   override def parseDataType(text: String): DataType = delegate.parseDataType(text)
 }
 
-/** The values of `:name` and `?` in a statement. */
+/** The values of the parameters `:name` and `?` in a statement. */
 case class Parameters(named: Map[String, Expression], positional: Seq[Expression]) {
-  /** The SQL text of a value; None if the value is missing or not a constant. */
+  /** The SQL text of a parameter's value; None if it is missing or not a constant. */
   def sql(name: Option[String], index: Int): Option[String] =
     name.fold(positional.lift(index))(named.get).collect { case literal: Literal => literal.sql }
 }

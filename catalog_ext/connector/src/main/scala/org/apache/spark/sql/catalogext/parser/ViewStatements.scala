@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedView
 import org.apache.spark.sql.catalyst.plans.logical.{CreateView, LogicalPlan}
 
 /**
- * `CREATE VIEW … PARTITIONED ON (…) … AS …`. Spark's grammar knows the clause and refuses it: it parses the text with
- * blanks in its place, so that its errors keep their positions, and the columns are handed on as a property.
+ * `CREATE VIEW … PARTITIONED ON (…) … AS …`. Spark's grammar has the clause but refuses it. The clause is replaced with
+ * blanks, so that error positions stay correct, and its columns are passed on as a property.
  */
 object CreatePartitionedView extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] = {

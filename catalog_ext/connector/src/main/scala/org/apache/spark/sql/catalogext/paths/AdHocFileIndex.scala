@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The files of a path, listed for one scan with its filters: what they rule out is not listed. */
+/** The files of a path, listed for one scan. Directories that the scan's filters exclude are not listed. */
 class AdHocFileIndex(
     spark: SparkSession,
     client: ServiceClient,
@@ -33,8 +33,8 @@ class AdHocFileIndex(
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
 
   /**
-   * Size and rows, which only a listing gives. With nothing but a join's IS NOT NULL pushed it waits for the filter that
-   * the join will find: until then the path counts as large.
+   * Size and row count, which require a listing. If only IS NOT NULL filters of a join are pushed, the listing waits
+   * for the filter that the join finds at run time; until then the path counts as large.
    */
   override def totals: (Long, Option[Long]) = synchronized {
     if (mayList) listedTotals else (spark.sessionState.conf.defaultSizeInBytes, None)
@@ -67,10 +67,10 @@ class AdHocFileIndex(
 }
 
 /**
- * Keys of paths are strings, and Spark compares them with a number or a date by a cast of the key. Such a cast goes to
- * the service as a key of its own, so that it prunes as well.
+ * Keys in paths are strings, and Spark casts a key to compare it with a number or a date. Such a cast is sent to the
+ * service as a derived key, so that it prunes directories too.
  *
- * @param columns Spark's name of each key and the path's own spelling
+ * @param columns Spark's name of each key, and its spelling in the path
  */
 private class KeyCasts(columns: Map[String, String]) {
   private val found = ArrayBuffer.empty[(String, String, DataType)]
@@ -85,7 +85,7 @@ private class KeyCasts(columns: Map[String, String]) {
     new PredicateTranslator(columns ++ found.map { case (name, _, _) => name -> name }, zone).translate(replaced)
   }
 
-  /** What the request says of the casts that the predicate may name. */
+  /** The request's description of the casts that the predicate may name. */
   def used: Seq[JsonNode] = found.distinct.toSeq.map { case (name, key, to) =>
     obj("name" -> text(name), "key" -> text(key), "type" -> text(to.catalogString))
   }

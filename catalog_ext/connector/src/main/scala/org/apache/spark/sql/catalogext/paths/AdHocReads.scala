@@ -22,8 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Reads of paths that Spark does not ask the catalog for with all that they say: `lake.files('...')`, because catalogs
- * have no table functions, and a path with options, because these come after the table is loaded.
+ * Reads of paths with arguments that Spark does not pass to a catalog: `lake.files('...')`, because catalogs have no
+ * table functions, and a path with options, because Spark adds options after it has loaded the table.
  */
 class AdHocReads(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
@@ -71,13 +71,13 @@ object AdHocReads {
   }
 }
 
-/** The arguments of `files`: path, format, options, schema, by position or by name. */
+/** The arguments of `files` (path, format, options, schema), by position or by name. */
 private class FilesArguments(session: SparkSession, function: String) {
   private val textToText = MapType(StringType, StringType)
   private val parameters: Seq[(String, DataType)] =
     Seq("path" -> StringType, AdHocPaths.Format -> StringType, "options" -> textToText, AdHocPaths.Schema -> StringType)
 
-  /** The path, and the format, the schema and the options as options of one read. */
+  /** The path, and all other arguments as options of the read. */
   def read(arguments: Seq[Expression]): (String, CaseInsensitiveStringMap) = {
     val values = constants(assigned(arguments))
     val path = values.get("path").collect { case text: UTF8String => text.toString }.getOrElse(
@@ -102,7 +102,10 @@ private class FilesArguments(session: SparkSession, function: String) {
     (byPosition ++ byName).toMap
   }
 
-  /** The values of the arguments, which are analysed apart from the query, because the table decides its columns. */
+  /**
+   * The values of the arguments. They are analyzed apart from the query, because they determine the columns of the
+   * table.
+   */
   private def constants(arguments: Map[String, Expression]): Map[String, Any] = {
     val ordered = parameters.collect { case (name, to) if arguments.contains(name) => name -> Cast(arguments(name), to) }
     val project = Project(ordered.map { case (name, value) => Alias(value, name)() }, OneRowRelation())
@@ -123,7 +126,7 @@ private class FilesArguments(session: SparkSession, function: String) {
     ConnectorErrors.InvalidArguments, s"The function $function $what.", Map("function" -> function))
 }
 
-/** Refuses commands that would change what lies at a path, before Spark says that its table lacks an ability. */
+/** Refuses commands that would write to a path, before Spark reports a missing table capability. */
 class RefuseAdHocChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {

@@ -24,21 +24,21 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{classic, SparkSession}
 
-/** Files that no table is registered for, read by their path as in ``FROM lake.`s3a://bucket/data` ``. */
+/** Unregistered files that are read by their path, as in ``FROM lake.`s3a://bucket/data` ``. */
 class AdHocPaths(catalogName: String, client: ServiceClient) {
   import AdHocPaths._
 
   /**
-   * Whether a name is a path: no table's name has a slash. It stands behind the catalog's name alone, or alone after
-   * USE or SET PATH; behind a namespace it is Spark's own (parquet.`/path`) or none.
+   * Whether a name is a path: no table name contains a slash. The path follows the catalog's name, or stands alone
+   * after USE or SET PATH. After a namespace it belongs to Spark (parquet.`/path`) or is invalid.
    */
   def named(ident: Identifier): Boolean = hasSlash(ident) && (ident.namespace().isEmpty || isUnqualified(ident))
 
-  /** The path as a table, where a name is one. */
+  /** The path as a table; None if the name is no path. */
   def find(ident: Identifier): Option[AdHocTable] =
     Option.when(named(ident))(load(ident.name(), CaseInsensitiveStringMap.empty()))
 
-  /** The path as a table, by a look at a few of its files. */
+  /** The path as a table. The schema is read from a few of its files. */
   def load(path: String, options: CaseInsensitiveStringMap): AdHocTable = {
     val request = obj(
       "path" -> text(path),
@@ -46,7 +46,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
       "schema" -> text(Option(options.get(Schema))),
       "options" -> map(options.asCaseSensitiveMap().asScala.filterNot { case (key, _) => isOurs(key) }),
       "session" -> map(SQLConf.get.getAllConfs.filter { case (key, _) => key == ResolvedSettings.HivePartitioning }))
-    // A listing takes what it takes.
+    // A listing may take long, so the request has no time limit.
     val answer = ServiceException.translating(client.call("paths/load", request, limited = false))
     val metadata = TableMetadata(
       tableId = -1, namespace = "", name = path, tableType = "EXTERNAL", format = answer.string("format"),
@@ -64,7 +64,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
     case e: CatalogExtAnalysisException if NotFound.contains(e.getCondition) => false
   }
 
-  /** Raises an error if the name is that of a path, which no statement changes, or could be no table's. */
+  /** Raises an error if the name is a path, which no statement can change, or contains a slash. */
   def checkNoPath(ident: Identifier): Unit =
     if (named(ident)) throw readOnly(catalogName, ident.name())
     else if (hasSlash(ident)) throw new NoSuchTableException(ident)
@@ -91,7 +91,7 @@ object AdHocPaths {
     Map("path" -> path))
 }
 
-/** A path as a table that can be read. The keys in the path are metadata columns, as virtual partition columns are. */
+/** A path as a readable table. The keys in the path are metadata columns, like virtual partition columns. */
 class AdHocTable(
     val catalogName: String,
     val metadata: TableMetadata,
@@ -104,7 +104,7 @@ class AdHocTable(
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
   override def schema(): StructType = metadata.columns
 
-  /** The table with its keys as columns, for statements that list columns; None where it has none to show. */
+  /** The table with its keys as columns, for statements that list columns; None if there are no keys to add. */
   def withKeysListed: Option[Table] = Option.when(keys.nonEmpty) {
     val path = this
     new Table {
@@ -138,7 +138,7 @@ class AdHocTable(
       (keys, resolved) => new AdHocFileIndex(spark, client, catalogName, metadata, keys, resolved, keysShown))
   }
 
-  // Another read of the path that finds the same columns reads the same, as Spark has it for its own paths.
+  // Two reads of a path with equal columns are equal, as for Spark's own paths, so that cached plans are reused.
   override def equals(other: Any): Boolean = other match {
     case that: AdHocTable => catalogName == that.catalogName && metadata == that.metadata
     case _ => false

@@ -27,7 +27,7 @@ import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Builds a scan by Spark's own builder for the format, over the files that the index `files` makes names. */
+/** Builds a scan with Spark's own builder for the format, over the files of the index that `files` creates. */
 class CatalogExtScanBuilder(
     spark: SparkSession,
     client: ServiceClient,
@@ -38,7 +38,7 @@ class CatalogExtScanBuilder(
   extends FilteredBuilder(spark) with SupportsPushDownRequiredColumns with SupportsPushDownAggregates
   with SupportsPushDownLimit {
 
-  /** Over the files that the index has of the table. */
+  /** A builder over the table's files in the index. */
   def this(
       spark: SparkSession,
       client: ServiceClient,
@@ -68,13 +68,14 @@ class CatalogExtScanBuilder(
     inner.pruneColumns(StructType(columns.map(whole)))
   }
 
-  // Not every format leaves out fields of structs, and all readers of a scan have to give the same.
+  // Not every format prunes fields of structs, and all readers of a scan must return the same columns, so structs are
+  // read whole.
   private def whole(field: StructField): StructField =
     if (table.descriptors.isEmpty) field else dataSchema.find(_.name == field.name).getOrElse(field)
 
-  /** The filters that Spark must evaluate again after the scan. */
+  /** Returns the filters that Spark must evaluate again after the scan. */
   override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
-    // Neither the index nor a reader can evaluate these.
+    // Neither the index nor a reader can evaluate these filters.
     val (withheld, pushable) = filters.partition { filter =>
       filter.references.exists(a => isFileMetadata(a.name)) || filter.exists(_.isInstanceOf[PythonUDF])
     }
@@ -103,7 +104,7 @@ class CatalogExtScanBuilder(
     asked.get._2
   }
 
-  // Spark asks this first, and wants the whole of an aggregation or nothing.
+  // Spark asks this first. An aggregation is pushed down completely or not at all.
   override def supportCompletePushDown(aggregation: Aggregation): Boolean = answered(aggregation).isDefined
 
   override def pushAggregation(aggregation: Aggregation): Boolean = {
@@ -111,7 +112,7 @@ class CatalogExtScanBuilder(
     answer.isDefined
   }
 
-  /** Spark pushes a limit where nothing is left to be filtered after the scan, and takes no more rows than it says. */
+  /** Spark pushes a limit only if no filter remains after the scan. It discards excess rows itself. */
   override def pushLimit(rows: Int): Boolean = {
     val taken = answersByIndex && answer.isEmpty && index.saysExactly(filtersOfKeys)
     if (taken) limit = Some(rows)
@@ -128,19 +129,21 @@ class CatalogExtScanBuilder(
 
   private def described(own: FileScan): Seq[DescribedScan] = table.descriptors.map { descriptor =>
     val files = index.described(descriptor.number)
-    // What is known of columns is of the table's types and formats.
+    // Column statistics in the index are those of the table's own types and formats.
     files.push(own.partitionFilters, limit)
     val options = ReadOptions.resolve(table.copy(options = descriptor.options), readOptions, settings, conf)
     DescribedScan.of(spark, descriptor, own, dataSchema, files, options)
   }
 
-  /** The keys that are read, where the tasks are to be as the partitions, and values are equal where Spark's are. */
+  /**
+   * The keys that the query reads, if each task is to read one partition and equality in the index is Spark's equality.
+   */
   private def grouping(read: StructType): Seq[String] =
     if (!index.isRegistered || table.descriptors.nonEmpty || !settings.flag(CatalogExtScan.DataGrouping)) Nil
     else read.filter(field => index.keys.fieldNames.contains(field.name) && IndexAnswers.isAnswered(field.dataType))
       .map(_.name)
 
-  /** The data columns of which the index may know something in the files that a reader takes for the same. */
+  /** The data columns for which the index may have statistics that agree with the values of Spark's reader. */
   private lazy val known: StructType =
     if (table.descriptors.isEmpty &&
         FileSkipping.isByName(table.format, options, spark.sessionState.newHadoopConf().get(_: String))) dataSchema
@@ -158,12 +161,12 @@ class CatalogExtScanBuilder(
 }
 
 /**
- * One scan of a table: Spark's file scan, with the files from the index, statistics from the index, filters that a
- * join finds while running, and the `_metadata` column.
+ * A scan of a table: Spark's file scan, plus files and statistics from the index, runtime filters of joins, and the
+ * `_metadata` column.
  *
- * @param strict the setting that asks for a predicate on a partition column
- * @param grouped the keys by whose values Spark may join and group without a shuffle: each task reads one partition
- * @param described the partitions that are not read as the table
+ * @param strict the setting that requires a predicate on a partition column
+ * @param grouped the keys by which Spark may join and group without a shuffle: each task reads one partition
+ * @param described the scans of partitions that have another format, other options or other columns than the table
  */
 class CatalogExtScan(
     val inner: FileScan,
@@ -175,13 +178,13 @@ class CatalogExtScan(
   extends Scan with SupportsReportStatistics with SupportsReportPartitioning with RuntimeFiltered
   with SupportsMetadata {
 
-  /** The files that filters known to the plan leave, which the service is asked for. */
+  /** The files after all static filters, for `Dataset.inputFiles`; the service is asked for them. */
   def inputFiles: Array[String] = (index +: described.map(_.index)).flatMap(_.inputFiles).toArray
 
   private def tableName = s"${index.catalogName}.${index.table.qualifiedName}"
 
-  // Spark calls filter and then toBatch on one thread. A plan may hold this scan twice with only one of the two
-  // filtered, so that the filter goes to the next toBatch of that thread and to no other.
+  // Spark calls filter and then toBatch on one thread. A plan may contain this scan twice, only once with a runtime
+  // filter. So the filter belongs to the next toBatch of its thread only.
   private val pending = new ThreadLocal[Seq[Expression]]
 
   override def readSchema(): StructType =
@@ -193,7 +196,7 @@ class CatalogExtScan(
   override protected def found(filters: Seq[Expression]): Unit = pending.set(
     Option(pending.get()).getOrElse(Nil) ++ PartitionFilter.fromRuntime(index.partitionSchema, filters))
 
-  // How many there will be is known only when a join has said which, and Spark does not ask.
+  // The number of partitions is known only after the runtime filters; until then Spark does not need it.
   override def outputPartitioning(): Partitioning =
     if (grouped.isEmpty) new UnknownPartitioning(0)
     else new KeyGroupedPartitioning(
@@ -206,7 +209,7 @@ class CatalogExtScan(
     new CatalogExtBatch(this, filters)
   }
 
-  /** Raises an error in strict mode, if no filter of this scan limits one of the table's partition columns. */
+  /** Raises an error in strict mode if no filter of this scan limits a partition column. */
   def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, index.namedKeys, inner.partitionFilters, _))
 
   override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
@@ -216,7 +219,7 @@ class CatalogExtScan(
     new CatalogExtMicroBatchStream(inner.sparkSession, index.client, index, checkpointLocation)
   }
 
-  /** Known without the files, so that planning need not list before a join's filter is there. */
+  /** Determined without the files, so that planning does not list files before a join's runtime filter exists. */
   override lazy val columnarSupportMode: ColumnarSupportMode =
     if (readerFactory.supportColumnarReads(null)) ColumnarSupportMode.SUPPORTED else ColumnarSupportMode.UNSUPPORTED
 
@@ -243,14 +246,14 @@ class CatalogExtScan(
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
-  // Those of the whole table say nothing about some of its files.
+  // Column statistics of the whole table do not describe a part of its files.
   private lazy val columnStatistics: Columns =
     if (index.choosesFiles) java.util.Map.of() else ColumnStatistics.of(index.table, totals._2)
 
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = totals
     val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
-    // Columns that say which file a row comes from add nothing to what is read.
+    // Hidden columns that name the row's file are constants, and add nothing to the size.
     val read = math.min(readSchema().defaultSize, whole)
     val factor = inner.sparkSession.sessionState.conf.fileCompressionFactor
     new Statistics {
@@ -260,14 +263,14 @@ class CatalogExtScan(
     }
   }
 
-  // Set when a batch of this scan has been planned, which comes before Spark asks.
+  // Set when a batch of this scan has been planned; Spark asks for it afterwards.
   @volatile private[catalogext] var choice: Option[ScanChoice] = None
   @volatile private[catalogext] var packingNanos = 0L
 
   override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.supported
   override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric]) { chosen =>
     val cost = (index +: described.map(_.index)).map(_.cost).reduce(_ + _)
-    // The other files of an ad-hoc path are unknown.
+    // For an ad-hoc path the number of all files is unknown.
     val all = if (index.isRegistered) ReadMetrics.ofTable(index.table.totals) else Array.empty[CustomTaskMetric]
     chosen.metrics ++ all ++ cost.metrics :+ DriverMetric("packingTime", packingNanos / 1000000)
   }
@@ -280,7 +283,7 @@ class CatalogExtScan(
   override def getMetaData(): Map[String, String] =
     inner.getMetaData() ++ index.description(chosenOf)
 
-  // Of several formats each index knows its own files.
+  // With several formats, the index of each format knows its own files.
   private def chosenOf: Option[ScanChoice] = choice.orElse(
     Option.when(described.nonEmpty)((index +: described.map(_.index)).map(_.choice).reduce(_ + _)))
 
@@ -299,7 +302,7 @@ object CatalogExtScan {
   val MaxStaleness = "max-staleness"
 }
 
-/** The partitions of a scan, planned once; `runtime` are the filters that a join found. */
+/** The tasks of a scan, planned once; `runtime` has the filters that a join found at run time. */
 class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) extends Batch {
   private lazy val partitions: Array[InputPartition] = {
     val files = scan.index.files(runtime)

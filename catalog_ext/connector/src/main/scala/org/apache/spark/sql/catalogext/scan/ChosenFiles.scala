@@ -7,17 +7,17 @@ import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
 /**
- * The files of a scan: the driver holds these batches, and nothing else that grows with the number of files.
+ * The files of a scan. The driver keeps these batches, and no other object whose size grows with the number of files.
  *
- * @param choice what they come to
- * @param rows of all files; nothing where one is unknown
+ * @param choice their totals
+ * @param rows sum of the row counts; None if one count is unknown
  */
 private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: ScanChoice, val rows: Option[Long]) {
-  /** Partition by partition. */
+  /** The files of each partition in turn. */
   def partitions: Iterator[DirectoryFiles] =
     batches.iterator.flatMap(batch => (0 until batch.partitions).iterator.map(batch.partition))
 
-  /** Those that `choose` leaves. */
+  /** The files that `choose` accepts. */
   def filtered(choose: FileChoice): ChosenFiles = {
     val builder = new ChosenFilesBuilder(choose)
     partitions.foreach(builder.copy)
@@ -25,17 +25,17 @@ private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: S
   }
 }
 
-/** Gathers what `choose` leaves of partitions, which come one after the other. */
+/** Collects the files that `choose` accepts; they arrive partition by partition. */
 private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
   private val batches = ArrayBuffer.empty[FileBatch]
   private var open = new FileBatch
   private var choice = ScanChoice(0, 0, 0)
   private var rows: Option[Long] = Some(0)
 
-  /** The batch that the files of the next partition are added to, until `end`. */
+  /** The batch to which the files of the next partition are added, until `end` is called. */
   def batch: FileBatch = open
 
-  /** The last partition of the batch has all its files. */
+  /** Ends the last partition of the batch: all its files were added. */
   def end(): Unit = {
     val partition = open.partition(open.partitions - 1)
     if (choose.leaves(partition)) {
@@ -59,7 +59,7 @@ private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
     open = new FileBatch
   }
 
-  /** @param skipped how many files the caller left out */
+  /** @param skipped number of files that the caller has already skipped */
   def result(skipped: Long = 0): ChosenFiles = {
     if (open.files > 0) close()
     new ChosenFiles(batches.toSeq, choice.copy(skippedFiles = skipped), rows)
@@ -67,18 +67,18 @@ private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
 }
 
 private object ChosenFilesBuilder {
-  // Arrays of much more would be among the collector's large objects.
+  // With more files, the arrays of a batch would be large objects for the garbage collector.
   val FilesOfBatch = 8192
 }
 
-/** What the references of a statement to one table hold together, for as long as one of them does. */
+/** State that all references to one table in a statement share, as long as one of them exists. */
 class SharedFiles {
-  /** Begins the names by which the service knows the statements that read the table. */
+  /** Prefix of the ids under which the service knows the statements that read the table. */
   val statement: String = UUID.randomUUID().toString
 
   private val known = mutable.HashMap.empty[Any, WeakReference[HeldFiles]]
 
-  /** The place of the files that are asked for in this way. */
+  /** The files for one way of reading (columns, filters, options), given as a key. */
   private[catalogext] def of(way: Any): HeldFiles = synchronized {
     known.get(way).flatMap(held => Option(held.get)).getOrElse {
       val held = new HeldFiles
@@ -89,11 +89,11 @@ class SharedFiles {
   }
 }
 
-/** Files that the first who wants them asks for; who reads in another way does not wait for that. */
+/** Files that the first caller fetches for all. A caller with another way of reading does not wait. */
 private[catalogext] class HeldFiles {
   private var known: Option[ChosenFiles] = None
 
-  /** The files; `fetch` is the caller's own, so that no thread ever waits for what another index has locked. */
+  /** The files. `fetch` is the caller's own function, so that no thread waits for a lock of another index. */
   def files(fetch: => ChosenFiles): ChosenFiles = synchronized {
     if (known.isEmpty) known = Some(fetch)
     known.get

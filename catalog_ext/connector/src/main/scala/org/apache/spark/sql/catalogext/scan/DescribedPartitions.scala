@@ -19,7 +19,10 @@ import org.apache.spark.sql.types.{CharType, DataType, StructField, StructType, 
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** The partitions of a scan that one descriptor of their own says how to read, and what their rows become. */
+/**
+ * The partitions of a scan that share one descriptor (format, options and columns other than the table's), and the
+ * projection of their rows to the table's columns.
+ */
 private[catalogext] class DescribedScan(
     val descriptor: PartitionDescriptor,
     val inner: FileScan,
@@ -28,12 +31,13 @@ private[catalogext] class DescribedScan(
 
 private[catalogext] object DescribedScan {
   /**
-   * A scan of the descriptor's partitions that gives the rows of `own`, the scan of the table's.
+   * A scan of the descriptor's partitions, whose rows have the columns of the table's scan `own`.
    *
-   * No filter of data columns is pushed: it is of the table's types. Spark evaluates all of them after the scan.
+   * No filter on data columns is pushed down, because the filters have the table's types. Spark evaluates all of them
+   * after the scan.
    *
    * @param columns the table's data columns
-   * @param index of the files that are read so
+   * @param index the files with this descriptor
    */
   def of(
       spark: SparkSession,
@@ -65,7 +69,7 @@ private[catalogext] object DescribedScan {
     new DescribedScan(descriptor, inner, index, rows)
   }
 
-  /** As Hive makes another type of a CHAR or VARCHAR: no more than so many characters, and no blanks that pad it. */
+  /** Converts to CHAR and VARCHAR as Hive does: excess characters and padding blanks are removed. */
   private def cut(value: Expression, own: Option[DataType], tables: Option[DataType]): Expression = own match {
     case _ if own == tables => value
     case Some(kind: CharType) => StringTrimRight(Substring(value, Literal(1), Literal(kind.length)))
@@ -73,7 +77,7 @@ private[catalogext] object DescribedScan {
     case _ => value
   }
 
-  /** What files show that are older than the column. */
+  /** The value of a column that the files lack: its default or NULL. */
   private def missing(field: StructField, columns: StructType): Expression =
     Literal(
       columns.find(_.name == field.name)
@@ -102,16 +106,16 @@ private[catalogext] object SparkScans {
   }
 }
 
-/** Files of a task that a descriptor of their own says how to read; `number` is its place in the scan. */
+/** Files of a task that are read with a descriptor of their own; `number` is the descriptor's position in the scan. */
 private[catalogext] case class DescribedFilePartition(number: Int, files: InputPartition) extends InputPartition {
   override def preferredLocations(): Array[String] = files.preferredLocations()
 }
 
 /**
- * Gives each task the reader of its files: the table's, or that of a descriptor. All give rows: Spark wants columns of
- * all tasks of a scan or of none.
+ * Gives each task the reader of its files: the table's, or that of a descriptor. All return rows, because Spark
+ * requires either columnar batches or rows from all tasks of a scan.
  *
- * @param described the factory of each descriptor, and what becomes of its rows
+ * @param described for each descriptor its reader factory, and the projection of its rows
  */
 private[catalogext] class DescribedReaderFactory(
     own: PartitionReaderFactory,

@@ -6,7 +6,7 @@ import java.util.Arrays
 import org.apache.arrow.vector.VarCharVector
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-/** Texts, one behind the other in one array. */
+/** Strings in one byte array, one after the other. */
 private[scan] class TextColumn extends Serializable {
   private var bytes = new Array[Byte](256)
   private var ends = new Array[Int](16)
@@ -36,7 +36,7 @@ private[scan] class TextColumn extends Serializable {
     length += 1
   }
 
-  /** Puts the text number `from` in the place of `to`, which is not behind it; the texts between them are lost. */
+  /** Moves the string `from` to the position `to`, which is not behind it; the strings in between are lost. */
   def move(from: Int, to: Int): Unit = {
     val count = ends(from) - start(from)
     System.arraycopy(bytes, start(from), bytes, start(to), count)
@@ -50,12 +50,12 @@ private[scan] class TextColumn extends Serializable {
 }
 
 /**
- * Files of whole partitions in columns, partition by partition. The driver holds millions of files in such batches: an
- * object for each file would fill it.
+ * Files of complete partitions in columnar form, partition by partition. The driver keeps millions of files in such
+ * batches; one object for each file would exhaust its memory.
  */
 private[catalogext] class FileBatch extends Serializable {
   private[scan] val names = new TextColumn
-  /** Of the partitions' directories; empty for one that lies at the table's location. */
+  /** Directories of the partitions; empty for a partition directory at its default place. */
   private[scan] val locations = new TextColumn
   private[scan] val paths = new TextColumn
   private var firsts = new Array[Int](16)
@@ -64,7 +64,7 @@ private[catalogext] class FileBatch extends Serializable {
   def files: Int = paths.length
   def partitions: Int = names.length
 
-  /** Begins the next partition. */
+  /** Starts the next partition. */
   def begin(name: String, location: Option[String]): Unit = begin {
     names.add(name)
     locations.add(location.getOrElse(""))
@@ -76,7 +76,7 @@ private[catalogext] class FileBatch extends Serializable {
     add
   }
 
-  /** Adds a file to the last partition; `rows` is negative where it is unknown. */
+  /** Adds a file to the last partition; `rows` is negative if it is unknown. */
   def add(path: String, size: Long, modifiedMs: Long, rows: Long): Unit = add(size, modifiedMs, rows)(paths.add(path))
 
   private[scan] def add(size: Long, modifiedMs: Long, rows: Long)(path: => Unit): Unit = {
@@ -94,7 +94,7 @@ private[catalogext] class FileBatch extends Serializable {
     counts = Arrays.copyOf(counts, count)
   }
 
-  /** Gives back what was reserved for more files. */
+  /** Releases memory that was reserved for more files. */
   def trim(): Unit = {
     Seq(names, locations, paths).foreach(_.trim())
     firsts = Arrays.copyOf(firsts, partitions)
@@ -103,7 +103,7 @@ private[catalogext] class FileBatch extends Serializable {
 
   def size(file: Int): Long = sizes(file)
   def modifiedMs(file: Int): Long = times(file)
-  /** Negative where it is unknown. */
+  /** Negative if unknown. */
   def rowCount(file: Int): Long = counts(file)
   def firstOf(partition: Int): Int = if (partition == partitions) files else firsts(partition)
 
@@ -114,7 +114,7 @@ private[catalogext] class FileBatch extends Serializable {
     partition(if (found < 0) -found - 2 else found)
   }
 
-  /** The bytes and the rows of some files; the rows are negative where those of one are unknown. */
+  /** Bytes and rows of a range of files; rows is negative if the count of one is unknown. */
   private[scan] def totals(from: Int, until: Int): (Long, Long) = {
     var (bytes, rows, file) = (0L, 0L, from)
     while (file < until) {
@@ -125,14 +125,14 @@ private[catalogext] class FileBatch extends Serializable {
     (bytes, rows)
   }
 
-  /** Whether no file of a partition is larger than the one before it. */
+  /** Whether the files of a partition are sorted by size, largest first. */
   private[scan] def isOrdered(partition: Int): Boolean = {
     var file = firstOf(partition) + 1
     while (file < firstOf(partition + 1) && sizes(file) <= sizes(file - 1)) file += 1
     file >= firstOf(partition + 1)
   }
 
-  /** Leaves only those files of the last partition for which `keep` holds. */
+  /** Keeps only those files of the last partition for which `keep` is true. */
   private[scan] def retain(keep: Int => Boolean): Unit = {
     val first = firsts(partitions - 1)
     val kept = (first until files).filter(keep)
@@ -155,7 +155,7 @@ private[catalogext] class DirectoryFiles(val batch: FileBatch, val number: Int) 
   private val first = batch.firstOf(number)
 
   lazy val name: String = batch.names(number)
-  /** Of the partition's directory, unless that is at the table's location. */
+  /** The partition's directory if it is not at the default place below the table's location. */
   def location: Option[String] = Some(batch.locations(number)).filter(_.nonEmpty)
   /** The directory; `table` is the table's location. */
   def directory(table: String): String = location.getOrElse(FilePaths.join(table, name))
@@ -164,28 +164,28 @@ private[catalogext] class DirectoryFiles(val batch: FileBatch, val number: Int) 
   def path(file: Int): String = batch.paths(first + file)
   def size(file: Int): Long = batch.size(first + file)
   def modifiedMs(file: Int): Long = batch.modifiedMs(first + file)
-  /** Negative where it is unknown. */
+  /** Negative if unknown. */
   def rowCount(file: Int): Long = batch.rowCount(first + file)
 
   def bytes: Long = batch.totals(first, first + count)._1
-  /** Of all files; nothing where one is unknown. */
+  /** Sum of the row counts; None if one is unknown. */
   def rows: Option[Long] = Some(batch.totals(first, first + count)._2).filter(_ >= 0)
 
   def status(file: Int, directory: String): FileStatus =
     FilePaths.status(directory, path(file), size(file), modifiedMs(file))
 
-  /** Leaves only files for which `keep` holds; the partition is the last one of its batch. */
+  /** Keeps only files for which `keep` is true. The partition must be the last one of its batch. */
   def retain(keep: Int => Boolean): Unit = batch.retain(file => keep(file - first))
 }
 
 private[catalogext] object FilePaths {
-  // Spark splits by size alone; only a LocatedFileStatus gives it the blocks.
+  // Spark splits files by size only. Block locations come from a LocatedFileStatus.
   private val NoBlockSize = 0L
 
   def join(parent: String, child: String): String =
     if (child.isEmpty) parent else if (parent.endsWith("/")) parent + child else s"$parent/$child"
 
-  /** The path is text as on the store, never percent-encoded: what Hadoop's Path(String) takes. */
+  /** The path is not percent-encoded, as Hadoop's Path(String) expects. */
   def status(directory: String, path: String, size: Long, modifiedMs: Long): FileStatus =
     new FileStatus(size, false, 1, NoBlockSize, modifiedMs, new Path(join(directory, path)))
 }

@@ -14,33 +14,36 @@ import org.apache.spark.sql.execution.PartitionedFileUtil
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileStatusWithMetadata, PartitionedFile}
 import org.apache.spark.util.ThreadUtils
 
-/** Knows on which hosts the blocks of files lie, where tasks can run there. */
+/** Block locations: the hosts that store the blocks of files, if tasks can run there. */
 private[catalogext] trait FileBlocks {
-  /** Gathers the hosts of the parts of one partition after the other. */
+  /** Starts collecting the hosts for the file parts of one partition after the other. */
   def ofPartition(): PartitionHosts
 }
 
-/** The hosts of the parts that one partition is made of. */
+/** The hosts of the file parts that one task reads. */
 private[catalogext] trait PartitionHosts {
   def add(parts: FileParts, part: Int): Unit
-  /** Those with most of the bytes that were added since the last time. */
+  /** The hosts with most of the bytes that were added since the last call. */
   def take(): Array[String]
 }
 
 private[catalogext] object FileBlocks extends Logging {
   private val Threads = 16
-  // The name node answers some thousand questions a second: more would take longer than reading elsewhere.
+  // A name node answers a few thousand requests per second. For more files, asking takes longer than reading remotely.
   private val MostFiles = 10000
   private val NoHosts = Array.empty[String]
 
-  /** Of stores that have no hosts, as most: nothing is asked. */
+  /** For stores without block locations, such as object stores. */
   object Nowhere extends FileBlocks with PartitionHosts {
     override def ofPartition(): PartitionHosts = this
     override def add(parts: FileParts, part: Int): Unit = ()
     override def take(): Array[String] = NoHosts
   }
 
-  /** Those of the files of a scan: asked of HDFS, unless tasks do not wait for hosts or there are very many files. */
+  /**
+   * The block locations of a scan's files, from HDFS. `Nowhere` for other stores, if tasks do not wait for hosts, or if
+   * there are too many files.
+   */
   def of(files: ChosenFiles, tableLocation: String, spark: SparkConf, hadoop: Configuration): FileBlocks = {
     val isHdfs = new Path(tableLocation).toUri.getScheme == "hdfs"
     if (!isHdfs || files.choice.files > MostFiles || spark.get(LOCALITY_WAIT) <= 0) Nowhere
@@ -57,7 +60,7 @@ private[catalogext] object FileBlocks extends Logging {
     new LocatedBlocks(found.flatten.map(status => status.getPath -> status).toMap, tableLocation)
   }
 
-  /** What the index says of a file may be out of step with the store; the task that reads it will say so. */
+  /** The index may be out of date about a file. The task that reads the file reports it. */
   private def located(status: FileStatus, hadoop: Configuration): Option[LocatedFileStatus] = try {
     val store = status.getPath.getFileSystem(hadoop)
     Some(new LocatedFileStatus(status, store.getFileBlockLocations(status.getPath, 0, status.getLen)))

@@ -9,8 +9,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Columns that Trino's Hive tables hide as well: where a row comes from. They are partition columns to Spark's readers,
- * constants of each file, so that a filter on one leaves out files before anything is read.
+ * Hidden columns for the origin of a row, with the names of Trino's Hive connector. Spark's readers treat them as
+ * partition columns, so a filter on one skips files before they are read.
  */
 object FileColumns {
   val Partition = "$partition"
@@ -34,7 +34,7 @@ object FileColumns {
   def metadataColumns(table: TableMetadata, resolver: Resolver): Seq[VirtualColumn] =
     visible(table, resolver).map(column => VirtualColumn(column.name, column.dataType, null))
 
-  /** The values of `columns` for a file of a partition, behind those of the partition's keys. */
+  /** The values of `columns` for a file, which follow the values of the partition columns. */
   def values(
       columns: StructType,
       keys: GenericInternalRow,
@@ -50,7 +50,7 @@ object FileColumns {
   def mentioned(columns: StructType, filter: Expression): Boolean =
     filter.references.exists(a => columns.fieldNames.contains(a.name))
 
-  /** What `$partition = 'ds=…'` says of the keys, which the service can answer. */
+  /** Filters on keys that follow from filters such as `$partition = 'ds=…'`; the service can evaluate them. */
   def ofKeys(keys: StructType, zone: String, filters: Seq[Expression]): Seq[Expression] = filters.flatMap {
     case Tolerated(filter) => ofKeys(keys, zone, Seq(filter))
     case EqualTo(a: Attribute, Literal(name: UTF8String, _)) if a.name == Partition =>

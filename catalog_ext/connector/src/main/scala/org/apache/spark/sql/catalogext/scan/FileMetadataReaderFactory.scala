@@ -14,7 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Appends the `_metadata` struct, whose fields are constants of the file, to what Spark's reader gives. */
+/** Appends the `_metadata` struct, whose fields are constants of the file, to the rows of Spark's reader. */
 class FileMetadataReaderFactory(
     inner: FilePartitionReaderFactory,
     fields: StructType,
@@ -58,7 +58,7 @@ class FileMetadataReaderFactory(
   }
 }
 
-/** Passes everything on, with `change` applied to what is read. */
+/** Forwards all calls, with `change` applied to every value that is read. */
 private[scan] class DelegatingReader[T](inner: PartitionReader[T])(change: T => T) extends PartitionReader[T] {
   override def next(): Boolean = inner.next()
   override def get(): T = change(inner.get())

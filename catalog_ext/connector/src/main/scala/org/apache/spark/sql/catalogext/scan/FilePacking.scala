@@ -17,9 +17,9 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /**
- * The files that one task reads, as ranges of the driver's batches. With the task goes a batch of these files alone.
+ * The files of one task, as ranges of the driver's batches. Only these files are serialized with the task.
  *
- * @param hosts those that have most of the bytes
+ * @param hosts that store most of the bytes
  */
 private[catalogext] class FileShare(override val index: Int, val ranges: Seq[PartRange], hosts: Array[String])
   extends InputPartition with Partition {
@@ -29,17 +29,17 @@ private[catalogext] class FileShare(override val index: Int, val ranges: Seq[Par
   private def writeReplace(): AnyRef = new FileShare(index, Seq(PartRange.joined(ranges)), Array.empty)
 }
 
-/** The same of one partition, by the values of the keys that a scan reads: Spark joins and groups by them without a shuffle. */
+/** The files of one partition, with the values of the read keys: Spark joins and groups by them without a shuffle. */
 private[catalogext] case class KeyedFilePartition(files: FileShare, override val partitionKey: InternalRow)
   extends HasPartitionKey {
 
   override def preferredLocations(): Array[String] = files.preferredLocations()
 }
 
-/** A part of a file, which is numbered within its batch. */
+/** A part of a file; `file` is the file's number in its batch. */
 private[scan] case class ReadPart(file: Int, start: Long, length: Long)
 
-/** The parts of a batch's files; `split` is null where these are the whole files, in their order. */
+/** The parts of a batch's files. `split` is null if the parts are the whole files, in order. */
 private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = null) extends Serializable {
   def count: Int = if (split == null) batch.files else split.length
   def apply(i: Int): ReadPart = if (split == null) ReadPart(i, 0, batch.size(i)) else split(i)
@@ -47,13 +47,13 @@ private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = nul
   def length(i: Int): Long = if (split == null) batch.size(i) else split(i).length
 }
 
-/** Parts of one batch that follow each other. */
+/** A range of consecutive parts of one batch. */
 private[scan] case class PartRange(parts: FileParts, from: Int, until: Int) {
   def all: Iterator[ReadPart] = (from until until).iterator.map(parts(_))
 }
 
 private[scan] object PartRange {
-  /** The parts of several ranges as one of a batch of their files alone. */
+  /** The parts of several ranges, as one range of a new batch with their files only. */
   def joined(ranges: Seq[PartRange]): PartRange = {
     val batch = new FileBatch
     val parts = ArrayBuffer.empty[ReadPart]
@@ -74,16 +74,17 @@ private[scan] object PartRange {
 }
 
 /**
- * Spreads files over tasks by the rules and settings of Spark's own `FileScan` and `FilePartition`, which take an object
- * for each file: the parts of a directory's files by size, the largest first, each into the open partition if it fits.
+ * Distributes files over tasks by the rules and settings of Spark's `FileScan` and `FilePartition`, without their
+ * object for each file: the parts of a directory's files are sorted by size, the largest first, and each is added to
+ * the open task if it fits.
  *
- * @param maxSplitBytes the largest part of a file that can be read in parts, and what a partition holds
- * @param openCost what opening a file counts for, in bytes
- * @param mostPartitions the number of partitions above which they become larger
+ * @param maxSplitBytes the maximum size of a file part and of a task
+ * @param openCost the cost of opening a file, in bytes
+ * @param mostPartitions the number of tasks above which tasks are made larger
  */
 case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Option[Int]) extends Logging {
 
-  /** @param key of each directory, where no task is to read two of them; otherwise None */
+  /** @param key of each directory, if no task may read two directories; otherwise None */
   private[catalogext] def pack(
       files: ChosenFiles,
       isSplitable: Path => Boolean,
@@ -129,10 +130,10 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
     found.toArray
   }
 
-  /** In the order in which Spark spreads them: directory by directory, the largest first. */
+  /** In the order in which Spark distributes them: directory by directory, the largest part first. */
   private def parts(batch: FileBatch, isSplitable: Path => Boolean, table: String): FileParts = {
     def size(file: Int) = batch.size(file)
-    // Of a file that can be split and is empty Spark makes no part.
+    // Spark creates no part for an empty file of a splittable format.
     def maySplit(file: Int) = (size(file) > maxSplitBytes || size(file) == 0) && {
       val partition = batch.partitionOf(file)
       isSplitable(new Path(FilePaths.join(partition.directory(table), batch.paths(file))))
@@ -143,12 +144,12 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
         ReadPart(file, start, math.min(size(file) - start, maxSplitBytes))
       } else Seq(ReadPart(file, 0, size(file)))
     val areWhole = (0 until batch.partitions).forall(batch.isOrdered) && !(0 until batch.files).exists(maySplit)
-    // Stable, as Spark's own sort.
+    // A stable sort, like Spark's own.
     def all = (0 until batch.partitions).flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
     new FileParts(batch, if (areWhole) null else all.toArray)
   }
 
-  /** What a partition holds so that there are not more than `most`, by Spark's estimate. */
+  /** The task size at which there are at most `most` tasks, by Spark's estimate. */
   private def limitFor(batches: Seq[FileParts], most: Int): Long = {
     var partitions = 1
     var total = BigDecimal(0)
@@ -166,12 +167,12 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
     }
   }
 
-  /** Says where one partition ends and the next begins. */
+  /** Decides where one task ends and the next one begins. */
   private class NextFit(limit: Long) {
     private var size = 0L
     private var isEmpty = true
 
-    /** Whether the open partition is full before a part of this length, which then begins the next one. */
+    /** Whether the open task is full, so that a part of this length begins the next one. */
     def closes(length: Long): Boolean = {
       val full = size + length > limit
       val closed = full && !isEmpty
@@ -183,24 +184,24 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
 }
 
 object FilePacking {
-  /** By the session's settings, for files that come to `choice`. */
+  /** The packing by the session's settings, for files with the totals `choice`. */
   def of(spark: SparkSession, choice: ScanChoice): FilePacking = {
     val conf = spark.sessionState.conf
     val openCost = conf.filesOpenCostInBytes
-    // It may come to nothing where opening a file counts for nothing, and a file cannot be read in parts of nothing.
+    // The result may be 0 if opening a file costs nothing; an unsplittable file cannot be read in parts of size 0.
     val maxSplitBytes = math.max(FilePartition.maxSplitBytes(spark, choice.bytes + choice.files * openCost), 1)
     FilePacking(maxSplitBytes, openCost, conf.filesMaxPartitionNum)
   }
 }
 
 /**
- * Makes Spark's objects of files, with the values of the columns that a scan reads of each.
+ * Creates Spark's file objects, with the values of the columns that a scan reads for each file.
  *
  * @param keys the partition columns, with the table's own types
- * @param zone the zone that TIMESTAMP keys are local in
- * @param lengths of the keys, by their place, whose texts are padded with blanks
- * @param fileColumns the columns behind the keys that say which file a row comes from
- * @param read the places, among keys and file columns, of those that the scan reads
+ * @param zone the time zone of TIMESTAMP keys
+ * @param lengths of the keys, by position, whose values are padded with blanks
+ * @param fileColumns the hidden columns for a row's file, which follow the keys
+ * @param read positions, among keys and file columns, of the columns that the scan reads
  */
 private[catalogext] case class FileMaker(
     tableLocation: String,

@@ -15,11 +15,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Says of files whether rows for which filters on data columns are true may be in them, by what the index knows of those
- * columns. Spark evaluates the filters again, on rows.
+ * Decides by column statistics in the index whether a file may contain rows that match filters on data columns. Spark
+ * evaluates the filters again on the rows.
  *
- * @param fields the data columns of which something has to be known
- * @param key equal where the same files are left out
+ * @param fields the data columns whose statistics are needed
+ * @param key equal for filters that skip the same files
  */
 private[catalogext] class FileSkipping private (
     val fields: Seq[StructField], conditions: Seq[FileSkipping.Condition], val key: Any) {
@@ -30,17 +30,17 @@ private[catalogext] class FileSkipping private (
 private[catalogext] object FileSkipping {
   val Setting = "file-skipping"
 
-  /** Whether some row of a file may satisfy a filter. */
+  /** Whether a file with these bounds may have a matching row. */
   private type Condition = FileBounds => Boolean
 
-  // What is asked of the index for a file grows with them.
+  // The index returns statistics for each of these columns and each file.
   private val MostColumns = 16
 
   /**
-   * By those of the filters that say something about bounds; nothing where none does.
+   * The conditions that follow from the filters; None if no filter uses bounds.
    *
-   * @param columns the data columns of which something may be known
-   * @param all those that filters may name, partition columns too
+   * @param columns the data columns that may have statistics
+   * @param all the columns that filters may name, partition columns included
    */
   def of(columns: StructType, all: StructType, filters: Seq[Expression]): Option[FileSkipping] = {
     val translated = new Translation(columns)
@@ -51,10 +51,7 @@ private[catalogext] object FileSkipping {
     }
   }
 
-  /**
-   * Whether a file's columns are those of its statistics: both go by the names, which readers can be set to compare
-   * otherwise.
-   */
+  /** Whether the reader matches columns by name, as statistics do. Some options make readers match by position. */
   def isByName(format: String, options: CaseInsensitiveStringMap, hadoop: String => String): Boolean = {
     val conf = SQLConf.get
     def isSet(name: String) = Option(options.get(name)).orElse(Option(hadoop(name))).exists(_.trim.equalsIgnoreCase("true"))
@@ -70,7 +67,7 @@ private[catalogext] object FileSkipping {
 
     def fields: Seq[StructField] = used
 
-    /** What has to hold of a file that has a row for which `e` is true; nothing where that is not known of any. */
+    /** The condition that a file must meet to have a row for which `e` is true; None if there is no such condition. */
     def condition(e: Expression): Option[Condition] = e match {
       case and: And =>
         val parts = splitConjunctivePredicates(and).flatMap(condition)
@@ -141,7 +138,7 @@ private[catalogext] object FileSkipping {
       }
     }
 
-    // NaN is the greatest number to Spark, and other writers leave it out of the bounds.
+    // In Spark NaN is the largest number, but some writers leave it out of the bounds.
     private def greatest(at: Int, value: Any, holds: Int => Boolean): Option[Condition] = {
       val order = ordering(at)
       Option.when(!isFloating(at)) { bounds =>
@@ -150,7 +147,7 @@ private[catalogext] object FileSkipping {
       }
     }
 
-    /** Not every value is this one. */
+    /** Some value of the file differs from `value`. */
     private def others(at: Int, value: Any): Option[Condition] = {
       val order = ordering(at)
       Option.when(!isFloating(at)) { bounds =>
@@ -166,7 +163,7 @@ private[catalogext] object FileSkipping {
     }
 
     private object Column {
-      /** The place, among those that are used, of a column that has bounds. */
+      /** The position, among the used columns, of a column with bounds. */
       def unapply(e: Expression): Option[Int] = e match {
         case a: Attribute =>
           columns.find(field => SQLConf.get.resolver(field.name, a.name))
@@ -194,10 +191,10 @@ private[catalogext] object FileSkipping {
 }
 
 /**
- * What the index knows of some data columns in one file: bounds, which are null where it knows none, and NULLs. One object
- * has the files in turn.
+ * Statistics of some data columns in one file: bounds, null if unknown, and NULL counts. One object is reused for all
+ * files.
  *
- * @param fields the columns, of types that `FileBounds.isBounded` names
+ * @param fields the columns, of types that `FileBounds.isBounded` accepts
  */
 private[catalogext] class FileBounds(fields: Seq[StructField]) {
   private val casts = fields.map { field =>
@@ -208,18 +205,18 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
   private val nullCounts = new Array[Long](fields.length)
   private var vectors = Array.empty[VarCharVector]
 
-  /** Of the file; negative where unknown. */
+  /** Row count of the file; negative if unknown. */
   var rows: Long = -1
 
   def minimum(column: Int): Any = least(column)
   def maximum(column: Int): Any = greatest(column)
-  /** How many NULLs; negative where unknown. */
+  /** Number of NULLs; negative if unknown. */
   def nulls(column: Int): Long = nullCounts(column)
-  /** Bounds are of values that are no NULLs: with one of them the count is wrong. */
+  /** Bounds prove values that are not NULL, so with a bound a NULL count equal to the row count is wrong. */
   def isAllNull(column: Int): Boolean =
     rows >= 0 && nullCounts(column) == rows && least(column) == null && greatest(column) == null
 
-  /** What follows are files of this batch. */
+  /** Selects the batch whose files follow. */
   def of(batch: VectorSchemaRoot): Unit =
     vectors = fields.indices.map(i => batch.getVector(s"bounds_$i").asInstanceOf[VarCharVector]).toArray
 
@@ -231,7 +228,7 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
       least(column) = widened(bound(known.path("min"), column), math.min)
       greatest(column) = widened(bound(known.path("max"), column), math.max)
       val nulls = known.path("nulls").asLong(-1)
-      // More NULLs than rows are none that are counted.
+      // More NULLs than rows: the count is wrong, and counts as unknown.
       nullCounts(column) = if (rows >= 0 && nulls > rows) -1 else nulls
       column += 1
     }
@@ -241,8 +238,8 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
     if (!node.isTextual || node.textValue.indexOf(FileBounds.NoCharacter) >= 0) null
     else casts(column).eval(new GenericInternalRow(Array[Any](UTF8String.fromString(node.textValue))))
 
-  // A column that is DOUBLE may have been FLOAT when the file was written: its text is the shortest that is nearest to
-  // one FLOAT, which as a DOUBLE lies on either side of that text's.
+  // A DOUBLE column may have been FLOAT when the file was written. The stored text is the shortest one that identifies
+  // the FLOAT; parsed as a DOUBLE, it may lie on either side of the true value, so the bound is widened.
   private def widened(bound: Any, farther: (Double, Double) => Double): Any = bound match {
     case value: Double => farther(value, value.toFloat.toDouble)
     case other => other
@@ -250,10 +247,10 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
 }
 
 private[catalogext] object FileBounds {
-  // Stands in texts for bytes that are none, and is not in their place by order.
+  // The replacement character stands for invalid bytes, and is sorted differently from them.
   private val NoCharacter = '\uFFFD'
 
-  /** Whether bounds of the type are kept, and compare as its values do. */
+  /** Whether bounds of the type are stored, and are ordered like its values. */
   def isBounded(dataType: DataType): Boolean = dataType match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | TimestampNTZType => true
     case FloatType | DoubleType | _: DecimalType => true

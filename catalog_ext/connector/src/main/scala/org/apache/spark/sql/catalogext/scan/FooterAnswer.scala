@@ -12,13 +12,14 @@ import org.apache.spark.sql.execution.datasources.v2.PartitionReaderFromIterator
 import org.apache.spark.sql.types.StructType
 
 /**
- * An aggregation over partition columns and row counts that the index can answer but for files whose rows are not known.
+ * An aggregation over partition columns and row counts that the index can answer, except for files with unknown row
+ * counts.
  *
- * It is answered when the query runs, and not when it is planned: EXPLAIN opens no file. The footers of the uncounted files
- * are read in tasks, and what they say goes into the index for the next query.
+ * It is computed when the query runs, not when it is planned, so EXPLAIN opens no file. Tasks read the footers of the
+ * uncounted files, and the counts are stored in the index for the next query.
  *
- * @param learns whether the counts are recorded
- * @param grouping the places of the keys that the rows are grouped by
+ * @param learns whether the counts are stored
+ * @param grouping the positions of the grouping keys
  */
 private[scan] class FooterAnswer(
     name: String,
@@ -30,7 +31,7 @@ private[scan] class FooterAnswer(
     private val functions: Seq[KeyFunction])
   extends Scan with Batch {
 
-  // A plan that runs again gives the same rows: it is of one version.
+  // Cached: the table has a fixed version, so another execution of the plan returns the same rows.
   private lazy val answer: Array[InputPartition] = packed(counted())
   @volatile private var footers = 0L
 
@@ -54,7 +55,10 @@ private[scan] class FooterAnswer(
     } finally learned.foreach(_.close())
   }
 
-  /** Reads partitions of each value until one has rows, in rounds that double: there may be many without. */
+  /**
+   * Reads partitions for each value until one has rows. The number of partitions per round doubles, because many may be
+   * empty.
+   */
   private def untilPresent(files: ChosenFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
     var (first, next) = (0L, 1L)
     var left = true
@@ -80,7 +84,7 @@ private[scan] class FooterAnswer(
 
   private val bound = filters.map(PartitionFilter.bound(index.keys, _).canonicalized).toSet
 
-  // Spark runs equal exchanges over equal scans once.
+  // Lets Spark reuse an exchange over equal scans.
   override def equals(other: Any): Boolean = other match {
     case that: FooterAnswer =>
       index == that.index && bound == that.bound && learns == that.learns && grouping == that.grouping &&
@@ -102,10 +106,10 @@ private object FooterAnswer {
   val RowsOfTask = 10000
 }
 
-/** The partitions number `first` until `next` of each value that is not known to have rows. */
+/** The partitions from `first` until `next` for each value that is not known to have rows. */
 private class NextPartitions(values: PartitionValues, presence: KeyPresence, first: Long, next: Long) extends FileChoice {
   private val seen = mutable.HashMap.empty[(Int, Seq[Any]), Long]
-  /** Whether a value has partitions after these. */
+  /** Whether a value has further partitions. */
   var hasMore = false
 
   override def leaves(directory: DirectoryFiles): Boolean = {
@@ -119,7 +123,7 @@ private class NextPartitions(values: PartitionValues, presence: KeyPresence, fir
   }
 }
 
-/** Rows that the driver has found. */
+/** Rows that the driver has computed. */
 private case class AnswerPartition(rows: Array[UnsafeRow]) extends InputPartition
 
 private object AnswerReaderFactory extends PartitionReaderFactory {

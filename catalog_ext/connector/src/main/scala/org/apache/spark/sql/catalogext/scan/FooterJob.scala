@@ -23,22 +23,22 @@ import org.apache.spark.util.{SerializableConfiguration, ThreadUtils}
 import org.apache.spark.{Partition, SparkContext, SparkException, TaskContext}
 
 /**
- * What the footers of one task's files say, in their order.
+ * The footers of one task's files, in the order of the files.
  *
- * @param areIndexed whether the store has the file of the index
- * @param statistics JSON texts; null where none were asked for
+ * @param areIndexed whether the file on the store is the one that the index has
+ * @param statistics as JSON texts; null if none were requested
  */
 private[catalogext] case class Footers(rows: Array[Long], areIndexed: Array[Boolean], statistics: Array[String])
 
 private[catalogext] case class CountedPart(range: PartRange, footers: Footers) {
-  /** Each file with its partition and its number there, and its place among the footers. */
+  /** For each file its partition, its number in the partition, and its position among the footers. */
   def files: Iterator[(DirectoryFiles, Int, Int)] = footers.rows.indices.iterator.map { i =>
     val (batch, file) = (range.parts.batch, range.from + i)
     val partition = batch.partitionOf(file)
     (partition, file - batch.firstOf(partition.number), i)
   }
 
-  /** The contract's entries of the files that are those of the index. */
+  /** The contract's entries of those files that are unchanged on the store. */
   def entries: Iterator[JsonNode] = files.collect { case (partition, file, i) if footers.areIndexed(i) =>
     StatisticsRequests.file(partition.name, partition.path(file), partition.size(file), partition.modifiedMs(file),
       footers.rows(i), Option(footers.statistics(i)).fold(Json.Null)(Json.mapper.readTree))
@@ -46,15 +46,18 @@ private[catalogext] case class CountedPart(range: PartRange, footers: Footers) {
 }
 
 /**
- * Reads the footers of files: of a few on the driver, of more in tasks. The driver holds the batches of the files, and
- * thirteen bytes a file of row counts.
+ * Reads the footers of files: a few on the driver, more in tasks. The driver keeps the batches of the files and
+ * thirteen bytes per file for its row count.
  *
- * @param readers of `FooterReaderFactory`, which explain what is wrong with a file
+ * @param readers of `FooterReaderFactory`, which report an unreadable file
  */
 private[catalogext] class FooterJob private (context: SparkContext, readers: PartitionReaderFactory) {
   import FooterJob._
 
-  /** All of them. `use` gets those of each task as soon as it ends, on a thread of Spark's scheduler: it must not wait. */
+  /**
+   * Reads all footers. `use` gets the footers of each task when it ends, on a thread of Spark's scheduler, so it must
+   * not block.
+   */
   def read(files: ChosenFiles)(use: CountedPart => Unit): Seq[CountedPart] = {
     val parts = ranges(files)
     val shares = parts.zipWithIndex.map { case (part, i) => new FileShare(i, Seq(part), Array.empty) }
@@ -80,10 +83,10 @@ private[catalogext] class FooterJob private (context: SparkContext, readers: Par
 
 private[catalogext] object FooterJob {
   /**
-   * Of files of the table's own format.
+   * A job for files of the table's own format.
    *
-   * @param options those of the read: credentials may be among them, as in Spark's own scan
-   * @param columns those whose statistics are wanted too
+   * @param options of the read; as in Spark's own scan they may contain credentials
+   * @param columns whose statistics are requested too
    */
   def of(
       spark: SparkSession,
@@ -99,11 +102,11 @@ private[catalogext] object FooterJob {
       Some(table.version)))
   }
 
-  /** A task takes longer to start than a few footers take to be read. */
+  /** Starting a task takes longer than reading a few footers. */
   val MostOfDriver = 100
   private val TasksPerCore = 4
   private val LeastOfTask = 50L
-  // A task that fails is read again, and its counts are recorded by one request.
+  // A failed task is repeated, and its counts are recorded by one request, so tasks are kept small.
   private val MostOfTask = 1000L
 
   private def footers(readers: PartitionReaderFactory, share: InputPartition): Footers = {
@@ -116,7 +119,10 @@ private[catalogext] object FooterJob {
     } finally reader.close()
   }
 
-  /** A task for each share. What `parallelize` sends may go by another serializer than Java's, and with whole batches. */
+  /**
+   * An RDD with one task per share. `parallelize` might use a serializer other than Java's, and would send whole
+   * batches.
+   */
   private class FooterRdd(context: SparkContext, @transient shares: Seq[FileShare], readers: PartitionReaderFactory)
     extends RDD[Footers](context, Nil) {
 
@@ -127,26 +133,26 @@ private[catalogext] object FooterJob {
 }
 
 /**
- * What a file's footer says.
+ * The content of a file's footer.
  *
- * @param statistics of columns, as `FileStatistics` gives them
- * @param isIndexed whether the file on the store is the one of the index: only then the count is a fact about that file
+ * @param statistics of columns, from `FileStatistics`
+ * @param isIndexed whether the file on the store is the one that the index has; only then the count may be recorded
  */
 case class Footer(rows: Long, statistics: JsonNode, isIndexed: Boolean)
 
 object Footer {
   private val Second = 1000
-  /** The ways in which S3A detects that an object has changed, and fails. */
+  /** The modes in which S3A detects that an object was replaced, and fails. */
   private val Pinning = Set("server", "client")
 
   /**
-   * Reads the footer of a file that the index has with a size and a modification time.
+   * Reads the footer of a file for which the index has a size and a modification time.
    *
-   * The store is asked for the file's status before the footer is read, and once more after it, unless the store itself
-   * refuses to read on in a file that was replaced ([[isPinned]]). So a file that was replaced in between has the other
-   * identity in one of the answers, and its count is not recorded.
+   * The file's status is requested before the footer is read and again afterwards, unless the store itself refuses to
+   * continue reading a replaced file ([[isPinned]]). So if a file was replaced meanwhile, one of the two answers
+   * differs from the index, and the count is not recorded.
    *
-   * @param schema the columns whose statistics are wanted
+   * @param schema the columns whose statistics are requested
    */
   def read(
       format: String,
@@ -156,7 +162,7 @@ object Footer {
       conf: Configuration,
       schema: StructType): Footer = {
     def isIndexed(status: FileStatus) = status.getLen == size && isSameTime(status.getModificationTime, modifiedMs)
-    // Spark makes no task of an empty file, so that a scan never opens it either.
+    // Spark creates no task for an empty file, so no scan opens it either.
     if (size == 0) Footer(0, Json.obj(), isIndexed = true)
     else {
       val store = path.getFileSystem(conf)
@@ -168,8 +174,8 @@ object Footer {
   }
 
   /**
-   * Whether each read of the file that is opened with this status fails where the store has another file by then: S3A sends
-   * the ETag of the status with each read, unless its change detection is set otherwise.
+   * Whether each read of a file opened with this status fails once the store has another file: S3A sends the ETag of
+   * the status with every read, unless its change detection is configured otherwise.
    */
   private def isPinned(status: FileStatus, store: FileSystem): Boolean = status match {
     case known: EtagSource if known.getEtag != null && store.getUri.getScheme == "s3a" =>
@@ -181,20 +187,20 @@ object Footer {
 
   private def statusOf(store: FileSystem, path: Path): Option[FileStatus] =
     try Some(store.getFileStatus(path)) catch {
-      // Removed after its footer was read: the query has its count, as a scan would.
+      // The file was removed after its footer was read. The query keeps the count, as a scan would keep its rows.
       case _: FileNotFoundException => None
     }
 
-  /** As `metastore/model/etags.py`: some stores answer by the second here and by the millisecond there. */
+  /** As `metastore/model/etags.py` does: some stores report seconds in one request and milliseconds in another. */
   private def isSameTime(one: Long, other: Long): Boolean =
     one == other || (one % Second == 0 || other % Second == 0) && one / Second == other / Second
 }
 
 /**
- * Reads the footers of a task's files: a row a file, in the order of the files, of its row count, whether the store has the
- * file of the index, and the statistics of some columns; NULL where there are no columns.
+ * Reads the footers of a task's files. It returns one row per file, in order: row count, whether the store has the file
+ * of the index, and the statistics (NULL if no columns are requested).
  *
- * Threads hide the latency of a store: a footer is a few small requests, one after the other.
+ * Several threads hide the latency of a store: a footer takes a few small requests, one after the other.
  */
 class FooterReaderFactory(format: String, conf: SerializableConfiguration, columns: StructType)
   extends PartitionReaderFactory {
@@ -227,7 +233,7 @@ private class FooterReader(format: String, files: Seq[PartitionedFile], conf: Co
     }
   }
 
-  /** None once another file has failed: its error ends the task, whatever the other files have. */
+  /** None once another file has failed: that error ends the task anyway. */
   private def tried(file: PartitionedFile): Option[Either[(PartitionedFile, Throwable), Footer]] =
     if (hasFailed.get) None
     else Some(try Right(Footer.read(format, file.toPath, file.fileSize, file.modificationTime, conf, columns)) catch {
@@ -236,7 +242,7 @@ private class FooterReader(format: String, files: Seq[PartitionedFile], conf: Co
         Left((file, e))
     })
 
-  /** The error that Spark's own reader would give, for `RegisteredFileReaderFactory` to explain. */
+  /** The error that Spark's own reader would raise, in a form that `RegisteredFileReaderFactory` can explain. */
   private def failure(file: PartitionedFile, cause: Throwable): Throwable = {
     InputFileBlockHolder.set(file.urlEncodedPath, 0, file.fileSize)
     new SparkException("FAILED_READ_FILE.NO_HINT", Map("path" -> file.urlEncodedPath), cause)

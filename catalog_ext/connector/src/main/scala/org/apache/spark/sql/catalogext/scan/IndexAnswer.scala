@@ -14,26 +14,26 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** What the index knows of an aggregation, as the rows of a scan without files. */
+/** An aggregation that the index has answered, as a scan of rows without files. */
 class IndexAnswer(name: String, override val readSchema: StructType, override val rows: Array[InternalRow])
   extends LocalScan {
   override def description(): String = s"$name answered by the index: ${rows.length} rows"
 }
 
 /**
- * Answers aggregations over partition columns by the index, and counts, least and greatest values of data columns of which
- * it knows them for each file: whole or not at all. Row counts that it does not know come from footers when the query
- * runs; what else comes from files only is left to a scan.
+ * Answers aggregations from the index: over partition columns, and counts, minima and maxima of data columns whose
+ * statistics are known for each file. An aggregation is answered completely or not at all. Unknown row counts are read
+ * from footers when the query runs; everything else that requires files is left to a scan.
  *
- * The service gives groups of partitions; Spark's own filters are evaluated on their values, and equal values counted
- * together, as Spark has them.
+ * The service returns groups of partitions. Spark's own filters are evaluated on their values, and values that are
+ * equal in Spark are merged.
  *
- * @param learns whether what footers say is recorded
+ * @param learns whether row counts from footers are recorded
  */
 class IndexAnswers(
     name: String, index: PlannedFileIndex, columns: StructType, filters: Seq[Expression], learns: Boolean) {
   private val keys = index.keys
-  // The data columns of which the answer needs to know something in each file.
+  // The data columns whose statistics are needed for each file.
   private val fields = mutable.ArrayBuffer.empty[StructField]
 
   def answer(aggregation: Aggregation): Option[Scan] = for {
@@ -49,7 +49,7 @@ class IndexAnswers(
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
 
-  /** The place of a partition column of whose values equality is that of their encodings. */
+  /** The position of a partition column whose encoded values are equal exactly if the values are. */
   private def key(e: V2Expression): Option[Int] = e match {
     case reference: NamedReference if reference.fieldNames().length == 1 =>
       val at = keys.indexWhere(field => SQLConf.get.resolver(field.name, reference.fieldNames().head))
@@ -72,7 +72,7 @@ class IndexAnswers(
         .map(at => ColumnExtreme(at, fields(at).dataType, greatest))
     }
 
-  /** The place among `fields` of a data column that may be known. */
+  /** The position among `fields` of a data column that may have statistics. */
   private def column(e: V2Expression): Option[Int] = e match {
     case reference: NamedReference if reference.fieldNames().length == 1 =>
       columns.find(field => SQLConf.get.resolver(field.name, reference.fieldNames().head))
@@ -83,12 +83,12 @@ class IndexAnswers(
     case _ => None
   }
 
-  /** What is known of the groups; None where the index cannot know enough. */
+  /** The rows of the answer; None if the index cannot know enough. */
   private def rowsFor(grouping: Seq[Int], functions: Seq[KeyFunction]): Option[AnswerRows] = {
     val counted = functions.exists(_.countsRows)
     val extremes = functions.collect { case extreme: Extreme => extreme }
     val ofFiles = fields.nonEmpty
-    // Footers are read of the table's own format, and for row counts alone.
+    // Footers can supply row counts only, and only for files of the table's own format.
     val mayCount = !ofFiles && index.table.descriptors.isEmpty
     def rows(filter: PartitionFilter) =
       new AnswerRows(keys, filter, grouping, functions, Some(IndexAnswers.MostValues), mayCount)
@@ -130,11 +130,12 @@ class IndexAnswers(
 }
 
 /**
- * The rows of an answer, as far as it has come: no more is held of the groups than these. The driver holds them,
- * also for EXPLAIN, so an answer of very many rows is not held.
+ * The rows of an answer, while groups are added. Only these rows are kept, and no groups. The driver keeps them also
+ * for EXPLAIN, so very large answers are given up.
  *
- * @param most how many rows, and values that are counted, there may be
- * @param mayCount whether groups of unknown rows may be counted later: their values are counted towards `most` then
+ * @param most the maximum number of rows and of values to be counted
+ * @param mayCount whether groups with unknown row counts may be counted later; their values then count towards `most`
+ *                 now
  */
 private[scan] class AnswerRows(
     keys: StructType,
@@ -146,10 +147,10 @@ private[scan] class AnswerRows(
   extends GroupConsumer {
   private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
   private var values = 0L
-  // Never again once it is not: the source of the groups stops then, and the others never come.
+  // Becomes false once and for all: the source of groups then stops, and the remaining groups are not seen.
   private var isKnown = true
   private var uncounted = false
-  /** Which of the values have rows, where the answer asks for that alone. */
+  /** The values that have rows, if the answer needs only that. */
   val presence = new KeyPresence(keys,
     if (functions.exists(_.countsRows)) Nil
     else if (functions.isEmpty) Seq(grouping)
@@ -163,7 +164,7 @@ private[scan] class AnswerRows(
     isKnown
   }
 
-  /** Whether nothing but unknown row counts keeps the answer from being known. */
+  /** Whether only unknown row counts prevent the answer. */
   def isUncounted: Boolean = isKnown && uncounted && !presence.isKnown
 
   private def add(group: PartitionGroup): Unit =
@@ -184,7 +185,7 @@ private[scan] class AnswerRows(
     isKnown = most.forall(found.size + values <= _)
   }
 
-  /** None where the rows of a group are not known, or where there are too many. */
+  /** The rows; None if a group's row count is unknown or there are too many rows. */
   def answered: Option[Array[InternalRow]] = Option.when(isKnown && (!uncounted || presence.isKnown)) {
     found.iterator.map { case (values, results) =>
       new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
@@ -193,7 +194,7 @@ private[scan] class AnswerRows(
 }
 
 private object AnswerRows {
-  /** Those of an answer of one row, before any group is known. */
+  /** The row of an ungrouped answer before any group was added. */
   def uncounted: AnswerRows = {
     val rows = new AnswerRows(new StructType, new PartitionFilter(new StructType, Nil), Nil, Nil, mayCount = true)
     rows.take(PartitionGroup(0, "", InternalRow.empty, 0, 0, 0, None))
@@ -204,46 +205,49 @@ private object AnswerRows {
 object IndexAnswers {
   val Setting = "index-answers"
 
-  /** How many rows, and values that are counted, an answer may have. */
+  /** Maximum number of rows of an answer, and of values to be counted. */
   val MostValues = 100000
 
-  /** Those whose rows do not depend on the options of the read. */
+  /** Formats for which the options of a read cannot change the number of rows. */
   val Formats = Set("parquet", "orc")
 
-  /** Whether a read goes on without files that it cannot read: then its rows are unknown before it. */
+  /** Whether a read skips unreadable files; its row count is then unknown in advance. */
   def skipsFiles(options: CaseInsensitiveStringMap): Boolean = {
     val source = new FileSourceOptions(CaseInsensitiveMap(options.asCaseSensitiveMap().asScala.toMap))
     source.ignoreMissingFiles || source.ignoreCorruptFiles
   }
 
-  /** Whether the bounds of a file are values of it, by every writer: texts may be cut short, and NaN left out. */
+  /**
+   * Whether bounds are actual values of the file with every writer. Bounds of strings may be truncated, and NaN may be
+   * missing.
+   */
   private def hasExactBounds(dataType: DataType): Boolean = dataType match {
     case _: StringType | FloatType | DoubleType => false
     case other => FileBounds.isBounded(other)
   }
 
-  /** Whether equality of the type is plain: neither NaN, -0.0 nor collations. */
+  /** Whether equality of the type is simple: no NaN, no -0.0, no collation. */
   def isAnswered(dataType: DataType): Boolean = KeyTypes.isAnswered(dataType)
 }
 
-/** An aggregate function over a partition column, at `key` among them, over a data column, or over rows. */
+/** An aggregate function over a partition column (`key` is its position), over a data column, or over rows. */
 private sealed trait KeyFunction {
   def key: Option[Int]
   def dataType: DataType
-  /** Whether it matters how many rows there are, and not only whether there are some. */
+  /** Whether the number of rows matters, and not only whether there are any. */
   def countsRows: Boolean
-  /** Whether the group says what is needed of it. */
+  /** Whether the group has the needed statistics. */
   def knows(group: PartitionGroup): Boolean = true
   def accumulator: Accumulator
 }
 
 private trait Accumulator {
-  /** Whether it holds one value more. */
+  /** Adds a group. Returns whether the function stores one more value. */
   def add(group: PartitionGroup): Boolean
   def result: Any
 }
 
-/** Of rows, or of the values of a key, or of a data column (the groups are files then) that are no NULLs. */
+/** Counts rows, or the values that are not NULL of a key or a data column. For a data column each group is one file. */
 private sealed abstract class CountedRows(count: PartitionGroup => Long) extends KeyFunction {
   override def key: Option[Int] = None
   override def dataType: DataType = LongType
@@ -294,7 +298,7 @@ private case class Extreme(at: Int, dataType: DataType, greatest: Boolean) exten
   override def countsRows: Boolean = false
   def wanted: String = if (greatest) PartitionGroups.Greatest else PartitionGroups.Least
 
-  /** Whether the index has the values in Spark's order: it has TIMESTAMP by local times. */
+  /** Whether the index orders the values as Spark does. It orders TIMESTAMP by local time. */
   def isByIndex: Boolean = dataType != TimestampType
 
   override def accumulator: Accumulator = new MostExtreme(dataType, greatest, _.values.get(at, dataType))
@@ -312,10 +316,9 @@ private class MostExtreme(dataType: DataType, greatest: Boolean, value: Partitio
 }
 
 /**
- * Which values of keys have rows, for an answer that asks no more than that: of each value one partition with rows is
- * enough, whatever the others have.
+ * The values of keys that have rows, for an answer that needs only that. One partition with rows is enough for a value.
  *
- * @param groups the places of the keys whose values belong together; nothing for an answer that counts rows
+ * @param groups the positions of keys whose values belong together; None for an answer that counts rows
  */
 private[scan] class KeyPresence(keys: StructType, groups: Seq[Seq[Int]]) {
   private type Value = (Int, Seq[Any])
@@ -323,19 +326,22 @@ private[scan] class KeyPresence(keys: StructType, groups: Seq[Seq[Int]]) {
   private val unknown = mutable.HashSet.empty[Value]
   private var tracked = groups.nonEmpty
 
-  /** Whether values are distinguished: not of an answer that counts rows, and not of very many, which would fill the driver. */
+  /**
+   * Whether values are tracked: not for an answer that counts rows, and not for too many values, which would exhaust
+   * the driver's memory.
+   */
   def isTracked: Boolean = tracked
 
-  /** A partition, or some, with these values has rows. */
+  /** Records that a partition with these values has rows. */
   def add(values: InternalRow): Unit = note(present, values)
 
-  /** Of a partition with these values it is not known whether it has rows. */
+  /** Records that it is unknown whether a partition with these values has rows. */
   def addUnknown(values: InternalRow): Unit = note(unknown, values)
 
-  /** Those of the values of a partition of which no partition is known to have rows. */
+  /** The values of a partition for which no partition with rows is known. */
   def missing(values: InternalRow): Seq[(Int, Seq[Any])] = of(values).filterNot(present)
 
-  /** Whether each value that may be there is known to be. */
+  /** Whether each possible value is known to have rows. */
   def isKnown: Boolean = tracked && unknown.forall(present)
 
   private def of(values: InternalRow): Seq[Value] = groups.zipWithIndex.map { case (places, group) =>

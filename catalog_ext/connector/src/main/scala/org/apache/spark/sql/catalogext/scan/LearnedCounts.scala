@@ -17,8 +17,8 @@ import org.apache.spark.util.ThreadUtils
 /**
  * Records row counts in the index while the query that finds them runs.
  *
- * A thread of its own sends them: a service that is slow, busy or away neither fails nor delays the query. The first
- * request that fails is the last one; the log says so, and the next query reads the footers again.
+ * A thread of its own sends them, so a slow or unavailable service neither fails nor delays the query. After the first
+ * failed request nothing more is sent; it is logged, and the next query reads the footers again.
  */
 private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, table: TableMetadata) extends Logging {
   import LearnedCounts._
@@ -28,15 +28,15 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
   private val thread = ThreadUtils.newDaemonSingleThreadExecutor(s"catalog-ext-learned-${table.tableId}")
   @volatile private var hasFailed = false
 
-  /** Never waits: Spark's scheduler calls it. */
+  /** Must not block: Spark's scheduler calls it. */
   def add(part: CountedPart): Unit = if (!hasFailed) {
     waiting.add(part)
     thread.execute(() => recordSome())
   }
 
   /**
-   * Waits for the counts that are not recorded yet, at most as long as the query has read footers: the next query, which
-   * often follows at once, would otherwise read them again. A service that is slower records the rest after the answer.
+   * Waits until all counts are recorded, at most as long as the query has read footers: the next query often follows at
+   * once and would read them again. A slower service records the rest afterwards.
    */
   def finish(): Unit = {
     thread.shutdown()
@@ -44,11 +44,11 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
     thread.awaitTermination(math.max(readingMillis, LeastPatienceMillis), TimeUnit.MILLISECONDS)
   }
 
-  /** Records what is known already, and does not wait: the query has failed. */
+  /** Stops without waiting, because the query has failed; counts that were added are still sent. */
   def close(): Unit = thread.shutdown()
 
   private def recordSome(): Unit = if (!hasFailed) {
-    // What small tasks have found in the meantime goes with one request.
+    // Counts that small tasks have added meanwhile are sent in one request.
     val parts = new ArrayList[CountedPart]
     waiting.drainTo(parts, PartsAtOnce)
     try parts.asScala.iterator.flatMap(_.entries).grouped(StatisticsRequests.FilesAtOnce).foreach(put) catch {

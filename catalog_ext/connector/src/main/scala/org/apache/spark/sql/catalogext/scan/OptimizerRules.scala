@@ -13,11 +13,11 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
 import org.apache.spark.sql.execution.FileRelation
 
 /**
- * Lets `Dataset.inputFiles` find the files of our scans: among the nodes of an optimized plan it asks those that are a
- * `FileRelation`, and tables of Spark's own `FileTable`. Everything else takes the node for the scan that it was.
+ * Makes `Dataset.inputFiles` return the files of this connector's scans: Spark asks only `FileRelation` nodes of an
+ * optimized plan and its own `FileTable`. For everything else the node equals the original scan.
  */
 object ListedRelations extends Rule[LogicalPlan] {
-  /** Adds the rule to a session's own: those that extensions inject run before Spark makes the scans. */
+  /** Adds the rule to the session's own rules. Rules that extensions inject run before Spark creates the scans. */
   def addTo(session: classic.SparkSession): Unit = {
     val own = session.experimental.extraOptimizations
     if (!own.contains(this)) session.experimental.extraOptimizations = own :+ this
@@ -32,24 +32,27 @@ object ListedRelations extends Rule[LogicalPlan] {
   }
 }
 
-/** A scan that says which files it reads. Copies are plain scans: only the optimized plan itself is asked. */
+/**
+ * A scan node that knows its files. Copies of it are ordinary scan nodes, because only the optimized plan itself is
+ * asked.
+ */
 private class ListedRelation(from: DataSourceV2ScanRelation, files: () => Array[String])
   extends CopiedScan(from) with FileRelation {
 
   override def inputFiles: Array[String] = files()
   override def nodeName: String = from.nodeName
-  // A rule's result that equals its input is dropped, whichever of the two Spark asks.
+  // The optimizer drops a rule's result that equals its input, so the comparison must fail in both directions.
   override def canEqual(other: Any): Boolean = other.isInstanceOf[ListedRelation]
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode(): Int = super.hashCode()
-  // Spark would look for a constructor that takes the node's fields.
+  // Spark's clone would look for a constructor with the node's fields.
   override def clone(): LogicalPlan = from.clone()
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = from.makeCopy(arguments)
 }
 
 /**
- * Makes `least(count(1), 1)` of a `count(DISTINCT 1)` over a table of ours, or over its metadata: where Spark offers it to a source, it is
- * `count(*)`, and the word DISTINCT is lost.
+ * Replaces `count(DISTINCT 1)` over a table of this connector, or over its metadata, with `least(count(1), 1)`. Spark
+ * would push it down as `count(*)`, without the DISTINCT.
  */
 object DistinctLiterals extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

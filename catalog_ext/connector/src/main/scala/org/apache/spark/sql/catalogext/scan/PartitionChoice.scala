@@ -12,18 +12,18 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /**
- * The partitions that filters choose which no predicate of the contract says. The service gives their values, a row for
- * each of one key and otherwise one for each partition, and Spark's own expressions are evaluated on those, so that only
- * the files of what is left are asked for.
+ * Selects partitions by filters that the contract's predicates cannot express. The service returns the distinct values
+ * (of one key, or of whole partitions), Spark's expressions are evaluated on them, and only files of the remaining
+ * partitions are requested.
  *
  * @param keys the partition columns as Spark's readers see them, in the table's order
  */
 class PartitionChoice(client: ServiceClient, table: TableMetadata, keys: StructType, values: () => PartitionValues) {
   /**
-   * The field `among` of the requests for files: null where there is nothing to leave out by it.
+   * The field `among` of requests for files: the selected partitions; null if nothing can be excluded.
    *
-   * @param predicate what the contract says of all filters
-   * @param left those that it does not say exactly, of keys alone
+   * @param predicate the part of all filters that the contract expresses
+   * @param left the filters on keys that it does not express exactly
    */
   def among(predicate: Option[JsonNode], left: Seq[Expression]): JsonNode = {
     val (ofOne, ofSeveral) = left.groupBy(positions).partition { case (at, _) => at.size == 1 }
@@ -53,15 +53,15 @@ class PartitionChoice(client: ServiceClient, table: TableMetadata, keys: StructT
     val chosen = PartitionGroups.fetch(client, table, values(), predicate, Nil, PartitionGroups.Each, among) {
       new ChosenGroups[Long](tolerant(filters), _.id, PartitionChoice.MostPartitions)
     }
-    // Of most partitions the files are read as quickly without a list of them.
+    // If most partitions remain, sending their list costs as much as reading the files of all.
     Option.when(chosen.areAll && chosen.kept.length <= chosen.left)(chosen.kept.toSeq)
   }
 
-  // They are in no order here, and one that fails may come after one that leaves the partition out.
+  // The values arrive in no particular order, and a filter may fail for a partition that another filter excludes.
   private def tolerant(filters: Seq[Expression]) = new PartitionFilter(keys, filters.map(Tolerated(_)))
 }
 
-/** What `name` has of the groups for which `filter` holds, as long as they are at most `most`. */
+/** Collects `name` of the groups for which `filter` is true, at most `most` of them. */
 private[scan] class ChosenGroups[T](filter: PartitionFilter, name: PartitionGroup => T, most: Int)
   extends GroupConsumer {
   val kept = ArrayBuffer.empty[T]
@@ -76,7 +76,7 @@ private[scan] class ChosenGroups[T](filter: PartitionFilter, name: PartitionGrou
 }
 
 private object PartitionChoice {
-  // As many texts of partitions as a request holds with ease.
+  // Limit for the partition names in one request.
   val MostValues = 100000
   val MostPartitions = 500000
 }

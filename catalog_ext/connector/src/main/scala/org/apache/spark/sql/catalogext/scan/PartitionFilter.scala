@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.{InSubqueryExec, ScalarSubquery}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** Evaluates Spark's own filter expressions on rows of partition values. */
+/** Evaluates Spark's own filter expressions on partition values. */
 class PartitionFilter(schema: StructType, filters: Seq[Expression]) {
   private val predicate = filters.map(PartitionFilter.bound(schema, _)).reduceOption(And(_, _)).map { condition =>
     val evaluator = Predicate.createInterpreted(condition)
@@ -27,7 +27,7 @@ class PartitionFilter(schema: StructType, filters: Seq[Expression]) {
 }
 
 object PartitionFilter extends PredicateHelper {
-  /** The filter over rows of the schema: the same for every reference to a table. */
+  /** The filter, bound to the schema; equal for all references to a table. */
   def bound(schema: StructType, filter: Expression): Expression = filter.transform { case a: Attribute =>
     val index = schema.indexWhere(field => SQLConf.get.resolver(field.name, a.name))
     BoundReference(index, schema(index).dataType, nullable = true)
@@ -41,19 +41,22 @@ object PartitionFilter extends PredicateHelper {
       else EqualTo(column, Literal(values.get(i, column.dataType), column.dataType))
     }
 
-  /** What holds for the values of the partition of this name, and maybe of others; nothing where none can have it. */
+  /**
+   * Filters on keys that hold for the partition of this name, and possibly for others; empty if no partition can have
+   * the name.
+   */
   def ofName(schema: StructType, zone: String, name: String): Seq[Expression] =
     Try(new PartitionValues(schema, zone).parse(name)).toOption.toSeq
       .flatMap(values => equalities(schema, schema.fieldNames.toSeq, values))
 
   /**
-   * The filters that joins and subqueries found while running, with the values that they found, as far as they can be
-   * evaluated on keys. One that fails for a partition keeps it: Spark evaluates it again, on rows.
+   * Runtime filters of joins and subqueries, with the values that they found, as far as they can be evaluated on keys.
+   * A filter that fails for a partition keeps it: Spark evaluates the filter again on rows.
    */
   def fromRuntime(schema: StructType, filters: Seq[Expression]): Seq[Expression] =
     filters.flatMap(splitConjunctivePredicates).map(found).filter(isOf(schema, _)).map(Tolerated(_))
 
-  /** Whether a filter is of columns of `schema` alone, and can be evaluated on the driver. */
+  /** Whether a filter uses only columns of `schema`, and can be evaluated on the driver. */
   def isOf(schema: StructType, filter: Expression): Boolean =
     filter.deterministic && filter.references.nonEmpty &&
       filter.references.forall(a => schema.fieldNames.exists(SQLConf.get.resolver(_, a.name))) &&
@@ -73,7 +76,7 @@ object PartitionFilter extends PredicateHelper {
   private def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
 }
 
-/** A filter that holds where it cannot be evaluated. */
+/** A filter that counts as true if its evaluation fails. */
 case class Tolerated(child: Expression) extends UnaryExpression with Predicate with CodegenFallback {
   override def nullable: Boolean = child.nullable
   override def eval(row: InternalRow): Any = try child.eval(row) catch {
@@ -83,13 +86,13 @@ case class Tolerated(child: Expression) extends UnaryExpression with Predicate w
 }
 
 /**
- * Hive's strict mode: a partitioned table is read with a predicate on one of its partition columns, or not at all.
+ * Hive's strict mode: a query of a partitioned table is refused unless it filters a partition column.
  *
- * It uses the filters that were pushed into the scan: a predicate inside of a view counts, and so does one that
- * follows from a join's condition and a predicate on the other side. What a join finds only while running does not.
+ * It checks the filters that were pushed into the scan. So a predicate within a view counts, and so does one that
+ * follows from a join condition and a predicate on the other side. A join's runtime filter does not count.
  */
 object StrictMode {
-  /** Resolved by the service: what asks for the predicate, for people. */
+  /** Key of the resolved setting: the name of the setting that requires the predicate, for the error message. */
   val Setting = "strict"
   val Check = "hive.strict.checks.no.partition.filter"
 
@@ -105,7 +108,7 @@ object StrictMode {
   def isSatisfied(keys: Seq[String], filters: Seq[Expression]): Boolean =
     keys.isEmpty || filters.exists(limits(_, keys.toSet + FileColumns.Partition))
 
-  // Spark adds IS NOT NULL by itself for every join and comparison, so that one says nothing.
+  // Spark adds IS NOT NULL for every join and comparison, so it does not count.
   private def limits(filter: Expression, keys: Set[String]): Boolean = filter match {
     case And(left, right) => limits(left, keys) || limits(right, keys)
     case Or(left, right) => limits(left, keys) && limits(right, keys)

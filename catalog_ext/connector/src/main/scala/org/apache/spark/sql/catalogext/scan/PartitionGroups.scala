@@ -9,11 +9,12 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * Partitions with equal values of some keys, which `values` has; those of the other keys are of any one of them.
+ * Partitions with equal values of the requested keys. `values` has these values; all other keys have those of an
+ * arbitrary partition.
  *
- * @param partitions whole ones; 0 for some files of one
- * @param rows none where unknown
- * @param bounds of the one file that this stands for, until the next one is read
+ * @param partitions number of complete partitions; 0 if the group is a part of one partition's files
+ * @param rows None if unknown
+ * @param bounds of the single file that this group is; valid until the next group is read
  */
 case class PartitionGroup(
     id: Long,
@@ -25,15 +26,15 @@ case class PartitionGroup(
     rows: Option[Long],
     bounds: Option[FileBounds] = None)
 
-/** What takes groups of partitions as they come: there may be one for each partition, too many to be held. */
+/** Consumes groups of partitions one at a time. There may be one group for each partition, too many to be kept. */
 trait GroupConsumer {
-  /** Whether more are wanted. */
+  /** Consumes a group. Returns whether more groups are wanted. */
   def take(group: PartitionGroup): Boolean
 }
 
-/** Reads `partitions/groups`. */
+/** Reads the operation `partitions/groups`. */
 object PartitionGroups {
-  /** What is asked of the groups, in the contract's words. */
+  /** Kinds of groups, with the contract's names. */
   val Each = "each"
   val Values = "values"
   val Rows = "rows"
@@ -42,8 +43,8 @@ object PartitionGroups {
   val Greatest = "greatest"
 
   /**
-   * What `into` makes of the groups of a table at its version, one by one, until it wants no more of them. A question
-   * that is asked again, as its answer broke off, begins with another `into`.
+   * Feeds the groups of a table at its version to a consumer made by `into`, until it wants no more. If the request is
+   * repeated after a broken answer, it starts with a new consumer.
    *
    * @param keys in the table's own spelling
    */

@@ -23,15 +23,15 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * The files of one table at one version, asked of the service at most once for one scan.
+ * The files of one table at one version, requested from the service at most once for a scan.
  *
- * Spark drops partition filters after it has pushed them, so this class evaluates them exactly; what it sends to the
- * service only saves transport. It belongs to one scan and stays on the driver.
+ * Spark drops partition filters after it has pushed them down, so this class evaluates them exactly. Sending them to
+ * the service only reduces the transfer. An instance belongs to one scan and stays on the driver.
  *
  * @param keys the partition columns as Spark's readers see them: a key that a data column hides is renamed
- * @param shared what the references to the table hold together
- * @param descriptor of the partitions among which alone to look, by its number, 0 for the table's; None where all
- *                   partitions are read as the table
+ * @param shared state of all references to the table
+ * @param descriptor number of the descriptor whose partitions alone are read, 0 for the table's own; None if all
+ *                   partitions are read
  */
 class PlannedFileIndex(
     spark: SparkSession,
@@ -48,27 +48,27 @@ class PlannedFileIndex(
   override val partitionSchema: StructType = StructType(keys ++ fileColumns)
   private val zone = KeyZone.of(table, spark.sessionState.conf, options)
   private val fileFilters = new FileFilters(options)
-  // With the table's own types, which say what of a text is the value.
+  // With the table's own types, which decide how a text becomes a value.
   private val typedKeys = StructType(keys.zip(table.partitionColumns).map { case (key, own) =>
     key.copy(dataType = own.dataType)
   })
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   protected var pushed: Seq[Expression] = Nil
   private var maxStaleness: Option[Long] = None
-  // A held DataFrame gives its next run the same table, if no version has come since, and is another statement then.
+  // A reused DataFrame passes the same table object to its next execution, unless the version has changed. The
+  // execution id makes that a statement of its own.
   private val statement = Option(spark.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
     .fold(shared.statement)(execution => s"${shared.statement}-$execution")
   private var limited: Option[Int] = None
   private var skipping: Option[FileSkipping] = None
   private var listed: Option[ChosenFiles] = None
-  // Of what this reference has asked for itself, and no other one for it.
+  // Cost of this reference's own requests, without those of other references.
   private var spent = PlanningCost(0, 0)
-  // The other references to the table find it for as long as this one keeps it.
+  // Shared files stay available to other references as long as this one keeps them.
   private var held: Option[HeldFiles] = None
 
   /**
-   * The partition filters of the scan, before anything is listed, how many rows are enough, and what leaves out files
-   * by their columns.
+   * Sets the partition filters, the sufficient number of rows, and the file skipping; called before anything is listed.
    */
   def push(filters: Seq[Expression], rows: Option[Int] = None, files: Option[FileSkipping] = None): Unit = synchronized {
     pushed = filters
@@ -76,57 +76,58 @@ class PlannedFileIndex(
     skipping = files
   }
 
-  /** How long ago, in milliseconds, what is read may have been compared with the store; before anything is listed. */
+  /**
+   * Sets the maximum time in milliseconds since the last comparison with the store; called before anything is listed.
+   */
   def limitStaleness(to: Option[Long]): Unit = synchronized {
     maxStaleness = to
   }
 
-  /** Whether the service has to see to it that what is read was compared with the store lately. */
+  /** Whether the service must check how recently the partitions were compared with the store. */
   def hasStalenessLimit: Boolean = synchronized(maxStaleness.isDefined)
 
   private def staleness: JsonNode = synchronized(maxStaleness).fold[JsonNode](Null) { most =>
     obj("max_ms" -> long(most), "statement" -> text(statement))
   }
 
-  /** So many rows are enough: files that hold them are. */
+  /** A limit: files that contain so many rows are enough. */
   def limit: Option[Int] = synchronized(limited)
 
-  // Known without a query of its own, as for `totals`.
+  // Available without a request; see `totals`.
   private[catalogext] def choice: ScanChoice = synchronized {
     if (isWhole && limited.isEmpty) ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
     else static.choice
   }
 
-  /** Whether nothing is listed, or known that leaves something out, so that the totals of the table hold. */
+  /** Whether nothing was listed and no filter is known, so that the table's totals hold. */
   private def isWhole: Boolean = listed.isEmpty && descriptor.isEmpty && !choosesFiles && pushed.forall(_.isInstanceOf[IsNotNull])
 
-  /** Whether the options of the read leave out files of the table by their names or times. */
+  /** Whether the read's options exclude files by name or time. */
   def choosesFiles: Boolean = !fileFilters.isEmpty
 
   /**
-   * Size in bytes and row count of what the static filters leave. Lists only when a filter was pushed that can leave
-   * something out: Spark pushes IS NOT NULL for every join key, and listing for that would come before the filter
-   * that the join itself will find.
+   * Size in bytes and row count after static filters. It lists files only if a pushed filter can exclude some. Spark
+   * pushes IS NOT NULL for every join key; listing for those would come before the join's runtime filter.
    */
   def totals: (Long, Option[Long]) = synchronized {
     if (isWhole) (table.totals.bytes, table.totals.rows) else listedTotals
   }
 
-  // The optimizer asks many times.
+  // Cached, because the optimizer asks many times.
   protected lazy val listedTotals: (Long, Option[Long]) = (static.choice.bytes, static.rows)
 
-  /** The names of the partitions that the static filters leave. */
+  /** The names of the partitions after static filters. */
   def partitionNames: Seq[String] = synchronized(static.partitions.map(_.name).toSeq)
 
-  /** The files that the static filters leave, and `runtime`, those that a join found. */
+  /** The files after static filters and after `runtime`, a join's filters. */
   def files(runtime: Seq[Expression]): ChosenFiles = synchronized {
     if (runtime.isEmpty) static else listed.fold(measured(planned(pushed ++ runtime)))(_.filtered(choosing(runtime)))
   }
 
   /**
-   * The tasks' shares of files, spread as Spark spreads those of a scan of its own.
+   * The tasks' files, distributed as Spark does.
    *
-   * @param grouped the keys, if any, by whose values the files of a task are alike
+   * @param grouped the keys that must be equal within a task; may be empty
    */
   def partitions(files: ChosenFiles, isSplitable: Path => Boolean, grouped: Seq[String]): Array[InputPartition] = {
     val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
@@ -142,11 +143,11 @@ class PlannedFileIndex(
     }
   }
 
-  /** Makes Spark's files in tasks, with the values of the partition columns that a scan reads. */
+  /** Creates Spark's file objects in tasks, with the values of the partition columns that a scan reads. */
   def fileMaker(read: StructType): FileMaker =
     FileMaker(table.location, typedKeys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
 
-  /** What this index has spent so far. */
+  /** The cost of this index so far. */
   private[catalogext] def cost: PlanningCost = synchronized(spent)
 
   private def measured[T](ask: => T): T = {
@@ -158,7 +159,7 @@ class PlannedFileIndex(
   protected def static: ChosenFiles = {
     if (listed.isEmpty) {
       val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
-      // The session's settings can differ from one statement of a held table to the next.
+      // The session's settings can differ between statements on a reused table.
       val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key),
         maxStaleness.map(_ -> statement), descriptor)
       held = Some(shared.of(way))
@@ -167,26 +168,26 @@ class PlannedFileIndex(
     listed.get
   }
 
-  /** The partition columns that a query of this session can name. */
+  /** The partition columns that a query in this session can name. */
   def namedKeys: Seq[String] = {
     val conf = spark.sessionState.conf
     val named = table.declared || ResolvedSettings.virtualColumnsShown(client, catalogName, table, conf)
     if (named) PartitionColumns.visible(table, conf.resolver).map(_.name) else Nil
   }
 
-  /** Whether strict mode lets a read with these filters pass. */
+  /** Whether strict mode permits a read with these filters. */
   def isLimited(filters: Seq[Expression]): Boolean = StrictMode.isSatisfied(namedKeys, filters)
 
   /** Whether the files are those of a registered table. */
   def isRegistered: Boolean = true
 
-  /** What EXPLAIN says of the files; `planned` is what the scan has planned, if it has. */
+  /** The description of the files in EXPLAIN; `planned` is the scan's result if it was planned. */
   def description(planned: Option[ScanChoice]): Map[String, String] =
     planned.getOrElse(choice).shown(table.totals) + ("Version" -> table.version.toString)
 
   protected def isListed: Boolean = listed.isDefined
 
-  /** The files that filters leave: the service gives at least these, and what it gives is evaluated exactly. */
+  /** The files after the filters. The service returns a superset, on which the filters are evaluated exactly. */
   protected def planned(filters: Seq[Expression]): ChosenFiles = {
     val all = named(filters)
     val left = all.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
@@ -195,31 +196,31 @@ class PlannedFileIndex(
     PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited, skipping, staleness, descriptor)
   }
 
-  /** The same of the partitions that have another descriptor. */
+  /** The files of the partitions with another descriptor. */
   def described(number: Long): PlannedFileIndex = {
     val other = new PlannedFileIndex(spark, client, catalogName, table, keys, options, shared, Some(number))
     other.limitStaleness(synchronized(maxStaleness))
     other
   }
 
-  // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
+  // Padded CHAR values of a query must not be compared with the unpadded values of the index.
   private lazy val translator: PredicateTranslator = {
     val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).zipWithIndex
       .collect { case (names, i) if !padded.contains(i) => names }.toMap
     new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), PredicateTranslator.chars(table.partitionColumns))
   }
 
-  /** Whether a predicate of the contract has the very value of each of the filters. */
+  /** Whether the contract can express each filter exactly. */
   def saysExactly(filters: Seq[Expression]): Boolean = filters.forall(translator.exactly(_).isDefined)
 
-  /** Whether filters are of partition columns alone, and of all rows of a partition. */
+  /** Whether filters use only partition columns, so that they are true for all rows of a partition or for none. */
   def areOfKeys(filters: Seq[Expression]): Boolean = filters.forall(PartitionFilter.isOf(keys, _))
 
   /**
-   * What `into` makes of partitions, together where the keys at the given places are equal. It is given the filters that
-   * it has to evaluate on them.
+   * Feeds groups of partitions with equal keys at the given positions to the consumer that `into` returns. `into` gets
+   * the filters that the consumer must evaluate.
    *
-   * @param wanted one of `PartitionGroups`
+   * @param wanted a kind of groups of `PartitionGroups`
    */
   def groups[T <: GroupConsumer](filters: Seq[Expression], at: Seq[Int], wanted: String)(
       into: PartitionFilter => T): T = {
@@ -232,8 +233,8 @@ class PlannedFileIndex(
   }
 
   /**
-   * What `into` makes of the files of partitions, one by one, with what is known of data columns. It evaluates all the
-   * filters: a plan may have more partitions than its predicate chooses.
+   * Feeds the files of partitions one by one, with column statistics, to the consumer that `into` returns. It must
+   * evaluate all filters, because the service returns a superset of the partitions.
    */
   def eachFile[T <: GroupConsumer](filters: Seq[Expression], fields: Seq[StructField])(into: PartitionFilter => T): T = {
     val filter = new PartitionFilter(keys, filters)
@@ -241,8 +242,8 @@ class PlannedFileIndex(
   }
 
   /**
-   * The rows of the files whose counts are known, and the other files. `into` is given no filters: both are of the
-   * partitions that `filters` leave.
+   * The answer's rows of files with known row counts, and all other files. `into` gets no filters, because both contain
+   * only partitions that match `filters`.
    */
   def uncounted(filters: Seq[Expression])(into: PartitionFilter => AnswerRows): (AnswerRows, ChosenFiles) = synchronized {
     val (choice, files) = measured(PlannedFiles.fetchUncounted(client, table, translator.translate(filters), staleness)(
@@ -250,16 +251,16 @@ class PlannedFileIndex(
     (choice.into, files)
   }
 
-  /** Reads footers of files of the table's format. */
+  /** The job that reads footers of files of the table's format. */
   def footers: FooterJob = FooterJob.of(spark, catalogName, table, options.asCaseSensitiveMap().asScala.toMap)
 
-  /** The filters, and what those on a partition's name say of its keys. */
+  /** The filters, plus filters on keys that follow from filters on the partition's name. */
   protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(typedKeys, zone, filters)
 
-  /** Partitions' names as the rows that a query sees. */
+  /** Converts partition names to rows as the query sees them. */
   def values: PartitionValues = new PartitionValues(typedKeys, zone, padded)
 
-  /** What filters and the options of the read leave. */
+  /** The selection by filters and by options of the read. */
   def choosing(filters: Seq[Expression]): FileChoice =
     new FilteredFiles(keys, fileColumns, values, filters, fileFilters, table.location)
 
@@ -267,23 +268,23 @@ class PlannedFileIndex(
   override def rootPaths: Seq[Path] = Seq(new Path(table.location))
   override def sizeInBytes: Long = totals._1
 
-  /** The files that the static filters leave, spelled as `input_file_name()` does. */
+  /** The files after static filters, spelled as `input_file_name()` does. */
   override def inputFiles: Array[String] = synchronized(static).partitions.flatMap { partition =>
     val directory = partition.directory(table.location)
     (0 until partition.count).map(file => SparkPath.fromPath(partition.status(file, directory).getPath).urlEncoded)
   }.toArray
   override def refresh(): Unit = ()
 
-  // Spark's own scan would ask for an object a file, and newer ones keep what they make of them.
+  // Not used: Spark's own scan would request an object for each file, and newer releases cache them.
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
     neverListed
 
-  // What Spark would find by listing directories; nothing may list here.
+  // Not used: Spark would list directories here.
   override protected def leafFiles: mutable.LinkedHashMap[Path, FileStatus] = neverListed
   override protected def leafDirToChildrenFiles: ImmutableMap[Path, Array[FileStatus]] = neverListed
   private def neverListed: Nothing = throw new IllegalStateException("files come from the index, not from a listing")
 
-  // Plans are reused where these say that they read the same.
+  // Spark reuses plans whose indexes are equal.
   override def equals(other: Any): Boolean = other match {
     case that: PlannedFileIndex =>
       catalogName == that.catalogName && table == that.table && partitionSchema == that.partitionSchema &&

@@ -14,9 +14,9 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.util.Utils
 
 /**
- * How much a scan reads, as Spark's UI, the metrics of a plan and EXPLAIN show it.
+ * The amount of data that a scan reads, for Spark's UI, a plan's metrics and EXPLAIN.
  *
- * @param skippedFiles in partitions that are read, left out by what is known of their columns
+ * @param skippedFiles files in read partitions that were skipped by column statistics
  */
 case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: Long = 0) {
   def metrics: Array[CustomTaskMetric] = Array(
@@ -26,7 +26,7 @@ case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: 
   def +(other: ScanChoice): ScanChoice = ScanChoice(partitions + other.partitions, files + other.files,
     bytes + other.bytes, skippedFiles + other.skippedFiles)
 
-  /** For EXPLAIN: how much the scan selects of the whole table. */
+  /** For EXPLAIN: selected and total numbers. */
   def shown(all: TableTotals): Map[String, String] = Map(
     "Partitions" -> s"$partitions of ${all.partitions}",
     "Files" -> s"$files of ${all.files}",
@@ -34,7 +34,7 @@ case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: 
     Option.when(skippedFiles > 0)("FilesSkipped" -> skippedFiles.toString)
 }
 
-/** What a scan's files have cost: requests to the service, and the time until they were chosen, in nanoseconds. */
+/** The cost of planning a scan's files: requests to the service, and elapsed time in nanoseconds. */
 case class PlanningCost(requests: Long, nanos: Long) {
   def +(other: PlanningCost): PlanningCost = PlanningCost(requests + other.requests, nanos + other.nanos)
 
@@ -46,14 +46,14 @@ object PlannedFiles {
   val PartitionNameKey = "catalog_ext_partition"
 
   /**
-   * Asks the service once for the files of `table` at its version, in the partitions that `predicate` leaves.
+   * Requests the files of `table` at its version, in the partitions that match `predicate`.
    *
-   * @param choose what is read of those
-   * @param among where alone to look, as `PartitionChoice` says it
-   * @param limit how many rows are enough
-   * @param skipping leaves out files in which no row can be wanted
-   * @param staleness how fresh the partitions have to be, as `Staleness` says it
-   * @param descriptor the number of the partitions' descriptor, 0 for their table's; None for all
+   * @param choose accepts or rejects the received files
+   * @param among the selected partitions, of `PartitionChoice`
+   * @param limit the sufficient number of rows
+   * @param skipping skips files without matching rows
+   * @param staleness the required freshness, of `Staleness`
+   * @param descriptor the number of the partitions' descriptor, 0 for the table's own; None for all
    */
   def fetch(
       client: ServiceClient,
@@ -70,7 +70,7 @@ object PlannedFiles {
     ServiceException.translating(client.stream("tables/plan", question)(read(_, choose, skipping)))
   }
 
-  /** The files of an answer, whose rows come partition by partition. */
+  /** The files of an answer, whose rows arrive partition by partition. */
   private[catalogext] def read(
       input: InputStream, choose: FileChoice, skipping: Option[FileSkipping] = None): ChosenFiles = {
     val rows = new PlannedFileRows(choose, skipping)
@@ -78,7 +78,10 @@ object PlannedFiles {
     rows.result()
   }
 
-  /** What `into` makes of the files, as groups of one, with what is known of `fields`, until it wants no more of them. */
+  /**
+   * Feeds each file, as a group of one with statistics of `fields`, to the consumer that `into` returns, until it wants
+   * no more.
+   */
   def fetchEach[T <: GroupConsumer](
       client: ServiceClient,
       table: TableMetadata,
@@ -105,8 +108,8 @@ object PlannedFiles {
   }
 
   /**
-   * The files of the partitions that `predicate` leaves whose rows the index does not know. `choice` takes the counts of the
-   * others; it is made anew where the request is repeated, so that none counts twice.
+   * The files with unknown row counts in the partitions that match `predicate`. `choice` receives the counts of all
+   * others; it is created anew if the request is repeated, so no count is added twice.
    */
   def fetchUncounted(
       client: ServiceClient,
@@ -136,7 +139,7 @@ object PlannedFiles {
     "staleness" -> staleness) ++ descriptor.map(number => "descriptor" -> long(number)): _*)
 }
 
-/** Gathers the rows of `tables/plan`, which come partition by partition, across batches. */
+/** Collects the rows of `tables/plan`, which arrive partition by partition, also across batches. */
 private class PlannedFileRows(choose: FileChoice, skipping: Option[FileSkipping]) {
   private val bounds = skipping.map(by => new FileBounds(by.fields))
   private val builder = new ChosenFilesBuilder(choose)
@@ -176,7 +179,7 @@ private class PlannedFileRows(choose: FileChoice, skipping: Option[FileSkipping]
   }
 }
 
-/** The rows of one batch of `tables/plan`, or of `tables/changes`, which has its columns too. */
+/** The rows of one batch of `tables/plan`, or of `tables/changes`, which has the same columns and more. */
 private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
   private val ids = batch.getVector("partition_id").asInstanceOf[BigIntVector]
   private val names = batch.getVector("partition").asInstanceOf[VarCharVector]
@@ -188,18 +191,18 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
 
   def partitionId(row: Int): Long = ids.get(row)
   def size(row: Int): Long = sizes.get(row)
-  /** Negative where unknown. */
+  /** Negative if unknown. */
   def rowCount(row: Int): Long = if (rows.isNull(row)) -1 else rows.get(row)
 
   def modifiedMs(row: Int): Long = modified.get(row)
   /** The partition's name. */
   def partition(row: Int): String = names.getObject(row).toString
-  /** Of the partition's directory, unless that is at the table's. */
+  /** The partition's directory if it is not at the default place below the table's location. */
   def location(row: Int): Option[String] = Option(locations.getObject(row)).map(_.toString)
-  /** Relative to the directory. */
+  /** Relative to the partition's directory. */
   def path(row: Int): String = paths.getObject(row).toString
 
-  /** Begins the partition that the file lies in. */
+  /** Starts the partition of the file in a batch. */
   private[scan] def begin(row: Int, batch: FileBatch): Unit = batch.begin {
     batch.names.add(names, row)
     if (locations.isNull(row)) batch.locations.add("") else batch.locations.add(locations, row)
@@ -209,18 +212,18 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
     batch.add(sizes.get(row), modified.get(row), rowCount(row))(batch.paths.add(paths, row))
 }
 
-/** What a scan reads of the partitions that the service gives. */
+/** Selects files among those that the service returns. */
 private[catalogext] trait FileChoice {
-  /** Whether something of the partition is read; files of it that are not are taken out. */
+  /** Whether any file of the partition is read. Rejected files are removed from `directory`. */
   def leaves(directory: DirectoryFiles): Boolean
 }
 
-/** Everything. */
+/** Accepts all files. */
 private[catalogext] object AllFiles extends FileChoice {
   override def leaves(directory: DirectoryFiles): Boolean = true
 }
 
-/** The files whose rows the index does not know; `into` takes the rows of the others. */
+/** Accepts files with unknown row counts; `into` receives the counts of all others. */
 private[catalogext] class UncountedFiles(filter: PartitionFilter, values: PartitionValues, val into: AnswerRows)
   extends FileChoice {
 
@@ -228,7 +231,7 @@ private[catalogext] class UncountedFiles(filter: PartitionFilter, values: Partit
     val name = directory.name
     val row = values.parse(name)
     filter.matches(row) && {
-      // Of a partition with other files the index says nothing as long as these are not counted.
+      // As long as a file is uncounted, the partition is not counted as complete.
       val whole = if (directory.rows.isDefined) 1 else 0
       for (file <- 0 until directory.count if directory.rowCount(file) >= 0) {
         into.take(PartitionGroup(0, name, row, whole, 1, directory.size(file), Some(directory.rowCount(file))))
@@ -240,8 +243,8 @@ private[catalogext] class UncountedFiles(filter: PartitionFilter, values: Partit
 }
 
 /**
- * By Spark's filters on partition columns and on the columns that say which file a row comes from, evaluated exactly, and by
- * options on files' names and times.
+ * Selects by Spark's filters on partition columns and hidden file columns, evaluated exactly, and by the read's options
+ * on file names and times.
  */
 private[catalogext] class FilteredFiles(
     keys: StructType,
@@ -256,7 +259,7 @@ private[catalogext] class FilteredFiles(
   private val keyFilter = new PartitionFilter(keys, ofKeys)
   private val fileFilter = new PartitionFilter(StructType(keys ++ fileColumns), ofFiles)
 
-  // The name is read in any case: one that does not fit the table's keys is an error before a task is started.
+  // The name is parsed in any case, so that a name that does not fit the table's keys is an error before a task starts.
   override def leaves(directory: DirectoryFiles): Boolean = {
     val row = values.parse(directory.name).asInstanceOf[GenericInternalRow]
     keyFilter.matches(row) && {

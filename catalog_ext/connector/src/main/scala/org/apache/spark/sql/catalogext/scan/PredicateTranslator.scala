@@ -13,15 +13,14 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Writes what it can of Spark's partition filters as the contract's predicates.
+ * Translates Spark's partition filters to the contract's predicates, as far as possible.
  *
- * What it sends may keep more partitions than the filter does, never fewer: the filter itself is evaluated again on
- * the partitions that come back. So a part of an AND that has no translation is left out, any other makes the whole
- * untranslatable.
+ * The result may match more partitions than the filter, never fewer: the filter is evaluated again on the returned
+ * partitions. So an untranslatable part of an AND is omitted; any other makes the whole filter untranslatable.
  *
- * @param columns Spark's name of each partition column and the table's own spelling
- * @param chars the table's own spelling of those of the type CHAR: without regard to blanks at the end there, but not in
- *              a query that has them as STRING
+ * @param columns Spark's name of each partition column, and the table's own spelling
+ * @param chars the CHAR columns in the table's own spelling. The index ignores their trailing blanks; a query that has
+ *              them as STRING does not
  */
 class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set[String] = Set.empty)
   extends PredicateHelper {
@@ -33,7 +32,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case several => Some(PredicateJson.and(several))
   }
 
-  /** A predicate that holds wherever `e` does. */
+  /** A predicate that is true wherever `e` is true. */
   private def weakened(e: Expression): Option[JsonNode] = e match {
     case and: And => conjunction(splitConjunctivePredicates(and).flatMap(weakened))
     case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(PredicateJson.or)
@@ -41,7 +40,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case other => exactly(other)
   }
 
-  /** A predicate with the very value of `e`, NULL included; None where the contract has none. */
+  /** A predicate that is equivalent to `e`, also for NULL; None if the contract has none. */
   def exactly(e: Expression): Option[JsonNode] = e match {
     case and: And => all(splitConjunctivePredicates(and).map(exactly)).map(PredicateJson.and)
     case or: Or => all(splitDisjunctivePredicates(or).map(exactly)).map(PredicateJson.or)
@@ -68,7 +67,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Contains(Column(c), Value(v)) if v.value != null => comparison("contains", c, v)
     case Like(Column(c), Value(v), '\\') if PredicateTranslator.isPattern(v) => comparison("like", c, v)
     case Tolerated(filter) => exactly(filter)
-    // A boolean key stands for itself.
+    // A boolean key used as a condition.
     case Column(c) if c.dataType == BooleanType => comparison("=", c, Literal.TrueLiteral)
     case Literal(true, BooleanType) => Some(PredicateJson.True)
     case Literal(false, BooleanType) => Some(PredicateJson.False)
@@ -81,7 +80,10 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
   private def comparison(op: String, column: Attribute, value: Literal): Option[JsonNode] =
     canonical(column, value).map(PredicateJson.comparison(op, columns(column.name), _))
 
-  /** NaN is greater than all numbers in Spark, which an index need not know: floating keys are not ordered there. */
+  /**
+   * In Spark NaN is greater than all numbers; a database may order it differently. So floating keys are not compared by
+   * order.
+   */
   private def ordered(op: String, column: Attribute, value: Literal): Option[JsonNode] = column.dataType match {
     case FloatType | DoubleType => None
     case _ => comparison(op, column, value)
@@ -99,7 +101,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
     case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
     case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
-    // JSON would replace bytes that are not valid UTF-8 by another character.
+    // JSON would replace bytes that are not valid UTF-8.
     case Literal(bytes: UTF8String, _) if !bytes.isValid => None
     case Literal(bytes: Array[Byte], BinaryType) if !UTF8String.fromBytes(bytes).isValid => None
     case Literal(_: UTF8String, _) | Literal(_, _: AtomicType) =>
@@ -108,8 +110,8 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
   }
 
   /**
-   * The index orders TIMESTAMP keys by local time. Away from a clock change that is the order of the instants too;
-   * near one it is not, so that such a comparison is left to the evaluation here.
+   * The index orders TIMESTAMP keys by local time. Except near a clock change, that is the order of the instants. Near
+   * a clock change the comparison is evaluated here.
    */
   private def orderIsLocal(micros: Long): Boolean = {
     val rules = zone.getRules
@@ -136,15 +138,15 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
 }
 
 object PredicateTranslator {
-  /** The partition columns of a table that are CHAR. */
+  /** The names of a table's CHAR partition columns. */
   def chars(keys: StructType): Set[String] = keys.filter(_.dataType.isInstanceOf[CharType]).map(_.name).toSet
 
-  /** Whether a pattern's escapes are those that Spark and the contract have; Spark fails with any other. */
+  /** Whether a LIKE pattern uses only escapes that both Spark and the contract have; Spark fails for any other. */
   private def isPattern(pattern: Literal): Boolean =
     pattern.value != null && pattern.value.toString.matches("(?s)([^\\\\]|\\\\[%_\\\\])*")
 
   private val NearClockChange = Duration.ofDays(2)
 
-  // A longer list costs the index more than the partitions it saves; a join can find millions of values.
+  // For a longer list the index query costs more than the excluded partitions save; a join can find millions of values.
   private val MostValues = 10000
 }

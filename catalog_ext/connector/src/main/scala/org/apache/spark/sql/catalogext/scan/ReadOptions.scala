@@ -14,11 +14,11 @@ import org.apache.spark.sql.execution.datasources.{FileIndexOptions, PathFilterF
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The options of one read: those of Spark's readers from the read, the session and the table, the nearest first. */
+/** The reader options of one read. The read's own options win over the session's, and those over the table's. */
 object ReadOptions {
   val MissingFiles = "missing-files"
 
-  /** Options of Spark's readers that are also session confs; a conf that is set goes before the table's option. */
+  /** Options of Spark's readers that are session confs too. A conf that is set wins over the table's option. */
   private val SessionConfs = Map(
     FileSourceOptions.IGNORE_MISSING_FILES.toLowerCase(Locale.ROOT) -> SQLConf.IGNORE_MISSING_FILES.key,
     FileSourceOptions.IGNORE_CORRUPT_FILES.toLowerCase(Locale.ROOT) -> SQLConf.IGNORE_CORRUPT_FILES.key,
@@ -43,12 +43,12 @@ object ReadOptions {
     new CaseInsensitiveStringMap(merged)
   }
 
-  /** Options that have two names. Spark takes the value of the second name where both are given. */
+  /** Options with two names. If both are given, Spark uses the value of the second name. */
   private val Aliases = Map("delimiter" -> "sep", "charset" -> "encoding")
 
   /**
-   * Options under one name each, in lower case. Without this a read's `delimiter` would stand beside the table's `sep`,
-   * and Spark would ignore the read's.
+   * The options under one canonical name each, in lower case. Otherwise the table's `sep` would hide a read's
+   * `delimiter`.
    */
   private def canonical(options: Iterable[(String, String)]): Map[String, String] = {
     val lower = options.map { case (name, value) => name.toLowerCase(Locale.ROOT) -> value }.toMap
@@ -59,13 +59,13 @@ object ReadOptions {
 }
 
 /**
- * The options by which Spark's readers choose files by name and time. Spark looks at them where it lists directories,
- * and nothing lists here: they are applied to the files that the index, or a path, has.
+ * The reader options that select files by name and time. Spark applies them when it lists directories, which does not
+ * happen here, so they are applied to the files of the index or of a path.
  */
 class FileFilters(options: CaseInsensitiveStringMap) {
   private val filters = PathFilterFactory.create(CaseInsensitiveMap(options.asCaseSensitiveMap().asScala.toMap))
 
-  /** Whether every file is accepted, so that what is known of the whole table holds. */
+  /** Whether every file is accepted, so that statistics of the whole table hold. */
   def isEmpty: Boolean = filters.isEmpty
 
   def accepts(file: FileStatus): Boolean = filters.forall(_.accept(file))
@@ -74,10 +74,13 @@ class FileFilters(options: CaseInsensitiveStringMap) {
 object FileFilters {
   import FileIndexOptions._
 
-  /** An option of Spark 4.3's; those before it have none of the kind. */
+  /** An option of Spark 4.3; earlier releases have no such option. */
   private val IgnoredNames = Set("ignoredPathSegmentRegex")
 
-  /** Raises an analysis error for an option about how a table's directories are listed: the index has its files. */
+  /**
+   * Raises an analysis error for an option that affects the listing of directories: the index determines a table's
+   * files.
+   */
   def checkTable(table: String, options: CaseInsensitiveStringMap): Unit = {
     if (options.getBoolean(RECURSIVE_FILE_LOOKUP, false)) throw ConnectorErrors.notSupported(
       s"Table $table is read with the option $RECURSIVE_FILE_LOOKUP, and its files are those that lie directly in its " +
@@ -85,7 +88,10 @@ object FileFilters {
     checkHiddenNames(s"Table $table", options)
   }
 
-  /** The same of a path, which is a pattern itself; a folder stands for all files below it, as the recursive look-up does. */
+  /**
+   * Raises an analysis error for such an option of a path, which is itself a pattern. A directory includes all files
+   * below it, as with recursiveFileLookup.
+   */
   def checkPath(path: String, options: CaseInsensitiveStringMap): Unit = {
     if (options.containsKey(PATH_GLOB_FILTER)) throw ConnectorErrors.notSupported(
       s"The path $path is read with the option $PATH_GLOB_FILTER, which comes too late to choose its columns by. Say it " +
@@ -98,7 +104,9 @@ object FileFilters {
       s"$what is read with the option $name; hidden names are those that begin with '_' or '.', " +
         "and no others. Leave the option out."))
 
-  /** Raises an analysis error where a stream is to leave out files by their time, as Spark's own streams do. */
+  /**
+   * Raises an analysis error if a stream has options that select files by time; Spark's own streams refuse them too.
+   */
   def checkStream(table: String, options: CaseInsensitiveStringMap): Unit =
     Seq(MODIFIED_AFTER, MODIFIED_BEFORE).find(options.containsKey).foreach(option => throw ConnectorErrors.notSupported(
       s"The stream from table $table has the option $option, which only batch reads take. Say where the stream begins " +

@@ -16,12 +16,12 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFil
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * Has Spark's reader read a task's files. Says which file is gone or cannot be read, of which partition, and how to bring
- * the index in sync with the store.
+ * Reads a task's files with Spark's reader. If a file is missing or unreadable, the error names the file, its
+ * partition, and the command that repairs the index.
  *
- * @param maker makes the files that `inner` reads
- * @param format of the files: the table's, or that of their partitions' descriptor
- * @param version that of the registered table which is read; None of what was listed for the query alone
+ * @param maker creates the file objects that `inner` reads
+ * @param format of the files: the table's, or that of a descriptor
+ * @param version of the registered table; None if the files were listed for this query only
  */
 private[catalogext] class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
@@ -119,7 +119,7 @@ private[catalogext] class RegisteredFileReaderFactory(
     file.otherConstantMetadataColumnValues.get(PlannedFiles.PartitionNameKey).map(_.toString)
 }
 
-/** The file at which a task has stopped; `partition` is empty where the table has none. */
+/** The file at which a task failed; `partition` is empty for an unpartitioned table. */
 private case class FileBeingRead(shown: String, partition: String) {
   def where: String = if (partition.isEmpty) "" else s" of partition '$partition'"
 
@@ -133,21 +133,21 @@ private object RegisteredFileReaderFactory {
     Seq("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.", "org.apache.hadoop.ipc.", "org.apache.hadoop.hdfs.")
 
   def isMissingFile(e: Throwable): Boolean = !isDenied(e) && causes(e).exists {
-    // The second is what a local file gets that goes while it is being opened.
+    // NoSuchFileException is raised for a local file that is removed while it is being opened.
     case _: FileNotFoundException | _: NoSuchFileException => true
     case _ => false
   }
 
-  /** The error of a reader of ours, which names the file and the remedy; Spark wraps it. */
+  /** The error of a reader of this connector, which already names the file and the remedy; Spark wraps it. */
   def ownError(e: Throwable): Option[Throwable] = causes(e).collectFirst { case own: CatalogExtRuntimeException => own }
 
-  /** Whether Spark's reader of the format has given up at the file, for whatever reason but those of the JVM or the store. */
+  /** Whether Spark's reader failed because of the file's content, and not because of the JVM or the store. */
   def isUnreadableFile(e: Throwable): Boolean =
     conditions(e).exists(_.startsWith(FailedRead)) && !causes(e).exists(cause => isOfTheStore(cause) || isOfTheJvm(cause))
 
   private def isOfTheJvm(cause: Throwable): Boolean = cause.isInstanceOf[VirtualMachineError]
 
-  /** Whether a file may be whole, and the store only did not answer: such a file must not be deleted. */
+  /** Whether the store failed to answer. The file may be intact and must not be deleted. */
   private def isOfTheStore(cause: Throwable): Boolean = cause match {
     case _: InterruptedIOException | _: SocketException | _: UnknownHostException | _: SSLException => true
     case other => StoresClients.exists(other.getClass.getName.startsWith)
@@ -155,14 +155,14 @@ private object RegisteredFileReaderFactory {
 
   def isDenied(e: Throwable): Boolean = causes(e).exists {
     case _: AccessControlException | _: AccessDeniedException => true
-    // How Java says it of a local file.
+    // Java's message for a local file.
     case local: FileNotFoundException => Option(local.getMessage).exists(_.endsWith("(Permission denied)"))
     case _ => false
   }
 
   /**
-   * Whether a reader failed at a VARIANT of a newer Spark: Parquet at a footer with a logical type that it does not know,
-   * or Spark at a shredded VARIANT.
+   * Whether a reader failed at a VARIANT of a newer Spark: at an unknown logical type in a Parquet footer, or at a
+   * shredded VARIANT.
    */
   def isOfNewerSpark(e: Throwable): Boolean = SPARK_VERSION.startsWith("4.0.") && (
     conditions(e).contains("INVALID_VARIANT_FROM_PARQUET.WRONG_NUM_FIELDS") || causes(e).exists {
@@ -170,7 +170,7 @@ private object RegisteredFileReaderFactory {
       case _ => false
     })
 
-  /** The remedy that pandas' default needs: Spark has no type of nanoseconds, which the message calls INT64. */
+  /** The remedy for pandas' default timestamps: Spark has no type with nanoseconds, which the message calls INT64. */
   def ofNanoseconds(because: String): String =
     if (because.contains("physicalType: INT64") && because.contains("logicalType: timestamp"))
       "If the file has nanoseconds, which Spark cannot read, write it with coerce_timestamps='us' (pandas, pyarrow). "
@@ -178,7 +178,7 @@ private object RegisteredFileReaderFactory {
 
   def isOfAnotherType(e: Throwable): Boolean = conditions(e).contains(s"$FailedRead.PARQUET_COLUMN_DATA_TYPE_MISMATCH")
 
-  /** What the reader of the format said, which lies below Spark's own words for any failure. */
+  /** The error message of the format's reader, which Spark wraps in general messages. */
   def reason(e: Throwable): String = {
     val (own, below) = causes(e).toSeq.partition {
       case said: SparkThrowable => Option(said.getCondition).exists(_.startsWith(FailedRead))
@@ -191,7 +191,7 @@ private object RegisteredFileReaderFactory {
   private def conditions(e: Throwable): Seq[String] =
     causes(e).collect { case said: SparkThrowable => said.getCondition }.filter(_ != null).toSeq
 
-  // A chain of causes that is longer is one that leads back to itself.
+  // A longer chain of causes is a cycle.
   private def causes(e: Throwable): Iterator[Throwable] =
     Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(32)
 }

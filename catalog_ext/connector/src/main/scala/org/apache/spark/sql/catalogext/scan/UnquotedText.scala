@@ -24,9 +24,9 @@ import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.{SparkUpgradeException, TaskContext}
 
 /**
- * Delimited text without quotes, as ROW FORMAT DELIMITED makes it: a text that holds the separator or the end of a line
- * would be read as other columns or rows, by Hive as well, so that it is refused. So is a row that is an empty line, which
- * Spark's writer leaves out.
+ * Delimited text without quotes, as in ROW FORMAT DELIMITED. A value that contains the separator or a line break would
+ * be read as several columns or rows, also by Hive, so the write is refused. So is a row that would be an empty line,
+ * which Spark's writer omits.
  */
 object UnquotedText {
   def guard(writers: OutputWriterFactory, table: TableMetadata, options: Map[String, String]): OutputWriterFactory =
@@ -81,11 +81,11 @@ private class UnquotedTextFactory(
 }
 
 /**
- * Reads delimited text without quotes line by line, as Hive does. Spark's parser of CSV takes an empty text for NULL, and
- * leaves out lines of blanks and control characters: a row of a Hive table whose texts are all empty is one, because
- * Hive's own separator is a control character.
+ * Reads delimited text without quotes line by line, as Hive does. Spark's CSV parser returns NULL for an empty string
+ * and skips lines of blanks and control characters. A Hive row of empty strings is such a line, because Hive's
+ * separator is a control character.
  *
- * Values become the types of their columns by Spark's own converters.
+ * Spark's own converters convert the values to the types of the columns.
  */
 class UnquotedTextReaderFactory(csv: CSVPartitionReaderFactory) extends FilePartitionReaderFactory {
   override protected def options: FileSourceOptions = csv.options
@@ -96,7 +96,7 @@ class UnquotedTextReaderFactory(csv: CSVPartitionReaderFactory) extends FilePart
     val parser = new UnivocityParser(csv.dataSchema, read, text)
     val converters = read.map(field => parser.makeConverter(field.name, field.dataType)).toArray
     val places = read.map(field => csv.dataSchema.fieldIndex(field.name)).toArray
-    // What files show that are older than a column.
+    // The defaults of columns that older files lack.
     val missing = ResolveDefaultColumns.existenceDefaultValues(read)
     val charset = Charset.forName(text.charset)
     val separator = text.delimiter.charAt(0)
@@ -125,7 +125,7 @@ class UnquotedTextReaderFactory(csv: CSVPartitionReaderFactory) extends FilePart
 }
 
 object UnquotedTextReader {
-  /** Reads as Hive does what a table's options say is text without quotes, and nothing that Hive does not know. */
+  /** Wraps the readers of unquoted text only if Hive reads such a table in this way. */
   def of(files: FilePartitionReaderFactory): FilePartitionReaderFactory = files match {
     case csv: CSVPartitionReaderFactory if isPlain(csv.options) &&
         !csv.readDataSchema.fieldNames.contains(csv.options.columnNameOfCorruptRecord) =>

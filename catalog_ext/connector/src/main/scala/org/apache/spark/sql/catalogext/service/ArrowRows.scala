@@ -12,12 +12,12 @@ import org.apache.spark.sql.util.ArrowUtils
 
 /** Reads Arrow IPC streams of the service, batch by batch. */
 object ArrowRows {
-  /** Some columns of a batch as an Arrow stream; empty where there are none. */
+  /** Some columns of a batch as an Arrow stream; empty without columns. */
   def packed(batch: VectorSchemaRoot, columns: Seq[String]): Array[Byte] = {
     val output = new ByteArrayOutputStream()
     if (columns.nonEmpty) {
       val vectors = columns.map(batch.getVector)
-      // It shares the vectors, which stay the batch's to close.
+      // Shares the vectors with the batch, which closes them.
       val some = new VectorSchemaRoot(vectors.map(_.getField).asJava, vectors.asJava, batch.getRowCount)
       val writer = new ArrowStreamWriter(some, null, output)
       writer.writeBatch()
@@ -27,17 +27,17 @@ object ArrowRows {
   }
 
   /**
-   * Gives every batch of `input` to `consume`; the vectors are valid during the call only.
+   * Calls `consume` with every batch of `input`; the vectors are valid only during the call.
    *
-   * Raises BrokenAnswerException when the stream ends without Arrow's end-of-stream marker: the Arrow reader itself takes a
-   * cut-off stream for a complete one.
+   * Raises BrokenAnswerException if the stream ends without Arrow's end-of-stream marker. The Arrow reader itself
+   * accepts a truncated stream as complete.
    */
   def foreachBatch(input: InputStream)(consume: VectorSchemaRoot => Unit): Unit = foreachBatchWhile(input) { batch =>
     consume(batch)
     true
   }
 
-  /** The same, and no further once `consume` says false. */
+  /** Calls `consume` with every batch of `input` until it returns false. */
   def foreachBatchWhile(input: InputStream)(consume: VectorSchemaRoot => Boolean): Unit = {
     val tail = new TailInputStream(input)
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("catalog-ext answer", 0, Long.MaxValue)
@@ -46,25 +46,25 @@ object ArrowRows {
       try {
         val root = arrow(tail)(reader.getVectorSchemaRoot)
         var wanted = true
-        // A batch without rows is a sign of life.
+        // A batch without rows is a keepalive.
         while (wanted && arrow(tail)(reader.loadNextBatch())) wanted = root.getRowCount == 0 || consume(root)
         if (wanted && !tail.endsWithEndOfStream) throw new BrokenAnswerException("the Arrow stream has no end-of-stream marker")
       } finally reader.close(false)
     } finally allocator.close()
   }
 
-  /** What Arrow's reader says; of bytes that are not Arrow's it raises whatever happens to it. */
+  /** Converts errors of Arrow's reader. For invalid bytes it can raise any exception. */
   private def arrow[T](input: TailInputStream)(read: => T): T =
     try read catch {
       case e: OutOfMemoryException => throw e
       case e: BrokenAnswerException => throw e
-      // A server that ends closes its connections, and where the answer's length is not known that looks like its end.
+      // A server that stops closes its connections. Without a content length this looks like the end of the answer.
       case e: IOException if input.ended => throw new BrokenAnswerException(e.getMessage, e)
       case e: RuntimeException => throw new IOException("the answer is no Arrow stream", e)
     }
 }
 
-/** Remembers the last eight bytes that were read, which must be Arrow's end-of-stream marker. */
+/** Remembers the last eight bytes, which must be Arrow's end-of-stream marker. */
 private class TailInputStream(input: InputStream) extends FilterInputStream(input) {
   private var tail = 0L
   private var atEnd = false
@@ -91,6 +91,6 @@ private class TailInputStream(input: InputStream) extends FilterInputStream(inpu
     count
   }
 
-  // Arrow never marks or skips; a skip would lose the tail.
+  // Not supported: Arrow never marks or skips, and a skip would miss the last bytes.
   override def markSupported(): Boolean = false
 }

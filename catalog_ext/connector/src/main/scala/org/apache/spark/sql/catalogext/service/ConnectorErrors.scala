@@ -7,14 +7,17 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalogext.release.OwnAnalysisException
 import org.apache.spark.sql.catalyst.trees.Origin
 
-/** A condition and its SQLSTATE: JDBC clients branch on it, and spark-sql prints the Java trace of an error without. */
+/**
+ * An error condition with its SQLSTATE. JDBC clients branch on the SQLSTATE, and spark-sql prints a Java stack trace
+ * for an error without one.
+ */
 case class Condition(code: String, sqlState: String)
 
 /**
- * An analysis error with a condition of ours, which Spark's own list of conditions does not have.
+ * An analysis error with a condition that Spark's own list does not have.
  *
- * It has a place, and never a query context: an error that has one is logged by PySpark, which looks for the condition in
- * Spark's list, fails to find it, and raises that instead.
+ * It has a position but no query context. For an error with a query context, PySpark looks up the condition in Spark's
+ * list for its log, does not find it, and raises that failure instead.
  */
 class CatalogExtAnalysisException(
     condition: Condition,
@@ -32,13 +35,13 @@ class CatalogExtAnalysisException(
   }
 }
 
-/** An error while running, with a condition of ours. */
+/** A runtime error with a condition of this connector. */
 class CatalogExtRuntimeException(
     condition: Condition,
     text: String,
     parameters: Map[String, String],
     cause: Option[Throwable])
-  // Spark looks the condition up in its own list, so the base class gets one that is there.
+  // The base class looks the condition up in Spark's list, so it gets one that is in the list.
   extends SparkRuntimeException(
     "INTERNAL_ERROR", Map("message" -> text), cause.orNull, Array.empty[QueryContext], "") {
 
@@ -50,10 +53,10 @@ class CatalogExtRuntimeException(
 }
 
 /**
- * Makes the exceptions that this connector raises.
+ * Creates the exceptions of this connector.
  *
- * PySpark turns AnalysisException and SparkRuntimeException into its own classes, but lets a plain SparkException
- * arrive as Py4JJavaError; so every error that is not one of analysis is a SparkRuntimeException.
+ * PySpark converts AnalysisException and SparkRuntimeException to its own classes, but a plain SparkException arrives
+ * as Py4JJavaError. So every error outside analysis is a SparkRuntimeException.
  */
 object ConnectorErrors {
   private def own(name: String, sqlState: String): Condition = Condition(s"CATALOG_EXT_$name", sqlState)
@@ -136,7 +139,7 @@ object ConnectorErrors {
    */
   val ColumnNotFound: Condition = own("COLUMN_NOT_FOUND", "42703")
 
-  // Those that the service has as well, where the connector is the first to see the mistake.
+  // Conditions of the service that the connector can detect first.
   val CommitStateUnknown: Condition = own("COMMIT_STATE_UNKNOWN", "08007")
   val InvalidIdentifier: Condition = own("INVALID_IDENTIFIER", "22023")
   val InvalidInput: Condition = own("INVALID_INPUT", "22023")
@@ -163,16 +166,16 @@ object ConnectorErrors {
       cause: Option[Throwable] = None): SparkRuntimeException =
     new CatalogExtRuntimeException(condition, text, parameters, cause)
 
-  /** An operation that Spark offers and this release does not, with what to do instead. */
+  /** The error for an operation that Spark offers and this release does not support, with an alternative. */
   def notSupported(text: String): AnalysisException = analysis(NotSupported, text)
 
-  /** Says which release of Spark has what the installed one lacks. */
+  /** The error that names the Spark release with a feature that the installed one lacks. */
   def needsSpark(what: String, release: String): AnalysisException = analysis(
     NewerSparkNeeded, s"Spark ${org.apache.spark.SPARK_VERSION} has no $what; Spark $release has. Use that release or a newer one.",
     Map("spark" -> org.apache.spark.SPARK_VERSION, "needed" -> release))
 }
 
-/** What the service said with a status other than 200. `analysis` says whether it is an error of the statement. */
+/** An error answer of the service. `analysis` is true if the statement itself is wrong. */
 class ServiceException(
     val condition: Condition,
     analysis: Boolean,
@@ -185,19 +188,19 @@ class ServiceException(
 
   def is(other: Condition): Boolean = condition.code == other.code
 
-  /** The exception for the user, where Spark's interface asks for no particular one. */
+  /** The exception for the user, if Spark's interface requires no particular one. */
   def toSpark: Throwable =
     if (analysis) ConnectorErrors.analysis(condition, text, parameters, Some(this))
     else ConnectorErrors.runtime(condition, text, parameters, Some(this))
 }
 
 object ServiceException {
-  /** Runs `body`; a service error that `translate` does not take becomes an exception that PySpark understands. */
+  /** Runs `body`. A service error is converted by `translate`, or else to an exception that PySpark understands. */
   def translatingTo[T](translate: PartialFunction[ServiceException, Throwable])(body: => T): T =
     try body catch {
       case e: ServiceException => throw translate.applyOrElse(e, (other: ServiceException) => other.toSpark)
     }
 
-  /** Runs `body`; a service error becomes an exception that PySpark understands. */
+  /** Runs `body`. A service error is converted to an exception that PySpark understands. */
   def translating[T](body: => T): T = translatingTo(PartialFunction.empty)(body)
 }

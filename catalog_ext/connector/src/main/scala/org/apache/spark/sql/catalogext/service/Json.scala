@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.{ArrayNode, JsonNodeFactory, ObjectNode}
 
-/** JSON as the contract uses it: objects to send, and fields to take out of an answer. */
+/** JSON of the contract: builds requests, and reads fields of answers. */
 object Json {
   val mapper = new ObjectMapper()
   private val factory = JsonNodeFactory.instance
@@ -31,7 +31,7 @@ object Json {
   def map(values: Iterable[(String, String)]): ObjectNode =
     obj(values.map { case (key, value) => key -> text(value) }.toSeq: _*)
 
-  /** Reads the fields of one object of an answer; a missing field is an error that names it. */
+  /** Reads the fields of an object in an answer. A missing field is an error that names it. */
   implicit class Fields(private val node: JsonNode) extends AnyVal {
     def field(name: String): JsonNode = Option(node.get(name)).getOrElse(
       throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,

@@ -10,28 +10,28 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.internal.Logging
 
 /**
- * What may pass by itself: the service cannot be reached, the connection broke, or the answer says that a store is busy.
+ * A failure that is worth a retry: the service is unreachable, the connection broke, or a store is busy.
  *
- * @param error the error that the user gets when it does not pass
- * @param sent whether the service may have acted upon the request
+ * @param error the error for the user if the retries fail
+ * @param sent whether the service may have executed the request
  */
 private[service] class PassingFailure(val error: Throwable, val sent: Boolean) extends RuntimeException(error)
 
 /**
- * Repeats requests that failed in passing, as long as a restart of the service may take. Each attempt after the first goes
- * to the next address, and a pause is made when all of them have been tried.
+ * Retries failed requests for as long as a restart of the service may take. Each attempt uses the next address; after
+ * all addresses have failed, there is a pause.
  *
- * A service that has never answered is no service that is started again: the address may be wrong, and is given up soon.
+ * An address that has never answered may be wrong, so it is given up early.
  *
- * @param patience how long a request is repeated
+ * @param patience how long a request is retried
  */
 private[service] class RepeatedRequests(addresses: ServiceAddresses, patience: Duration) extends Logging {
   import RepeatedRequests._
 
   /**
-   * The result of `attempt`, which gets an address and is made again where its failure lets it.
+   * The result of `attempt`, which is called with an address, and again after a failure that permits a retry.
    *
-   * @param repeatable whether acting twice is acting once
+   * @param repeatable whether the operation is idempotent
    */
   def apply[T](operation: String, repeatable: Boolean, patient: Boolean)(attempt: String => T): T = {
     val limit = if (patient && addresses.answered) patience else FirstPatience
@@ -47,7 +47,7 @@ private[service] class RepeatedRequests(addresses: ServiceAddresses, patience: D
     @tailrec def next(tries: Int, pauseMillis: Long, known: Option[Long]): T = tried(addresses.current) match {
       case Right(result) => result
       case Left(failure) =>
-        // A service that had begun to work on a long request was there until now.
+        // The service was alive when it started to work on a long request, so the time counts from now.
         val end = known.getOrElse((if (failure.sent) System.nanoTime() else began) + limit.toNanos)
         val allTried = tries % addresses.all.size == 0
         if (allTried && System.nanoTime() + pauseMillis * 1000000L > end) throw failure.error
@@ -66,8 +66,8 @@ private[service] object RepeatedRequests {
   private val LongestPauseMillis = 5000L
 
   /**
-   * Those of which acting twice is acting once: what only reads, facts about files, and a write's begin, which has
-   * its transaction's id. `writes/commit` is asked again by `WriteTransaction`, which knows when.
+   * Idempotent operations: reads, facts about files, and the begin of a write, which has its transaction's id.
+   * `writes/commit` is retried by `WriteTransaction`.
    */
   private val Repeatable = Set(
     "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/plan", "tables/changes",
@@ -81,34 +81,34 @@ private[service] object RepeatedRequests {
 }
 
 /**
- * The addresses of the services of one index. Requests go to the one that answered last, at first to the first.
+ * The addresses of the services of one index. Requests go to the one that answered last, initially to the first.
  *
- * @param all one address, or several that are one another's stand-ins
+ * @param all one address, or several services of one index that can replace each other
  */
 private[service] class ServiceAddresses private (val all: Seq[String]) {
   @volatile private var chosen = 0
-  /** Whether any of them has answered this driver. */
+  /** Whether any service has answered this driver. */
   @volatile var answered = false
-  /** The index of the first service that has answered and says which it is of: its stand-ins are of the same. */
+  /** The id of the index, from the first answer that names it. All other services must have the same index. */
   @volatile var index: Option[String] = None
 
   def current: String = all(chosen)
 
   def several: Boolean = all.size > 1
 
-  /** For people: `http://a:8765 and http://b:8765`. */
+  /** For messages: `http://a:8765 and http://b:8765`. */
   def names: String = if (several) s"${all.init.mkString(", ")} and ${all.last}" else all.head
 
-  /** Lets requests go to the next one, unless another thread has noticed before that this one does not answer. */
+  /** Directs requests to the next address, unless another thread has already done so for this one. */
   def leave(address: String): Unit = synchronized {
     if (current == address) chosen = (chosen + 1) % all.size
   }
 }
 
 private[service] object ServiceAddresses {
-  // A new session does not ask again the one that others have found dead.
+  // Shared by all sessions, so that a new session does not ask an address that others have found dead.
   private val known = new ConcurrentHashMap[String, ServiceAddresses]()
 
-  /** Those of a list with commas; the same for all of this driver with the same list. */
+  /** The addresses of a comma-separated list; one instance per list in this driver. */
   def of(list: String): ServiceAddresses = known.computeIfAbsent(list, text => new ServiceAddresses(text.split(',').toSeq))
 }

@@ -17,12 +17,15 @@ object PredicateJson {
   val True: JsonNode = obj("op" -> text("true"))
   val False: JsonNode = obj("op" -> text("false"))
 
-  /** `parts` has at least one. One list and not a chain of pairs: the service limits the depth of a predicate. */
+  /**
+   * `parts` has at least one predicate. They form one list instead of nested pairs, because the service limits the
+   * depth of a predicate.
+   */
   def and(parts: Seq[JsonNode]): JsonNode = joined("and", parts)
   def or(parts: Seq[JsonNode]): JsonNode = joined("or", parts)
   def not(part: JsonNode): JsonNode = obj("op" -> text("not"), "arg" -> part)
 
-  /** `op` is the contract's own: `=`, `<=>`, `<`, `starts_with` and so on, with NULL as in SQL. */
+  /** `op` is an operator of the contract: `=`, `<=>`, `<`, `starts_with` and so on, with SQL's semantics for NULL. */
   def comparison(op: String, column: String, value: JsonNode): JsonNode =
     obj("op" -> text(op), "column" -> text(column), "value" -> value)
 
@@ -32,11 +35,11 @@ object PredicateJson {
   def isNull(column: String): JsonNode = obj("op" -> text("is_null"), "column" -> text(column))
   def isNotNull(column: String): JsonNode = obj("op" -> text("is_not_null"), "column" -> text(column))
 
-  /** That the column has the value, where NULL is a value as in a PARTITION clause: the default partition's. */
+  /** The column has the value. NULL is a value here, that of the default partition, as in a PARTITION clause. */
   def has(column: String, value: JsonNode): JsonNode =
     if (value.isNull) isNull(column) else comparison("=", column, value)
 
-  /** The predicate as SQL has it, for people; values are text as far as their types are not known here. */
+  /** The predicate in SQL syntax, for messages. Values are quoted as strings if their types are unknown here. */
   def sql(predicate: JsonNode): String = {
     def column = quoteIfNeeded(predicate.string("column"))
     def value = literal(predicate.field("value"))
@@ -59,15 +62,15 @@ object PredicateJson {
     if (parts.length == 1) parts.head else obj("op" -> text(op), "args" -> arr(parts))
 }
 
-/** The requests `statistics/put`, by which ANALYZE and queries record what they have found in files. */
+/** The requests `statistics/put`, by which ANALYZE and queries record row counts and statistics of files. */
 object StatisticsRequests {
-  /** The contract's limit of one request. */
+  /** The contract's limit for one request. */
   val FilesAtOnce = 1000
 
   /**
-   * The contract's entry of a file as it was planned.
+   * The contract's entry of a planned file.
    *
-   * @param statistics by column; null where only the rows were counted
+   * @param statistics by column; null if only the rows were counted
    */
   def file(
       partition: String, path: String, size: Long, modifiedMillis: Long, rows: Long, statistics: JsonNode): JsonNode = obj(

@@ -14,15 +14,15 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.catalogext.service.Json._
 
 /**
- * Calls the service's operations. It lives on the driver only and is safe to share between threads.
+ * Client of the service's operations. It exists on the driver only, and is thread-safe.
  *
- * A request that fails in passing is repeated: what never reached the service always is, what may have been acted upon
- * where acting twice is acting once. Of several addresses the next one is asked, and kept for what comes later.
+ * A request is retried if it never reached the service, or if it is idempotent. With several addresses the next one is
+ * tried, and used from then on.
  *
- * @param uri the service's address, or several of the services of one index, with commas between them
- * @param readToken is asked for the token at once, and again when the service refuses the one it gave before
+ * @param uri the service's address, or several comma-separated addresses of services of one index
+ * @param readToken returns the token; called at once, and again when the service refuses the last token
  * @param requestTimeout how long the service may be silent
- * @param patience how long requests are repeated
+ * @param patience how long requests are retried
  */
 class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Duration, patience: Duration) {
   import ServiceClient._
@@ -36,15 +36,15 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     .connectTimeout(ConnectTimeout)
     .build()
 
-  /** How many requests this thread has made, repeated ones among them. */
+  /** Number of requests of this thread, retries included. */
   def requestsOfThread: Long = requests.get()
 
   /**
-   * The JSON answer of an operation. Raises ServiceException for any error that the service says.
+   * The JSON answer of an operation. Raises ServiceException for an error answer.
    *
-   * @param limited whether the answer is to be there within the request timeout; otherwise the service gives a sign of life
-   *                at least as often
-   * @param patient whether the request is repeated for as long as a restart of the service may take
+   * @param limited whether the answer must arrive within the request timeout; otherwise the service must send
+   *                keepalives within it
+   * @param patient whether the request is retried for as long as a restart of the service may take
    */
   def call(operation: String, body: JsonNode, limited: Boolean = true, patient: Boolean = true): JsonNode =
     repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient) { address =>
@@ -56,8 +56,8 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     }
 
   /**
-   * The Arrow answer of `operation`, consumed by `read`, which begins anew where the request is repeated. A query of the
-   * index may take long: the service gives signs of life until the answer ends.
+   * The Arrow answer of `operation`, consumed by `read`, which starts anew if the request is retried. A query of the
+   * index may take long; the service sends keepalives until the answer ends.
    */
   def stream[T](operation: String, body: JsonNode)(read: InputStream => T): T =
     repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient = true) { address =>
@@ -76,7 +76,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     val input = new WatchedInputStream(response.body(), requestTimeout)
     try read(response.statusCode(), input) catch {
       case e: BrokenAnswerException => throw new PassingFailure(asked.brokenOff(e), sent = true)
-      // All of it came, and it stays what it is however often it is asked for.
+      // The answer is complete but invalid; a retry would return the same answer.
       case e: IOException => throw asked.notOurs(response.statusCode(), Some(e))
     } finally input.close()
   }
@@ -84,7 +84,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   private def send[T](asked: Asked, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
     val used = token
     val response = sendAs(used, asked, handler, limited)
-    // A standing service may have been started again with another token since the file was read.
+    // A restarted service may have another token in the token file.
     val current = if (response.statusCode() == 401) readToken() else used
     if (current == used) response
     else {
@@ -110,7 +110,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     val response = try exchange(request.build(), handler) catch {
       case e: ConnectException => throw new PassingFailure(gone(e), sent = false)
       case e: HttpConnectTimeoutException => throw new PassingFailure(gone(e), sent = false)
-      // One that hangs may have a stand-in.
+      // Another service may answer if this one hangs.
       case e: TimeoutException if addresses.several => throw new PassingFailure(asked.tooSlow(e), sent = true)
       case e: TimeoutException => throw asked.tooSlow(e)
       case e: IOException if addresses.several => throw new PassingFailure(asked.brokenOff(e), sent = true)
@@ -122,7 +122,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   }
 
   private def exchange[T](request: HttpRequest, handler: BodyHandler[T]): HttpResponse[T] = {
-    // HttpRequest's own timeout ends with the headers; this one covers the body of an answer of bytes as well.
+    // HttpRequest's own timeout ends with the headers. This one covers the whole body, for answers of bytes.
     requests.set(requests.get() + 1)
     val future = http.sendAsync(request, handler)
     try future.get(requestTimeout.toMillis, TimeUnit.MILLISECONDS) catch {
@@ -144,7 +144,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   private def describe(e: Throwable): String =
     s"(${e.getClass.getSimpleName}${Option(e.getMessage).fold("")(": " + _)})"
 
-  /** An operation that was asked for at one address: what its answer says. */
+  /** An operation that was requested from one address; interprets its answer. */
   private class Asked(val address: String, val operation: String, val body: JsonNode) {
     def brokenOff(cause: IOException): Throwable =
       ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
@@ -158,7 +158,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       val node = try mapper.readTree(body) catch {
         case e: JsonProcessingException => throw notOurs(status, Some(e))
       }
-      // What came after a sign of life has the status that was sent before.
+      // The status was sent before the keepalives, so an error that follows them has the status 200.
       if (node.path("error").has("code")) throw refusal(status, body) else node
     }
 
@@ -172,13 +172,13 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
             s"The catalog-ext service at $address refused the token. Give the token of the running service in the " +
               "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
             Map("uri" -> address), retryable = false)
-        // A service of another index, which has done nothing: the next one may be of ours.
+        // The service of another index, which has not executed the request. The next address may have the right one.
         case (Misdirected, Some(node)) => new PassingFailure(exceptionOf(node), sent = false)
         case (_, Some(node)) =>
           val found = exceptionOf(node)
-          // A conflict stays one, however often the commit is asked for: the statement may be run again.
+          // A retry of the commit cannot resolve a conflict; the whole statement may be repeated.
           if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
-        // A proxy, before a service that is being started again.
+        // A proxy answers while its service restarts.
         case (502 | 503 | 504, None) => new PassingFailure(unavailable(status), sent = true)
         case _ => notOurs(status, None)
       }
@@ -218,22 +218,22 @@ object ServiceClient {
   private val IdleSeconds = "jdk.httpclient.keepalive.timeout"
 
   /**
-   * Has connections end that have not been used for 30 s, as Java does it by itself from 21 on. Java 17 keeps them for 20
-   * minutes, and what lies between forgets them before: balancers, NAT. The next request would get no answer at all.
+   * Closes connections that were idle for 30 s, as Java 21 does by default. Java 17 keeps them for 20 minutes, but load
+   * balancers and NAT drop them earlier, and the next request would get no answer.
    */
   private def endingIdle(builder: HttpClient.Builder): HttpClient.Builder = {
-    // Java reads it when it makes its first connection.
+    // Java reads the property when it opens its first connection.
     if (System.getProperty(IdleSeconds) == null) System.setProperty(IdleSeconds, "30")
     builder
   }
 
   private val ConnectTimeout = Duration.ofSeconds(10)
-  /** Asks for a blank before an answer that is not there yet, every so many seconds. */
+  /** Requests a keepalive blank at this interval, in seconds, until the answer is ready. */
   private val SignOfLife = "X-Sign-Of-Life"
   private val ContractHeader = "X-Catalog-Ext-Contract"
   private val IndexHeader = "X-Catalog-Ext-Index"
   private val NoIndexYet = "?"
   private val Misdirected = 421
-  /** The number of `docs/spec/service.md`, by which a service of another release knows us. */
+  /** The contract's number in `docs/spec/service.md`, by which a service recognizes a connector of another release. */
   private val Contract = "2"
 }

@@ -4,10 +4,13 @@ import java.io.{FilterInputStream, InputStream, IOException}
 import java.time.Duration
 import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 
-/** The connection broke in the middle of an answer; what was wrong with the answer itself is any other IOException. */
+/** The connection broke in the middle of an answer. Every other IOException means that the answer itself is invalid. */
 private[service] class BrokenAnswerException(message: String, cause: Throwable = null) extends IOException(message, cause)
 
-/** An answer's body, which breaks off when nothing of it comes for longer than `limit`: Java's client would wait for ever. */
+/**
+ * The body of an answer, with a timeout: it fails if no byte arrives for longer than `limit`. Java's client would wait
+ * forever.
+ */
 private[service] class WatchedInputStream(input: InputStream, limit: Duration) extends FilterInputStream(input) {
   import WatchedInputStream._
 
@@ -18,7 +21,7 @@ private[service] class WatchedInputStream(input: InputStream, limit: Duration) e
     Watch.scheduleWithFixedDelay(() => end(), period, period, TimeUnit.MILLISECONDS)
   }
 
-  // Closing wakes who reads.
+  // Closing the stream unblocks the reading thread.
   private def end(): Unit = {
     val since = readingSince
     if (since != NotReading && System.nanoTime() - since > limit.toNanos) {

@@ -6,16 +6,16 @@ import org.apache.spark.{JobArtifactSet, JobArtifactState, SparkContext}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.classic
 
-/** What a catalog sees to about jars before it does anything else. */
+/** Checks and shares jars when a catalog is initialized. */
 object ConnectorJars {
   private val BuiltFor = "/META-INF/catalog-ext/spark-version"
   private val NoSession: JobArtifactState = null
-  /** What Spark keeps the jars by that are of no session of Spark Connect. */
+  /** Spark's key for jars that do not belong to a Spark Connect session. */
   private val OfAllSessions = "default"
 
   /**
-   * Raises a runtime error when the running Spark is of another minor version than the one that this jar was compiled
-   * against: Spark's internals change between them.
+   * Raises a runtime error if the running Spark has another minor version than the one that this jar was compiled for,
+   * because Spark's internals differ.
    */
   def checkSpark(): Unit = {
     val running = org.apache.spark.SPARK_VERSION
@@ -31,11 +31,11 @@ object ConnectorJars {
   private def minor(version: String): String = version.split('.').take(2).mkString(".")
 
   /**
-   * Gives executors the jars that the driver was started with.
+   * Distributes the jars of the driver's command line to executors.
    *
-   * PySpark resolves `spark.jars.packages` (S3A among them) when it starts its JVM, and adds the jars to `spark.jars`;
-   * then the session's builder sets `spark.jars` again to what the user's program gave, so that only the driver has the
-   * others. They are of all sessions: what a session of Spark Connect adds, the executors have for that session alone.
+   * PySpark resolves `spark.jars.packages` (S3A, for example) when it starts the JVM, and adds the jars to
+   * `spark.jars`. The session's builder then overwrites `spark.jars` with the program's value, so only the driver has
+   * them. They are added for all sessions: executors see the jars of a Spark Connect session in that session only.
    */
   def shareSubmitted(): Unit =
     classic.SparkSession.getActiveSession.map(_.sparkContext).filterNot(_.isLocal).foreach { context =>

@@ -16,8 +16,8 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Takes the names that an expression gives, `IDENTIFIER(...)`, before the rules that go by names see a statement; Spark
- * itself does so after them. What is no constant text is left to Spark, which says so.
+ * Evaluates names of the form `IDENTIFIER(...)` before the rules that look at names; Spark does so only after them. An
+ * argument that is not a constant string is left to Spark, which reports it.
  */
 class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
@@ -29,7 +29,7 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
-  /** What is done of it while Spark resolves a statement: `rules` then see the names that were not known before. */
+  /** The rule for the resolution phase: it applies `rules` to names that were not known before. */
   def late(rules: Seq[Rule[LogicalPlan]]): Rule[LogicalPlan] = new Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan =
       if (!plan.exists(_.isInstanceOf[PlanWithUnresolvedIdentifier])) plan
@@ -40,7 +40,7 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def parts(name: Expression): Option[Seq[String]] =
-    // Never a constant, as Spark says itself; to analyze one here would change what Spark finds wrong with it.
+    // A subquery is not a constant; analyzing it here would change Spark's error.
     if (name.exists(_.isInstanceOf[SubqueryExpression])) None
     else try {
       val project = Project(Seq(Alias(name, "name")()), OneRowRelation())
@@ -54,8 +54,8 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 /**
- * RENAME COLUMN … TO IDENTIFIER('…'): Spark's parser hands over the text of the clause as the new name. Without this rule
- * a column would be called by it, and be NULL in all older files.
+ * RENAME COLUMN … TO IDENTIFIER('…'): Spark's parser passes the text of the clause as the new name. Without this rule
+ * the column would get that text as its name, and be NULL in all older files.
  */
 object ResolveRenamedColumns extends Rule[LogicalPlan] {
   private val Clause = "(?is)IDENTIFIER\\s*\\((.*)\\)".r

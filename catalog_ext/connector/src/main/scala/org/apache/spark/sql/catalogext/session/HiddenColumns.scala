@@ -22,21 +22,21 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.MetadataBuilder
 import org.apache.spark.sql.{AnalysisException, classic, SparkSession}
 
-/** A mark in a plan. It is never resolved: Spark's rules wait until a rule of ours has taken it away. */
+/** A marker node in a plan. It is never resolved, so Spark's rules wait until a rule of this connector removes it. */
 trait Mark extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override lazy val resolved: Boolean = false
 }
 
 /**
- * One side of a USING or NATURAL join that may have to show virtual partition columns. Spark's own rule takes a join as
- * soon as both sides are resolved, and knows visible columns only; this node is never resolved, so that the rule waits.
+ * One side of a USING or NATURAL join that may need virtual partition columns. Spark's rule resolves a join as soon as
+ * both sides are resolved, and uses visible columns only. This node is never resolved, so that the rule waits.
  */
 case class JoinSide(child: LogicalPlan) extends Mark {
   override protected def withNewChildInternal(newChild: LogicalPlan): JoinSide = copy(child = newChild)
 }
 
-/** Marks the sides of USING and NATURAL joins, before Spark resolves what they read. */
+/** Marks the sides of USING and NATURAL joins before Spark resolves their relations. */
 object MarkJoinSides extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case join @ Join(left, right, _: UsingJoin | _: NaturalJoin, _, _)
@@ -45,13 +45,16 @@ object MarkJoinSides extends Rule[LogicalPlan] {
   }
 }
 
-/** Shows the virtual partition columns that a USING or NATURAL join joins by; then Spark's rule does the rest. */
+/**
+ * Makes the virtual partition columns visible by which a USING or NATURAL join joins; Spark's rule then resolves the
+ * join.
+ */
 object ShowJoinColumns extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case join @ Join(JoinSide(left), JoinSide(right), using: UsingJoin, _, _) if left.resolved && right.resolved =>
       showing(join, left, right, using.usingColumns)
     case join @ Join(JoinSide(left), JoinSide(right), _: NaturalJoin, _, _) if left.resolved && right.resolved =>
-      // As if the keys were columns like any other, at least where the other side has one of that name too.
+      // As if all keys were ordinary columns, at least those that the other side has a column of the same name for.
       val (keysLeft, keysRight) = (keys(left), keys(right))
       val common = keysLeft.filter(key => (right.output ++ keysRight).exists(same(_, key.name))) ++
         keysRight.filter(key => left.output.exists(same(_, key.name)))
@@ -61,7 +64,7 @@ object ShowJoinColumns extends Rule[LogicalPlan] {
   private def showing(join: Join, left: LogicalPlan, right: LogicalPlan, names: Seq[String]): Join =
     join.copy(left = showing(left, hidden(left, names)), right = showing(right, hidden(right, names)))
 
-  /** Of these columns those that the plan has and does not show. */
+  /** Those of the named columns that the plan has as hidden columns. */
   private def hidden(plan: LogicalPlan, names: Seq[String]): Seq[Attribute] =
     names.filterNot(name => plan.output.exists(same(_, name))).flatMap(name => keys(plan).find(same(_, name)))
 
@@ -73,14 +76,14 @@ object ShowJoinColumns extends Rule[LogicalPlan] {
   private def showing(plan: LogicalPlan, columns: Seq[Attribute]): LogicalPlan =
     if (columns.isEmpty) plan else Project(plan.output ++ columns.map(visible), plan)
 
-  // Under a new id and without Spark's mark of a metadata column: from here on it is a column like any other.
+  // With a new id and without the metadata mark: from here on it is an ordinary column.
   private def visible(column: Attribute): NamedExpression =
     Alias(column, column.name)(qualifier = column.qualifier, explicitMetadata = Some(new MetadataBuilder().build()))
 }
 
 /**
- * The rows that DISTINCT compares. Spark lets a query around it name hidden columns of its tables, and adds them to these
- * rows, which are others then. This node is never resolved, so that no name is looked up through it.
+ * The rows that DISTINCT compares. Spark lets an outer query name hidden columns of the tables below, and adds them to
+ * the compared rows, which changes the result. This node is never resolved, so no name is looked up through it.
  */
 case class ComparedRows(child: LogicalPlan) extends Mark {
   override def metadataOutput: Seq[Attribute] = Nil
@@ -88,12 +91,12 @@ case class ComparedRows(child: LogicalPlan) extends Mark {
 }
 
 /**
- * Marks what DISTINCT compares, before Spark resolves what is read. Of a DataFrame that is resolved already: `distinct` and
- * `dropDuplicates` would take a hidden column of any of the equal rows.
+ * Marks the input of DISTINCT before Spark resolves its relations. For a DataFrame the relations are already resolved:
+ * `distinct` and `dropDuplicates` would return a hidden column of an arbitrary row among the equal ones.
  */
 object MarkComparedRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    // What Spark Connect's dropDuplicates is before it is resolved has no pattern.
+    // Spark Connect's unresolved dropDuplicates has no common extractor in all Spark releases.
     val marked = plan.resolveOperators {
       case distinct: Distinct if canShow(distinct.child) => distinct.copy(child = ComparedRows(distinct.child))
       case Deduplication(child, of) if canShow(child) => of(ComparedRows(child))
@@ -107,14 +110,14 @@ object MarkComparedRows extends Rule[LogicalPlan] {
     }
   }
 
-  // At UNION Spark ends them itself, and looks for this very shape in recursive queries.
+  // Spark removes hidden columns at UNION itself, and expects exactly this shape in recursive queries.
   private def canShow(child: LogicalPlan): Boolean = child match {
     case _: ComparedRows | _: Union => false
     case _ => !EndHiddenColumns.isEnd(child)
   }
 }
 
-/** Ends the hidden columns of our tables below DISTINCT; those of other tables are as Spark has them. */
+/** Removes the hidden columns of this connector's tables below DISTINCT; columns of other tables are left to Spark. */
 object EndHiddenColumns extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case ComparedRows(child) if child.resolved => ended(child)
@@ -133,7 +136,7 @@ object EndHiddenColumns extends Rule[LogicalPlan] {
   }
 }
 
-/** The hidden columns of a relation of ours. */
+/** The hidden columns of relations of this connector. */
 private[session] object OurColumns {
   def in(plan: LogicalPlan): AttributeSet = AttributeSet(plan.collect { case OurColumns(hidden) => hidden }.flatten)
 
@@ -147,8 +150,8 @@ private[session] object OurColumns {
 }
 
 /**
- * Lets ROLLUP, CUBE and GROUPING SETS aggregate hidden columns of ours: Spark makes the rows that these multiply of the columns that
- * are shown, before it looks for the others.
+ * Lets ROLLUP, CUBE and GROUPING SETS group by hidden columns: Spark expands the rows from visible columns before it
+ * resolves hidden ones.
  */
 object ExpandHiddenColumns extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
@@ -163,15 +166,14 @@ object ExpandHiddenColumns extends Rule[LogicalPlan] {
 }
 
 /**
- * A relation that a query gives an alias. To Spark `l.n` is the field `n` of a column `l`, where there is one, before it is
- * the hidden column `n` of the relation `l`. This node is never resolved, so that Spark looks no name up before
- * `ResolveQualifiedNames` has seen the columns.
+ * A relation with an alias. For Spark `l.n` is first the field `n` of a column `l`, and only then the hidden column `n`
+ * of the relation `l`. This node is never resolved, so Spark looks up no name before `ResolveQualifiedNames` has run.
  */
 case class AliasedRelation(child: LogicalPlan) extends Mark {
   override protected def withNewChildInternal(newChild: LogicalPlan): AliasedRelation = copy(child = newChild)
 }
 
-/** Marks the relations with an alias that can be ours, before Spark resolves them. */
+/** Marks aliased relations that may belong to this connector, before Spark resolves them. */
 class MarkAliasedRelations(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
@@ -196,9 +198,9 @@ class MarkAliasedRelations(session: SparkSession) extends Rule[LogicalPlan] with
   }
 }
 
-/** Takes `l.n` for the hidden column of the relation `l`, where Spark would look into a column `l`. */
+/** Resolves `l.n` to the hidden column of the relation `l` where Spark would look into a column `l`. */
 object ResolveQualifiedNames extends Rule[LogicalPlan] {
-  // A plan with a mark is not resolved, which Spark knows without a walk.
+  // A plan with a marker is unresolved, and Spark caches that state. So this test is cheap.
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!plan.resolved && plan.exists(isReady)) rewritten(plan)._1 else plan
 
@@ -207,7 +209,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
     case _ => false
   }
 
-  /** What the names of a node may mean: the relations below it that have an alias, and names of columns. */
+  /** The possible meanings of names at a node: aliased relations below it, and names of columns. */
   private case class Scope(relations: Seq[AliasedColumns], columns: Set[String])
 
   private object Scope {
@@ -216,7 +218,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
 
   private case class AliasedColumns(alias: String, shown: Seq[Attribute], hidden: Seq[Attribute])
 
-  /** The plan without the marks of what is resolved, and what its parent's names may mean. */
+  /** The plan without the markers of resolved relations, and the scope for its parent. */
   private def rewritten(plan: LogicalPlan): (LogicalPlan, Scope) = plan match {
     case alias @ SubqueryAlias(_, AliasedRelation(child)) if child.resolved =>
       val bare = retagged(alias.copy(child = child), alias)
@@ -229,7 +231,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
       val whole = plan.withNewChildren(children)
       val relations = scope.relations.filter(relation => scope.columns.exists(same(_, relation.alias)))
       (plan, whole) match {
-        // Behind another alias the names within it are not known.
+        // Names within an aliased subquery are not visible outside.
         case (_: SubqueryAlias, alias: SubqueryAlias) if alias.resolved =>
           (alias, Scope(Seq(AliasedColumns(alias.alias, alias.output, Nil)), names(alias)))
         case (_: SubqueryAlias, _) => (whole, Scope.Empty)
@@ -240,7 +242,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
 
   private def names(plan: LogicalPlan): Set[String] = plan.output.map(_.name).toSet
 
-  /** `changed` with the marks of `before`: Spark Connect finds the plan of a DataFrame by them. */
+  /** `changed` with the tags of `before`, by which Spark Connect finds the plan of a DataFrame. */
   private def retagged[T <: LogicalPlan](changed: T, before: LogicalPlan): T = {
     if (changed ne before) changed.copyTagsFrom(before)
     changed
@@ -250,7 +252,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
     def changed(e: Expression): Expression = e.transform {
       case u: UnresolvedAttribute => hidden(u, relations).getOrElse(u)
     }
-    // What a query shows needs a name.
+    // An expression in a select list needs a name.
     def item(e: NamedExpression): NamedExpression = e match {
       case u: UnresolvedAttribute => hidden(u, relations).fold(e) {
         case column: Attribute => column
@@ -267,7 +269,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
     }
   }
 
-  // An alias that two relations have is ambiguous, which Spark says.
+  // An alias that two relations share is ambiguous, which Spark reports.
   private def hidden(
       name: UnresolvedAttribute,
       relations: Seq[AliasedColumns]): Option[Expression] = name.nameParts match {
@@ -284,12 +286,12 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
   private def same(one: String, other: String): Boolean = SQLConf.get.resolver(one, other)
 }
 
-/** The table whose columns `spark.catalog.listColumns` lists, never resolved so that `ListHiddenKeys` sees it. */
+/** The table of `spark.catalog.listColumns`. The node is never resolved, so that `ListHiddenKeys` sees it. */
 case class ListedRelation(child: LogicalPlan) extends Mark {
   override protected def withNewChildInternal(newChild: LogicalPlan): ListedRelation = copy(child = newChild)
 }
 
-/** Marks what `spark.catalog.listColumns` asks for, which is known by its name alone. */
+/** Marks the query of `spark.catalog.listColumns`, which has only a name. */
 object MarkListedRelations extends Rule[LogicalPlan] {
   private val Asking = "Catalog.listColumns"
 
@@ -299,7 +301,7 @@ object MarkListedRelations extends Rule[LogicalPlan] {
   }
 }
 
-/** Statements that list a table's columns have its virtual partition columns too, marked as hidden. */
+/** Adds virtual partition columns, marked as hidden, to statements that list a table's columns. */
 object ListHiddenKeys extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case ListedRelation(Listed(relation)) => relation
@@ -314,7 +316,7 @@ object ListHiddenKeys extends Rule[LogicalPlan] {
     def unapply(plan: LogicalPlan): Option[ResolvedTable] = plan match {
       case ResolvedTable(catalog, ident, table, known) =>
         listed(table).map(ResolvedTable.create(catalog, ident, _)).map(found => found.copy(
-          // The statement may have resolved its column already, by the attributes that were there.
+          // The statement may already have resolved its column to the attributes of the unchanged table.
           outputAttributes = found.outputAttributes.map(a => known.find(_.name == a.name).getOrElse(a))))
       case _ => None
     }
@@ -327,11 +329,11 @@ object ListHiddenKeys extends Rule[LogicalPlan] {
   }
 }
 
-/** Says of a column that a view leaves out because it is hidden in the view's table how to have it. */
+/** Explains a reference to a column that a view omits because it is hidden in the view's table. */
 object ExplainHiddenKeys extends Rule[LogicalPlan] {
   private val Unresolved = Condition("UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703")
 
-  // Within a subquery a name may be one of the query around it.
+  // Within a subquery a name may belong to the outer query.
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (!plan.resolved && AnalysisContext.get.outerPlan.isEmpty) {
       plan.foreach(node => node.expressions.foreach(_.foreach {

@@ -9,24 +9,24 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableCatalog}
 import org.apache.spark.sql.{classic, SparkSession}
 
-/** Finds which names are of tables in the index, for rules that come before Spark's own resolution. */
+/** Finds names of tables in the index, for rules that run before Spark's resolution. */
 class IndexedNames(session: SparkSession) extends LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
 
-  /** The session catalog, where it is ours. */
+  /** The session catalog if it is this connector's class. */
   def sessionCatalog: Option[CatalogExtSessionCatalog] = catalogManager.v2SessionCatalog match {
     case catalog: CatalogExtSessionCatalog => Some(catalog)
     case _ => None
   }
 
-  /** In a catalog of ours every name is one; in the session catalog those of the index are, which is asked. */
+  /** In a catalog of this connector every name is in the index; in the session catalog the index is asked. */
   def areIndexed(name: Seq[String]): Boolean = name match {
     case CatalogAndIdentifier(_: CatalogBase, _) => true
     case _ => !isTemporary(name) && inSession(name).isDefined
   }
 
-  /** What Spark takes a name in a query for, the target of INSERT too: the first on its search path that is there. */
+  /** The full name for a name in a query or of an INSERT's target: the first existing one on Spark's search path. */
   def onPath(name: Seq[String]): Seq[String] = SearchPath.candidates(catalogManager, name) match {
     case Seq(one) => one
     case _ if isTemporary(name) => name
@@ -38,13 +38,13 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
     case _ => false
   }
 
-  /** The session catalog and what the name means there, where that is a table of the index. */
+  /** The session catalog and the table's identifier if the name is a table of the index there. */
   def inSession(name: Seq[String]): Option[(CatalogExtSessionCatalog, Identifier)] = name match {
     case CatalogAndIdentifier(catalog: CatalogExtSessionCatalog, ident) if catalog.has(ident) => Some((catalog, ident))
     case _ => None
   }
 
-  /** The table of ours that the name means. */
+  /** The table of this connector that the name refers to. */
   def table(name: Seq[String]): Option[CatalogExtTable] = name match {
     case CatalogAndIdentifier(catalog, ident) =>
       try catalog.asTableCatalog.loadTable(ident) match {
@@ -54,13 +54,13 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
     case _ => None
   }
 
-  /** What the name means in the session catalog, where that is ours and the index can have such a table. */
+  /** The identifier in the session catalog, if that is this connector's class and the index can have such a table. */
   def possibleInSession(name: Seq[String]): Option[Identifier] = name match {
     case CatalogAndIdentifier(_: CatalogExtSessionCatalog, ident) if SessionNames.possible(ident) => Some(ident)
     case _ => None
   }
 
-  /** The catalog that a name means, and what it means there. */
+  /** The catalog and the identifier that a name refers to. */
   def tableCatalog(name: Seq[String]): (TableCatalog, Identifier) = name match {
     case CatalogAndIdentifier(catalog, ident) => (catalog.asTableCatalog, ident)
   }
@@ -73,20 +73,20 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
   private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
 }
 
-/** Spark's cache finds a table by its name, so a command that changes one has to invalidate it. */
+/** Spark caches tables and plans by name, so a command that changes a table must invalidate them. */
 object CachedPlans {
-  /** Has what is cached of `table` read again at its next use. */
+  /** Makes cached data of `table` reload at the next use. */
   def refresh(session: classic.SparkSession, table: CatalogExtTable): Unit =
     refresh(session, Seq(table.catalogName, table.metadata.namespace, table.metadata.name))
 
-  /** The same for a name as a procedure takes it, which may leave out the catalog. */
+  /** Makes cached data reload for a table name as procedures accept it, possibly without the catalog. */
   def refresh(session: classic.SparkSession, catalogName: String, table: String): Unit =
     nameParts(table).foreach(parts => refresh(session, if (parts.length == 2) catalogName +: parts else parts))
 
   private def refresh(session: classic.SparkSession, qualified: Seq[String]): Unit =
     Caches.refresh(session, qualified)
 
-  // What Spark cannot parse as a name, no statement can have cached.
+  // If Spark cannot parse the name, no statement can have cached it.
   private def nameParts(table: String): Option[Seq[String]] =
     try Some(CatalystSqlParser.parseMultipartIdentifier(table)) catch {
       case _: ParseException => None

@@ -18,8 +18,8 @@ import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Statements that Spark sends to its own session catalog without asking ours, and that are about a name of ours there:
- * each would leave a hidden twin of our table behind, or give a wrong answer.
+ * Statements that Spark sends to its own session catalog without asking the connector, and whose name is a table of the
+ * index. Each would create a second, hidden table in Spark's catalog, or return a wrong result.
  */
 class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
@@ -61,7 +61,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     case show: ShowTables if SQLConf.get.useV1Command && hasOurs(show.namespace) => throw legacy("SHOW TABLES")
   }
 
-  /** The name of a table of ours that a statement is about to create. */
+  /** The name of a new table that a statement is about to create in the index. */
   private object Named {
     def unapply(plan: LogicalPlan): Option[Identifier] = plan match {
       case UnresolvedIdentifier(name, _) =>
@@ -77,21 +77,26 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def isOurs(spec: UnresolvedTableSpec): Boolean = CatalogExtSource.isProvider(spec.provider)
 
-  /** Whether a statement of Spark's is about a table of ours: one that is there, or one that it is to make. */
+  /**
+   * Whether a Spark statement is about a table of the index: an existing one, or one that `create.formats` makes it
+   * create.
+   */
   private def becomesOurs(
       name: LogicalPlan, spec: UnresolvedTableSpec, hasRows: Boolean, replaces: Boolean = false): Boolean =
     !isOurs(spec) && (Named.unapply(name).isDefined || (name match {
-      // A location without rows says that files are there, which the table would not show before a repair.
+      // A LOCATION without a query means that files exist, which the new table would not show before a repair.
       case UnresolvedIdentifier(parts, _) if hasRows || spec.location.isEmpty =>
         names.possibleInSession(parts)
           .exists(ident => CreatedFormats.of(ident, spec).isDefined && !(replaces && isSparks(ident)))
       case _ => false
     }))
 
-  /** What has been Spark's own stays so when it is replaced. */
+  /** A table of Spark's own stays one when it is replaced. */
   private def isSparks(ident: Identifier): Boolean = names.sessionCatalog.get.tableExists(ident)
 
-  /** As one of ours the statement comes to our catalog, which knows whether the table is there. */
+  /**
+   * As USING catalog_ext, so that the statement reaches the connector's catalog, which knows whether the table exists.
+   */
   private def ours(spec: UnresolvedTableSpec): UnresolvedTableSpec = {
     val format = spec.provider.orElse(spec.serde.flatMap(_.storedAs))
     spec.copy(
@@ -99,7 +104,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
       properties = spec.properties ++ format.map(CatalogExtSource.Format -> _))
   }
 
-  /** A DataFrame's writer gives the format of USING catalog_ext as an option of the write. */
+  /** A DataFrame writer passes the format of USING catalog_ext as an option of the write. */
   private def saysFormat(spec: UnresolvedTableSpec, options: Map[String, String]): Boolean =
     isOurs(spec) && formatIn(options).isDefined && formatIn(spec.properties).isEmpty
 
@@ -113,7 +118,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     if (silently) NoopCommand(command, ident.namespace().toSeq :+ ident.name())
     else throw new TableAlreadyExistsException(ident)
 
-  /** As Spark does it, a new name without a namespace stays in that of the old one. */
+  /** As in Spark, a new name without a namespace stays in the namespace of the old one. */
   private def target(from: LogicalPlan, to: Seq[String]): Seq[String] = {
     val old = from match {
       case table: UnresolvedTable => table.multipartIdentifier
@@ -124,7 +129,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     if (to.length == 1) old.dropRight(1) ++ to else to
   }
 
-  /** `df.write.saveAsTable` with a format of Spark's: what it means for a table that is there, by its mode. */
+  /** `df.write.saveAsTable` with one of Spark's formats: its effect on an existing table, by save mode. */
   private def saved(desc: CatalogTable, mode: SaveMode, query: LogicalPlan, ident: Identifier): LogicalPlan = {
     val name = CatalogManager.SESSION_CATALOG_NAME +: ident.namespace().toSeq :+ ident.name()
     val options = desc.storage.properties
@@ -142,7 +147,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
-  /** The name that `saveAsTable` is to make a table of ours by. */
+  /** The identifier of the table of the index that `saveAsTable` is to create. */
   private def created(desc: CatalogTable): Option[Identifier] =
     names.possibleInSession(desc.identifier.nameParts)
       .filter(ident => desc.provider.exists(CreatedFormats.makes(ident, _)) && !isSparks(ident))
@@ -157,7 +162,10 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   private def spec(desc: CatalogTable): UnresolvedTableSpec =
     SavedTable.spec(desc, CatalogExtSource.Name, Map(CatalogExtSource.Format -> desc.provider.get))
 
-  /** Spark's own refusal; tables of Hive, which Spark knows by no other name, may have been imported. */
+  /**
+   * Raises Spark's own error for a different format. Hive tables, for which Spark knows no other provider name, may
+   * have been imported, so they are accepted.
+   */
   private def checkFormat(desc: CatalogTable, ident: Identifier): Unit =
     for (given <- desc.provider if !given.equalsIgnoreCase("hive"); table <- loaded(ident)) {
       val Seq(there, here) = Seq(table.metadata.format, given).map(DataSource.lookupDataSource(_, SQLConf.get))

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.command.{AnalyzeTablesCommand, CommandUtil
   LeafRunnableCommand, ShowTablesCommand}
 import org.apache.spark.sql.execution.datasources.v2.ShowTablesExtendedExec
 
-/** Commands of Spark's that know its own tables alone: those about a whole database, and CREATE TABLE ... LIKE. */
+/** Spark commands that see only Spark's own tables: commands on a whole database, and CREATE TABLE ... LIKE. */
 class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
 
@@ -39,7 +39,7 @@ private object SessionListings {
   def catalog(session: classic.SparkSession): CatalogExtSessionCatalog = new IndexedNames(session).sessionCatalog.get
 }
 
-/** SHOW TABLE EXTENDED without PARTITION: Spark's rows for its tables, ours for those of the index. */
+/** SHOW TABLE EXTENDED without PARTITION: Spark's rows for its own tables, plus rows for tables of the index. */
 case class ShowSessionTablesExtended(database: String, pattern: String, override val output: Seq[Attribute])
   extends LeafRunnableCommand {
 
@@ -58,7 +58,7 @@ case class ShowSessionTablesExtended(database: String, pattern: String, override
       .map(row => new GenericRow(Array[Any](row.getString(0), row.getString(1), false, row.getString(3))))
 }
 
-/** ANALYZE TABLES: each table as ANALYZE TABLE does it. */
+/** ANALYZE TABLES: analyzes each table as ANALYZE TABLE does. */
 case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val spark = session.asInstanceOf[classic.SparkSession]
@@ -82,7 +82,9 @@ case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafR
   }
 }
 
-/** CREATE TABLE ... LIKE a table of Spark's own USING catalog_ext, or a format that is to be ours; by default its own. */
+/**
+ * CREATE TABLE ... LIKE a Spark table, USING catalog_ext or a format of `create.formats`. Default: the source's format.
+ */
 case class CreateIndexedTableLike(
     target: TableIdentifier,
     source: TableIdentifier,

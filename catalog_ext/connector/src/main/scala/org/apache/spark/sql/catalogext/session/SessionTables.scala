@@ -23,13 +23,13 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /**
- * A table of another data source that a CREATE TABLE ... AS in the session catalog makes. Spark's own catalog cannot
- * stage: the table is created at once, and dropped again when the query fails, as Spark does it without us.
+ * The table that CREATE TABLE ... AS in the session catalog creates with another data source. Spark's own catalog has
+ * no staging, so the table is created at once and dropped if the query fails, as Spark itself does.
  */
 class DelegatedTable(own: TableCatalog, ident: Identifier, table: Table) extends StagedTable with SupportsWrite {
   override def name(): String = table.name()
   override def columns(): Array[Column] = table.columns()
-  // Spark 4.0 has no other.
+  // The only method for columns in Spark 4.0.
   override def schema(): StructType = CatalogV2Util.v2ColumnsToStructType(columns())
   override def partitioning(): Array[Transform] = table.partitioning()
   override def properties(): util.Map[String, String] = table.properties()
@@ -46,15 +46,15 @@ class DelegatedTable(own: TableCatalog, ident: Identifier, table: Table) extends
 
 object DelegatedTable {
   def create(own: TableCatalog, ident: Identifier, info: TableInfo): DelegatedTable = {
-    // V2SessionCatalog gives null where Spark is not going to look at the table.
+    // V2SessionCatalog returns null if Spark does not need the table.
     val created = Option(Definitions.create(own, ident, info)).getOrElse(own.loadTable(ident))
     new DelegatedTable(own, ident, created)
   }
 }
 
 /**
- * `register_table` in the session catalog: the service learns where a table of Spark's own lies that has the name,
- * because the registered one would hide it. One at the same location is the same data, and is taken over.
+ * `register_table` in the session catalog. The service gets the location of a Spark table with the same name, because
+ * the registered table would hide it. If the location is the same, the registration takes it over.
  */
 class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepareNamespace: Array[String] => Unit)
   extends BoundProcedure {
@@ -75,7 +75,7 @@ class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepar
     Some(parameters().indexWhere(_.name() == "table")).filter(i => i >= 0 && !input.isNullAt(i))
       .map(input.getUTF8String(_).toString)
 
-  /** None for a text that names no table, which the procedure itself says. */
+  /** None if the text is not a valid table name; the procedure reports it. */
   private def identifier(text: String): Option[Identifier] =
     try CatalystSqlParser.parseMultipartIdentifier(text).takeRight(2) match {
       case Seq(namespace, table) => Some(Identifier.of(Array(namespace), table))
@@ -84,21 +84,21 @@ class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepar
 }
 
 /**
- * `create.formats` and `create.databases`: which CREATE TABLE of Spark's makes one of ours in the session catalog. They
- * are the session's, so that SET changes them, and nothing is asked for them of the service.
+ * `create.formats` and `create.databases`: which CREATE TABLE statements of the session catalog create tables in the
+ * index. They are session confs, so SET changes them, and the service is not asked.
  */
 object CreatedFormats {
   private val Formats = "create.formats"
   private val Databases = "create.databases"
-  /** The formats that tables of ours can have. */
+  /** The formats of tables in the index. */
   val Known: Set[String] = Set("parquet", "orc", "csv", "json", "text")
   private val Everything = "*"
   private val Nothing = "none"
 
-  /** The format of ours that a statement asks for, if a table of it in this database is to be one. */
+  /** The format of the new table if a statement is to create it in the index. */
   def of(ident: Identifier, spec: UnresolvedTableSpec): Option[String] = said(spec).filter(makes(ident, _))
 
-  /** Whether a table of this format, by Spark's name, is to be one of ours. */
+  /** Whether a table with this format, by Spark's name, is to be created in the index. */
   def makes(ident: Identifier, format: String): Boolean = {
     val conf = SQLConf.get
     val formats = words(conf, Formats, Nothing)
@@ -112,7 +112,7 @@ object CreatedFormats {
       has(words(conf, Databases, Everything), ident.namespace().head.toLowerCase(Locale.ROOT))
   }
 
-  /** What USING or STORED AS name, otherwise what Spark would take. Other clauses of Hive's are about its own tables. */
+  /** The format of USING or STORED AS, otherwise Spark's default. Other Hive clauses mean a Hive table. */
   private def said(spec: UnresolvedTableSpec): Option[String] = (spec.provider, spec.serde) match {
     case (Some(provider), _) => Some(provider).filterNot(name => CatalogExtSource.isProvider(Some(name)))
     case (None, Some(hive)) =>

@@ -10,17 +10,18 @@ import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, Serv
 import org.apache.spark.sql.connector.read.streaming.Offset
 
 /**
- * A place in the order of a table's files: everything before it has been read.
+ * A position in the sequence of a table's files: all files before it have been read.
  *
- * The order is that of versions, and of positions within a version. A stream that begins with what is there reads the
- * files of one version first (`snapshot`), ordered by partition and name, and then those that later versions added.
+ * Files are ordered by version, and by position within a version. A stream that starts with the existing data first
+ * reads the files of one version (`snapshot`), ordered by partition and name, and then the files that later versions
+ * added.
  */
 case class StreamingOffset(tableId: Long, version: Long, position: Long, snapshot: Boolean) extends Offset {
   override def json(): String = obj(
     "table_id" -> long(tableId), "version" -> long(version), "position" -> long(position),
     "snapshot" -> bool(snapshot)).toString
 
-  /** The last version that has files before this place. */
+  /** The last version that has files before this position. */
   def lastVersion: Long = if (snapshot || position > 0) version else version - 1
 
   def isAfter(file: StreamedFile): Boolean =
@@ -42,10 +43,10 @@ object StreamingOffset {
 }
 
 /**
- * A file of a streaming read, with its place in the order.
+ * A file of a streaming read, with its position.
  *
- * @param location of the partition's directory, unless it is at the table's
- * @param path relative to that directory
+ * @param location the partition's directory if it is not at the default place below the table's location
+ * @param path relative to the partition's directory
  */
 case class StreamedFile(
     version: Long,
@@ -60,27 +61,27 @@ case class StreamedFile(
 }
 
 /**
- * The files of a table in the order in which a stream reads them, asked of the service and kept until they are read.
+ * The files of a table in streaming order, requested from the service and cached until they are read.
  *
- * @param skipChanges whether versions that removed files are passed over instead of being an error
+ * @param skipChanges whether versions that removed files are skipped instead of raising an error
  */
 class StreamingFiles(
     client: ServiceClient,
     table: TableMetadata,
     skipChanges: Boolean) {
   private var snapshot: Option[(Long, Vector[StreamedFile])] = None
-  // All files that the versions above `after` up to `upto` added.
+  // Cached: all files that versions above `after` and up to `upto` added.
   private var after = 0L
   private var upto = 0L
   private var added = Vector.empty[StreamedFile]
 
-  /** The files from `start` on, up to those that `version` added. */
+  /** The files from `start` up to those that `version` added. */
   def from(start: StreamingOffset, version: Long): Vector[StreamedFile] = synchronized {
     if (start.snapshot) snapshotOf(start.version).drop(start.position.toInt) ++ addedBy(start.version, version)
     else addedBy(start.version - 1, version).dropWhile(start.isAfter)
   }
 
-  /** Forgets what lies before `end`. */
+  /** Drops cached files before `end`. */
   def forget(end: StreamingOffset): Unit = synchronized {
     if (!end.snapshot) {
       snapshot = None

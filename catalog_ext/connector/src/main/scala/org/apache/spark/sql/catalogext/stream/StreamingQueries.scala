@@ -18,34 +18,36 @@ import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 import org.apache.spark.sql.streaming.StreamingQueryException
 
-/** What is known on the driver of the streaming queries that write to our tables. */
+/** State on the driver of the streaming queries that write to tables of this connector. */
 object StreamingQueries extends Logging {
   private val PartitionCommit = "sink.partition-commit."
   private val Trigger = s"${PartitionCommit}trigger"
   private case class Watch(execution: StreamExecution, table: String, done: CompletableFuture[Unit])
 
-  /** How long a reader waits for what an ended query commits: a service that hangs must not hold up every statement. */
+  /**
+   * How long a reader waits for the last commit of an ended query; a hanging service must not block every statement.
+   */
   private val LongestWaitMillis = 10000L
   private val watches = new ConcurrentHashMap[UUID, Watch]
 
-  /** The watermark that holds for the epoch that is running: 0 where the query has none yet. */
+  /** The watermark of the current epoch; 0 if the query has none yet. */
   def watermarkMillis(spark: SparkSession, queryId: String): Long =
     find(spark, queryId).flatMap(execution => Option(execution.lastExecution))
       .fold(0L)(_.offsetSeqMetadata.batchWatermarkMs)
 
   /**
-   * Sees to it that partitions which still wait when the query ends by itself are committed: its end is the end of
-   * time.
+   * Ensures that partitions which still wait when a query ends by itself are committed, because no later rows can
+   * arrive.
    *
-   * Spark does not notify a sink of a query's end. A thread waits for it, and `awaitEnds` lets readers of this driver see what
-   * it commits.
+   * Spark does not notify a sink of a query's end. A thread waits for it, and `awaitEnds` lets readers on this driver
+   * see the commit.
    */
   def watch(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit =
     find(spark, queryId).filter(endsByItself).filter(_ => mayWait(target, settings)).foreach { execution =>
       watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target, settings))
     }
 
-  /** Refuses a query whose partitions would wait for a watermark that it never has. */
+  /** Refuses a query whose partitions would wait for a watermark although the query has none. */
   def checkWatermark(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit = {
     if (settings.byWatermark) find(spark, queryId).foreach { execution =>
       if (!endsByItself(execution) && !execution.analyzedPlan.exists(_.isInstanceOf[EventTimeWatermark])) {
@@ -58,9 +60,9 @@ object StreamingQueries extends Logging {
   }
 
   /**
-   * Returns when everything is committed that queries left which have ended and wrote to a table, or after some seconds.
+   * Waits until everything is committed that ended queries have left for a table, at most some seconds.
    *
-   * @param table its name behind the catalog
+   * @param table its name without the catalog
    */
   def awaitEnds(table: String): Unit = {
     val until = System.nanoTime() + LongestWaitMillis * 1000000
@@ -115,7 +117,7 @@ object StreamingQueries extends Logging {
       "waited for their time could not be committed. They are committed when the query is run again to its end.", e)
   }
 
-  /** A query that was stopped has been in the middle of a batch, or has one that was not run. */
+  /** A stopped query was in the middle of a batch, or has a batch that did not run. */
   private def endedByItself(execution: StreamExecution): Boolean = execution.getLatestExecutionContext() match {
     case last: MicroBatchExecutionContext =>
       !last.isCurrentBatchConstructed ||

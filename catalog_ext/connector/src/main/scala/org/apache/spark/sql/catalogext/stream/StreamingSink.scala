@@ -23,10 +23,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
- * Writes the epochs of a streaming query: each is one transaction, committed once under the query's id and the
- * epoch's number, so that a restarted query repeats nothing.
+ * Writes the epochs of a streaming query. Each epoch is one transaction, committed at most once under the query's id
+ * and the epoch's number, so a restarted query repeats nothing.
  *
- * Spark makes one for every epoch, of the table as it was when the query started.
+ * Spark creates an instance for every epoch, with the table as of the query's start.
  */
 class CatalogExtStreamingWrite(
     spark: SparkSession,
@@ -43,7 +43,7 @@ class CatalogExtStreamingWrite(
   StreamingQueries.watch(spark, queryId, target, settings)
 
   override def createStreamingWriterFactory(physical: PhysicalWriteInfo): StreamingDataWriterFactory = {
-    // Others may have written since the query started: conflicts are looked for from now on.
+    // Other writers may have committed since the query started. Conflicts are detected from now on.
     val now = target.copy(metadata = reload(), operation = Some("STREAMING"))
     running = new CatalogExtWrite(spark, now, settings, rows.info).start(Some(ApplicationBatch(queryId, epoch)))
     if (running.isEmpty) logInfo(s"Epoch $epoch of query $queryId is committed to ${target.tableName} already: " +
@@ -58,7 +58,7 @@ class CatalogExtStreamingWrite(
   override def abort(epochId: Long, messages: Array[WriterCommitMessage]): Unit =
     running.foreach(_.abort(s"epoch $epochId of query $queryId failed"))
 
-  // Spark gives the epoch only at its commit; the query's thread carries the number.
+  // Spark passes the epoch only to the commit. The query's thread has its number in a local property.
   private def epoch: Long = Option(spark.sparkContext.getLocalProperty(Streaming.BatchId)).getOrElse(
     throw ConnectorErrors.notSupported(
       s"Table ${target.tableName} is written in micro-batches: use another trigger than a continuous one.")).toLong
@@ -86,18 +86,18 @@ private class EpochWriterFactory(inner: DataWriterFactory, conversion: Option[Ro
 }
 
 /**
- * The rows of a streaming query against the columns of the table: Spark compares them for batch writes only.
+ * Maps the rows of a streaming query to the table's columns; Spark does that for batch writes only.
  *
- * @param info what the query says, with the table's types
- * @param conversion what makes the query's rows the table's, where they differ
+ * @param info the write's description, with the table's types
+ * @param conversion converts the query's rows to the table's, if they differ
  */
 class StreamingRows private (val info: LogicalWriteInfo, val conversion: Option[RowConversion])
 
 object StreamingRows {
   /**
-   * Columns, and the fields within them, are found by name, by Spark's own rules of batch writes: lengths of CHAR and
-   * VARCHAR are checked too. Raises an analysis error for columns that the table has not, or of a type that does not
-   * fit without loss; missing columns are the writer's error.
+   * Matches columns and nested fields by name, with Spark's rules for batch writes; lengths of CHAR and VARCHAR are
+   * checked too. Raises an analysis error for columns that the table lacks, and for types that do not fit without loss.
+   * The writer reports missing columns.
    */
   def apply(target: WriteTarget, info: LogicalWriteInfo): StreamingRows = {
     val table = CharVarcharUtils.replaceCharVarcharWithStringInSchema(target.metadata.writeSchema)
@@ -111,10 +111,10 @@ object StreamingRows {
       Option.when(values != input)(RowConversion(BindReferences.bindReferences(values, input))))
   }
 
-  /** The value of the table's column that one of the query's columns is for. */
+  /** The converted value for a table column of one of the query's columns. */
   private def fitted(target: WriteTarget, table: StructType, attribute: Attribute): Expression = {
     val resolver = SQLConf.get.resolver
-    // A data column wins over a key of its name.
+    // A data column wins over a key with the same name.
     val column = table.find(column => resolver(column.name, attribute.name)).getOrElse(
       throw mismatch(target, attribute, s"which the table has not; it has ${table.fieldNames.mkString(", ")}. Select the " +
         "columns of the table before writeStream."))
@@ -132,7 +132,7 @@ object StreamingRows {
     }
   }
 
-  /** The session's conf with Spark's strict policy: no user sees the row at which a stream fails. */
+  /** The session's conf with Spark's strict store assignment, because no user sees the row at which a stream fails. */
   private def withoutLoss: SQLConf = {
     val conf = SQLConf.get.clone()
     conf.setConfString(SQLConf.STORE_ASSIGNMENT_POLICY.key, StoreAssignmentPolicy.STRICT.toString)
@@ -151,7 +151,7 @@ private class FittedWriteInfo(inner: LogicalWriteInfo, fitted: StructType) exten
   override def schema(): StructType = fitted
 }
 
-/** Makes the table's values of a query's row, on the executors; `values` are bound to it. */
+/** Computes the table's values from a row of the query, on executors; `values` are bound to that row. */
 case class RowConversion(values: Seq[Expression]) {
   def projection: UnsafeProjection = UnsafeProjection.create(values)
 }

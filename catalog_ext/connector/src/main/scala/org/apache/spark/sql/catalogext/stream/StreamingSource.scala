@@ -16,9 +16,9 @@ import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
- * Reads a table as a stream: what is there when the query starts, and then the files that each version adds, in order.
+ * Reads a table as a stream: first the existing data, and then the files that each version adds, in order.
  *
- * It lives on the driver, on the query's thread. The table's schema is that of the query's start.
+ * It lives on the driver, on the query's thread. The schema is that of the query's start.
  */
 class CatalogExtMicroBatchStream(
     spark: SparkSession,
@@ -36,8 +36,8 @@ class CatalogExtMicroBatchStream(
   private var lastVersion: Option[Long] = None
 
   /**
-   * Spark prunes no columns of a stream, and takes them by position: the data columns, then the partition columns that
-   * can be seen, those of files, and `_metadata`. It overlooks those at the end that the query has not.
+   * Spark does not prune columns of a stream, and takes them by position: data columns, visible partition columns, file
+   * columns, and `_metadata`. Trailing columns that the query does not use are ignored.
    */
   private def wholeRows: CatalogExtScan = {
     val builder = new CatalogExtScanBuilder(spark, client, index.catalogName, table, index.options, new SharedFiles)
@@ -49,7 +49,7 @@ class CatalogExtMicroBatchStream(
     builder.build().asInstanceOf[CatalogExtScan]
   }
 
-  // Once decided it holds for the checkpoint: the first batch may be planned again after a restart, at a later version.
+  // Fixed for the checkpoint: after a restart the first batch may be planned again when the table has a later version.
   private lazy val first: StreamingOffset = {
     val log = new HDFSMetadataLog[SerializedOffset](spark, checkpointLocation)
     val offset = log.get(0).map(known => deserializeOffset(known.json)).getOrElse {
@@ -79,7 +79,7 @@ class CatalogExtMicroBatchStream(
   override def latestOffset(): Offset =
     throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) of this source")
 
-  /** How far the next batch goes; null where nothing is new. */
+  /** The end of the next batch; null if there is nothing new. */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val from = start.asInstanceOf[StreamingOffset]
     val version = upto
@@ -140,19 +140,19 @@ class CatalogExtMicroBatchStream(
     Map("table" -> s"${index.catalogName}.${table.qualifiedName}"))
 }
 
-/** Where a stream begins that has no checkpoint. */
+/** The start of a stream without a checkpoint. */
 sealed trait StreamStart
 
 object StreamStart {
-  /** All files that are there, and then what is added. */
+  /** All existing files, and then added files. */
   case object Snapshot extends StreamStart
-  /** Only what is added from now on. */
+  /** Only files that are added from now on. */
   case object Latest extends StreamStart
-  /** What this version added, and the later ones. */
+  /** The files that this version and later ones added. */
   case class From(version: Long) extends StreamStart
 }
 
-/** The options of a streaming read, as the service resolved them. */
+/** The options of a streaming read, resolved by the service. */
 class StreamingReadOptions(settings: ResolvedSettings) {
   import StreamingReadOptions._
 
@@ -181,7 +181,7 @@ object StreamingReadOptions {
   val MaxFiles = "maxFilesPerTrigger"
   val MaxBytes = "maxBytesPerTrigger"
 
-  /** How many of the files a batch with this limit takes: at least one, so that a large file stops nothing. */
+  /** The number of files in a batch with this limit; at least one, so that a large file does not block the stream. */
   def admitted(files: Vector[StreamedFile], limit: ReadLimit): Int = limit match {
     case count: ReadMaxFiles => math.min(files.size, count.maxFiles())
     case bytes: ReadMaxBytes =>

@@ -19,19 +19,19 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.{classic, Row, SparkSession}
 
 /**
- * Takes the settings of catalog-ext out of the views and SQL functions that Spark stores in the session catalog.
+ * Removes the settings of catalog-ext from the views and SQL functions that Spark stores in the session catalog.
  *
- * Spark captures every setting of the session that it knows, and gives no way to leave one out. So the command runs as
- * it is, and what it stored is altered at once.
+ * Spark stores every known setting of the session, and cannot exclude any. So the command runs unchanged, and its
+ * result is altered immediately.
  */
 object StoredInSession extends SparkStrategy {
-  /** By class name, because not every release has all of them. */
+  /** By class name, because some releases lack some of these classes. */
   private val Storing = Set("CreateViewCommand", "AlterViewAsCommand", "AlterViewSchemaBindingCommand",
     "CreateMetricViewCommand", "AlterMetricViewCommand", "CreateSQLFunctionCommand")
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case command: RunnableCommand if Storing(command.getClass.getSimpleName) => cleaned(command)
-    // Stores nothing anew, and is a way to mend a view that has our settings already.
+    // This command stores no settings. It is a way to clean a view that already has settings of catalog-ext.
     case command: AlterTableSetPropertiesCommand if command.isView => cleaned(command)
     case _ => Nil
   }
@@ -39,7 +39,7 @@ object StoredInSession extends SparkStrategy {
   private def cleaned(command: RunnableCommand): Seq[SparkPlan] = Seq(ExecutedCommandExec(StoreWithoutOurs(command)))
 }
 
-/** Runs a command of Spark's that stores a view or a function, and then takes the settings of catalog-ext out of it. */
+/** Runs a Spark command that stores a view or a function, and removes the settings of catalog-ext from the result. */
 case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableCommand {
   override def nodeName: String = command.nodeName
 
@@ -62,7 +62,7 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
       }
     }
 
-  /** A metastore does not alter a function's resources, in which Spark keeps its properties. */
+  /** Hive's metastore cannot alter a function's resources, in which Spark stores its properties. */
   private def cleanFunction(catalog: SessionCatalog, parser: ParserInterface, name: FunctionIdentifier): Unit =
     for (database <- name.database if catalog.isPersistentFunction(name)) {
       val stored = catalog.externalCatalog.getFunction(database, name.funcName)
@@ -78,7 +78,7 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
       }
     }
 
-  /** Makes a dropped function again. If that fails, the dropped one is put back, and the statement fails. */
+  /** Recreates a dropped function. If that fails, the old function is restored and the statement fails. */
   private def restoring(catalog: ExternalCatalog, database: String, dropped: CatalogFunction)(make: => Unit): Unit =
     try make catch {
       case NonFatal(cause) =>
@@ -94,7 +94,7 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
         throw ViewErrors.functionNotStored(dropped.identifier.unquotedString, isKept, cause)
     }
 
-  /** What the command stores: its own name, or that of its child. */
+  /** The names that the command or its child stores. */
   private def named: Seq[CatalystIdentifier] = command.productIterator.toSeq.flatMap {
     case name: TableIdentifier => Some(name)
     case name: FunctionIdentifier => Some(name)
@@ -110,16 +110,16 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
 }
 
 /**
- * The session's settings that Spark stores with a view or a SQL function, to analyse it later as it was analysed first.
+ * The session's settings that Spark stores with a view or a SQL function, to reproduce its analysis later.
  *
- * A setting that names a class of this jar must not be among them: a session without the jar would load the class when
- * it reads the view, and fail.
+ * A setting that names a class of this jar must not be stored: a session without the jar would try to load the class
+ * when it reads the view, and fail.
  */
 object CapturedSettings {
   private val Package = classOf[org.apache.spark.sql.catalogext.CatalogExtCatalog].getPackageName
   private val Catalog = "spark.sql.catalog."
 
-  /** The settings without those of catalog-ext; `prefix` is what stands before each name. */
+  /** The settings without those of catalog-ext; `prefix` precedes each name. */
   def others(settings: Map[String, String], prefix: String): Map[String, String] =
     settings.filterNot { case (key, value) => key.startsWith(prefix) && isOurs(key.stripPrefix(prefix), value) }
 
@@ -133,10 +133,11 @@ object CapturedSettings {
 }
 
 /**
- * Views WITH SCHEMA EVOLUTION and TYPE EVOLUTION in our catalogs have the columns that their query has now.
+ * Views WITH SCHEMA EVOLUTION and TYPE EVOLUTION in catalogs of this connector have the present columns of their query.
  *
- * Where the stored columns are others, Spark alters the view while it reads it, and always in its own session catalog,
- * which does not have the view. So a query finds the view with the new columns here; what is stored stays as it was.
+ * If the stored columns differ, Spark would alter the view while reading it, always in its own session catalog, which
+ * does not have the view. So queries get the view with the new columns from this rule, and the stored definition is
+ * unchanged.
  */
 class EvolvingViews(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =

@@ -14,7 +14,7 @@ import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Table}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-/** A partition of a statement on a view: columns and values as text (null for NULL). */
+/** A partition in a statement on a view: columns and values as texts (null for NULL). */
 case class ViewPartition(values: Seq[(String, String)], location: Option[String])
 
 sealed trait ViewPartitionChange
@@ -22,7 +22,7 @@ case class AddedPartitions(partitions: Seq[ViewPartition], ifNotExists: Boolean)
 case class DroppedPartitions(partitions: Seq[ViewPartition], ifExists: Boolean) extends ViewPartitionChange
 case class RefusedChange(command: String) extends ViewPartitionChange
 
-/** ALTER VIEW ... ADD / DROP PARTITION; `refusal` is what Spark said of the text, for views that are not ours. */
+/** ALTER VIEW ... ADD / DROP PARTITION. `refusal` is Spark's syntax error, which is raised for other views. */
 case class ViewPartitionCommand(child: LogicalPlan, change: ViewPartitionChange, refusal: ParseException)
   extends UnaryCommand {
 
@@ -39,15 +39,15 @@ case class DescribeViewPartition(
   extends LeafCommand
 
 /**
- * Takes the commands that Spark has for partitions of tables where their name is a view of ours, before Spark looks for
- * a table. What was loaded for that is kept, so that a table is loaded once as well.
+ * Resolves Spark's partition commands whose name is a view of this connector, before Spark looks for a table. The
+ * loaded relation is kept, so that a table is loaded only once.
  */
 class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    // The name is asked for only where the command is one that a view may have: each time is a request.
+    // The name is looked up only for commands that a view can have, because each lookup is a request.
     case show @ PartitionCommand(name, ShowAction(spec, output), _) => found(name) match {
       case Some(Left(view)) => ShowViewPartitions(view, spec.getOrElse(Map.empty), output)
       case Some(Right(table)) => show.copy(table = table)
@@ -67,7 +67,7 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
     case other => other
   }
 
-  /** What a name stands for in one of our catalogs: a view, or a table. */
+  /** The view or table of a name in a catalog of this connector. */
   private def found(plan: LogicalPlan): Option[Either[CatalogExtView, LogicalPlan]] = plan match {
     case UnresolvedTable(name, _, _) => found(name)
     case either: UnresolvedTableOrView => found(either.multipartIdentifier)
@@ -83,7 +83,7 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
   }
 }
 
-/** Plans what only our views have. */
+/** Plans commands that only views of this connector have. */
 object ViewCommandStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ViewPartitionCommand(Views.Resolved(view), change, refusal) =>

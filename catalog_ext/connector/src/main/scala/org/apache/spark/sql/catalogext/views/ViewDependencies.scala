@@ -18,11 +18,11 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** What the rows of a view are made of. */
+/** The tables and partitions that a view's rows are computed from. */
 object ViewDependencies {
-  /** The tables of the catalog that a view's query reads, also by way of other views, as `namespace.table`. */
+  /** The tables of the catalog that a view's query reads, directly or through other views, as `namespace.table`. */
   def tablesOf(catalogName: String, view: View): Seq[String] = {
-    // As the view itself is analysed: from where it was written.
+    // Analyzed like the view itself: in the catalog and namespace in which it was written.
     val session = SparkSession.active.cloneSession()
     val manager = session.sessionState.catalogManager
     Option(view.currentCatalog).filter(_.nonEmpty).foreach(manager.setCurrentCatalog)
@@ -37,10 +37,10 @@ object ViewDependencies {
   }
 
   /**
-   * What the query `SELECT * FROM view WHERE column = 'value' AND …` reads, once it is optimised: our tables with the
-   * partitions that their scans choose, other relations by their names. Nothing is read for a clause that names no
-   * partition column; of any other wrong one, which the service refuses, the query is right all the same. Strict mode
-   * refuses it as it refuses the query.
+   * The sources of the query `SELECT * FROM view WHERE column = 'value' AND …` after optimization: tables of this
+   * connector with the partitions that their scans select, and other relations by name. No data is read. Without a
+   * partition column in the clause nothing is planned; the service checks all other errors of a clause. Strict mode
+   * applies as for the query.
    *
    * @param values the literals of a PARTITION clause; null for NULL
    */
@@ -61,12 +61,12 @@ object ViewDependencies {
   private def of(session: SparkSession, view: CatalogExtView, condition: String): Seq[JsonNode] = {
     val name = Seq(view.catalogName, view.metadata.namespace, view.metadata.name).map(QuotingUtils.quoteIdentifier)
     val query = s"SELECT * FROM ${name.mkString(".")} WHERE $condition"
-    // Not the plan of a query execution, in which what is cached hides what it was made of.
+    // The plan is not taken from a query execution, in which cached data hides the sources.
     val analyzed = session.sessionState.executePlan(session.sessionState.sqlParser.parsePlan(query)).analyzed
     read(session.sessionState.optimizer.execute(scanned(analyzed)))
   }
 
-  /** With scans of all files that the query is of, in place of what the index answers or a limit cuts. */
+  /** With full scans in place of answers of the index and of limits, so that all files of the query are included. */
   private def scanned(plan: LogicalPlan): LogicalPlan = plan.transformDownWithSubqueries {
     case relation: DataSourceV2Relation if relation.table.isInstanceOf[CatalogExtTable] =>
       val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())

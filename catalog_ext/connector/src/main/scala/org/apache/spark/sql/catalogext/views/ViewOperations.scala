@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.StructType
 /**
  * A view of the service.
  *
- * @param metadata its definition, whose partition columns are its last columns
- * @param automatic whether its partitions follow those of its tables
+ * @param metadata its definition; the partition columns are its last columns
+ * @param automatic whether its partitions are derived from those of its tables
  */
 class CatalogExtView(
     val catalogName: String,
@@ -36,10 +36,10 @@ class CatalogExtView(
 }
 
 object CatalogExtView {
-  /** The property by which the partition columns come and go between Spark and the catalog: names with commas. */
+  /** The property that passes the partition columns between Spark and the catalog, as comma-separated names. */
   val PartitionedOn = "partitioned-on"
 
-  /** What Spark calls the mode of a session without modes binds like BINDING, and is no word of a statement. */
+  /** Spark's internal mode for sessions without modes behaves like BINDING, and has no SQL syntax. */
   def schemaMode(stored: String): String = if (stored == SchemaUnsupported.toString) SchemaBinding.toString else stored
 
   def fromJson(catalogName: String, client: ServiceClient, node: JsonNode): CatalogExtView = {
@@ -76,7 +76,7 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
   }
 
   /**
-   * Creates or replaces a view. To find its tables is to analyse its query once more, so they are sent only when the
+   * Creates or replaces a view. Finding its tables requires another analysis of its query, so they are sent only if the
    * service asks for them.
    *
    * @param kind `create`, `create_or_replace` or `replace`
@@ -115,7 +115,7 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
     case _: NoSuchViewException | _: NoSuchNamespaceException => false
   }
 
-  /** The new name may lack its namespace, or have the catalog's name in front. */
+  /** The new name may lack its namespace, or start with the catalog's name. */
   def rename(from: Identifier, to: Identifier): Unit = {
     val namespace = to.namespace() match {
       case Array() => from.namespace().head
@@ -144,18 +144,18 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
   private def translating[T](ident: Identifier)(body: => T): T = ServiceException.translatingTo {
     case e if e.is("VIEW_NOT_FOUND") => new NoSuchViewException(ident)
     case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
-    // Spark asks then which of the two is there.
+    // Spark then asks which of the two exists.
     case e if e.is("VIEW_ALREADY_EXISTS") || e.is("TABLE_ALREADY_EXISTS") => new ViewAlreadyExistsException(ident)
   }(body)
 }
 
 object ViewOperations {
-  /** Properties with which Spark says what the contract has fields for. */
+  /** Properties by which Spark passes values that have their own fields in the contract. */
   private val Reserved = Set(TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableDefinitions.TableType,
     TableCatalog.PROP_PROVIDER, CatalogExtView.PartitionedOn)
 }
 
-/** What statements on views can do wrong before the service hears of it. */
+/** Errors of statements on views that are detected before the service is asked. */
 object ViewErrors {
   def notOfViews(view: CatalogExtView, command: String): AnalysisException = ConnectorErrors.analysis(
     ConnectorErrors.ViewPartitionCommand,
@@ -165,7 +165,10 @@ object ViewErrors {
   def elsewhere(catalog: String): AnalysisException = ConnectorErrors.notSupported(
     s"The catalog $catalog keeps no partitioned views. Create it in a catalog of the class CatalogExtCatalog.")
 
-  /** A function that Spark has stored, and that could not be stored again without the settings of catalog-ext. */
+  /**
+   * The error for a function that Spark has stored, and that could not be stored again without the settings of
+   * catalog-ext.
+   */
   def functionNotStored(name: String, isKept: Boolean, cause: Throwable): SparkRuntimeException = {
     val outcome =
       if (isKept) "It is there with them: Sparks without catalog-ext cannot call it."

@@ -42,7 +42,9 @@ case class ViewPartitionExec(view: CatalogExtView, change: ViewPartitionChange) 
     "location" -> text(partition.location),
     "dependencies" -> arr(if (isRefused(partition)) Nil else ViewDependencies.of(session, view, partition.values)))
 
-  /** The service refuses it for what the clause says: the view's tables, which may have gone, need not be planned. */
+  /**
+   * Whether the service will refuse the clause itself. Then the view's tables, which may be dropped, are not planned.
+   */
   private def isRefused(partition: ViewPartition): Boolean = {
     val named = partition.values.map(_._1.toLowerCase(Locale.ROOT)).toSet
     val keys = view.metadata.partitionColumns.fieldNames.map(_.toLowerCase(Locale.ROOT))
@@ -57,7 +59,10 @@ case class ShowViewPartitionsExec(output: Seq[Attribute], view: CatalogExtView, 
     PartitionDescriptions.names(ViewPartitions.of(view), Option.when(spec.nonEmpty)(spec))
 }
 
-/** DESCRIBE PARTITION of a view: its columns, the partition's values; there is no place and there are no files. */
+/**
+ * DESCRIBE PARTITION of a view: its columns and the partition's values. A view's partition has no location and no
+ * files.
+ */
 case class DescribeViewPartitionExec(
     output: Seq[Attribute], view: CatalogExtView, spec: Map[String, String], extended: Boolean)
   extends LeafV2CommandExec {
@@ -73,7 +78,7 @@ case class DescribeViewPartitionExec(
   }
 }
 
-/** Spark's description of a view, with its partition columns behind its columns. */
+/** Spark's description of a view, followed by its partition columns. */
 case class DescribePartitionedViewExec(output: Seq[Attribute], view: CatalogExtView, described: SparkPlan)
   extends LeafV2CommandExec {
 
@@ -83,17 +88,17 @@ case class DescribePartitionedViewExec(output: Seq[Attribute], view: CatalogExtV
   }
 }
 
-/** SHOW CREATE TABLE of a partitioned view, as a statement that runs again. */
+/** SHOW CREATE TABLE of a partitioned view, as an executable statement. */
 case class ShowCreatePartitionedViewExec(output: Seq[Attribute], view: CatalogExtView) extends LeafV2CommandExec {
   override protected def run(): Seq[InternalRow] =
     Seq(InternalRow(UTF8String.fromString(ViewPartitions.createStatement(view))))
 }
 
 object ViewPartitions {
-  /** The partitions that the view has now. */
+  /** The present partitions of the view. */
   def of(view: CatalogExtView): TablePartitions = new TablePartitions(view.client, current(view))
 
-  /** Automatic partitions are brought in sync before they are shown. */
+  /** Automatic partitions are updated before they are shown. */
   private def current(view: CatalogExtView): TableMetadata = if (!view.automatic) view.metadata else {
     val request = obj("namespace" -> text(view.metadata.namespace), "name" -> text(view.metadata.name))
     TableMetadata.fromJson(ServiceException.translating(view.client.call("views/refresh", request, limited = false)))

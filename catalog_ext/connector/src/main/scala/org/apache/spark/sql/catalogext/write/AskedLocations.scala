@@ -15,17 +15,17 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.{RpcUtils, ThreadUtils}
 
 /**
- * Answers the tasks of a write, on the driver, where the files of a partition go: that of a table in which more
- * partitions than a plan holds have a location of their own. Each is asked of the service once; what is asked while a
- * request is under way goes with the next one, so that there are as many requests as it takes and not one a partition.
+ * Answers tasks of a write, on the driver, with the directory of a partition. It serves tables with too many relocated
+ * partitions for one plan. Each partition is requested from the service once. Questions that arrive during a request
+ * are batched into the next one, so there are few requests.
  *
- * What goes over the wire are the JDK's types only, whichever class loader has our classes.
+ * Messages contain JDK types only, so that both sides can deserialize them with any class loader.
  */
 private class AskedLocations(override val rpcEnv: RpcEnv, client: ServiceClient, transaction: String)
   extends RpcEndpoint with Logging {
   import AskedLocations._
 
-  // A message loop is Spark's own; a service that is away is waited for here.
+  // A thread of its own, because Spark shares its message loop, and waiting for an unavailable service would block it.
   private val thread: ExecutorService =
     ThreadUtils.newDaemonSingleThreadExecutor(s"catalog-ext-locations-$transaction")
   private val known = new ConcurrentHashMap[String, String]
@@ -62,15 +62,15 @@ private class AskedLocations(override val rpcEnv: RpcEnv, client: ServiceClient,
   override def onStop(): Unit = thread.shutdownNow()
 }
 
-/** The tasks' side. */
+/** The tasks' side: asks the driver. */
 object AskedLocations {
   private val AtOnce = 1000
-  /** Longer than the service is waited for: Spark's own time for an answer is shorter. */
+  /** Longer than the driver waits for the service; Spark's default RPC timeout is shorter. */
   private val Patience = new RpcTimeout(10.minutes, "the time for the driver to learn where a partition lies")
 
   private case class Question(partition: String, context: RpcCallContext)
 
-  /** The answer about a partition that is where its name says. */
+  /** The answer for a partition in its default directory. */
   private val Usual = ""
 
   private def name(transaction: String): String = s"catalog-ext-locations-$transaction"
@@ -81,7 +81,7 @@ object AskedLocations {
     env.setupEndpoint(name(transaction), new AskedLocations(env, client, transaction))
   }
 
-  /** The directory of the partition's files, where it is not the usual one. */
+  /** The directory of the partition's files if it is not the default one. */
   def of(transaction: String, partition: String): Option[String] = {
     val env = SparkEnv.get
     val driver = RpcUtils.makeDriverRef(name(transaction), env.conf, env.rpcEnv)

@@ -10,18 +10,18 @@ import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableS
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation}
 
 /**
- * Gives an overwrite, or what replaces a table, the lowest version of its table that the statement reads, cached plans
- * included: a later change of what the write replaces was not seen by the rows that are written.
+ * Passes the lowest version at which the statement reads the target table to an overwrite or a replacement. Cached
+ * plans count too. The written rows did not see later changes, so the commit must detect those as conflicts.
  */
 object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
 
-  // No optimizer rule can be injected after the one by which Spark builds writes.
+  // A planner strategy, because no optimizer rule can be injected after Spark's rule that builds writes.
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = (plan match {
     case overwrite: OverwriteByExpression =>
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
     case overwrite: OverwritePartitionsDynamic =>
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
-    // Of REPLACE TABLE ... AS: the new table has the rows that the query found in the old one.
+    // REPLACE TABLE ... AS: the new table has rows that the query read from the old one.
     case creation: AppendData => based(creation.write, creation.query).map(w => creation.copy(write = Some(w)))
     case _ => None
   }).map(planLater).toSeq
@@ -43,9 +43,9 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
   private def tables(plan: SparkPlan): Seq[Table] =
     collectWithSubqueries(plan) {
       case scan: BatchScanExec => Seq(scan.table)
-      // While it runs, it takes out scans that turn out to have no rows, or nothing to be joined with.
+      // At run time an adaptive plan removes scans without rows, so the initial plan is inspected.
       case adaptive: AdaptiveSparkPlanExec => tables(adaptive.initialPlan)
-      // Rows that the index answered; what they were answered for is left in the plan that they were made of.
+      // Rows that the index answered; the linked logical plan still has the scan.
       case rows: LocalTableScanExec => rows.logicalLink.toSeq.flatMap(_.collect {
         case scan: DataSourceV2ScanRelation => scan.relation.table
       })

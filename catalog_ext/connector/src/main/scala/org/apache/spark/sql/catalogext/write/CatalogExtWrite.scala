@@ -28,9 +28,9 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite
 import org.apache.spark.sql.execution.datasources.WriteTaskResult
 
 /**
- * Builds a write of a table that exists or, with a definition in the target, of one that the write creates.
+ * Builds a write to an existing table or, if the target has a definition, to a table that the write creates.
  *
- * Nothing is begun before the job starts: EXPLAIN builds writes too.
+ * No transaction begins before the job starts, because EXPLAIN builds writes too.
  */
 class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: LogicalWriteInfo)
   extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
@@ -39,7 +39,7 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
     new WriteSettings(target.client, target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
   private var chosen = target
 
-  // Spark's own refusal, after a false canOverwrite, does not say what can be done.
+  // Spark's own error, after canOverwrite has returned false, does not name an alternative.
   override def overwrite(predicates: Array[V2Predicate]): WriteBuilder =
     changeTo(SparkWriteKind.Overwrite, exact(predicates).getOrElse(
       throw PartitionDeletion.notOfPartitions(target.metadata, predicates.mkString(" AND "))))
@@ -47,7 +47,7 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
   override def truncate(): WriteBuilder = changeTo(SparkWriteKind.Overwrite, None)
 
   override def overwriteDynamicPartitions(): WriteBuilder =
-    // Without keys there is one partition, the table.
+    // An unpartitioned table is a single partition.
     if (target.metadata.partitionColumns.isEmpty) truncate() else changeTo(SparkWriteKind.OverwritePartitions, None)
 
   /** A table that the write creates has nothing to overwrite. */
@@ -62,7 +62,7 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
   override def build(): Write = new CatalogExtWrite(spark, chosen, settings, info)
 }
 
-/** A planned write: what it needs of its rows' order, and the batch that does it. */
+/** A planned write: the order that it requires of its rows, and the batch that executes it. */
 class CatalogExtWrite(
     spark: SparkSession,
     val target: WriteTarget,
@@ -70,10 +70,10 @@ class CatalogExtWrite(
     info: LogicalWriteInfo)
   extends Write with RequiresDistributionAndOrdering {
 
-  // Checked when the statement is planned, so that a wrong setting or type stops it before any task runs.
+  // Checked during planning, so that an invalid setting or type stops the statement before any task runs.
   private val plan = new SparkWritePlan(spark, target, settings, info.schema())
 
-  /** The same write of a statement that read the table at `version`. */
+  /** A copy of the write for a statement that read the table at `version`. */
   def at(version: BaseVersion): CatalogExtWrite =
     new CatalogExtWrite(spark, target.copy(base = Some(version)), settings, info)
 
@@ -86,20 +86,20 @@ class CatalogExtWrite(
     if (plan.clustered) Distributions.clustered(keys.toArray)
     else Distributions.unspecified()
 
-  // Spark may split a large partition over several tasks: each writes files of its own.
+  // Not strict: Spark may split a large partition over several tasks, each of which writes its own files.
   override def distributionStrictlyRequired(): Boolean = false
 
   override def requiredOrdering(): Array[SortOrder] =
     if (plan.grouped) keys.map(Expressions.sort(_, SortDirection.ASCENDING)).toArray else Array.empty
 
-  // A name is one part, whatever characters it has.
+  // A column name is a single part, even if it contains dots.
   private def keys: Seq[Expression] = plan.keyNames.map(name => FieldReference(Seq(name)))
 
   override def toBatch: BatchWrite = new CatalogExtBatchWrite(this, start)
 
   override def toStreaming: StreamingWrite = new CatalogExtStreamingWrite(spark, target, settings, info)
 
-  /** Begins the transaction of a job; None where the batch is committed already. */
+  /** Begins the transaction of a job; None if the batch is already committed. */
   def start(application: Option[ApplicationBatch]): Option[RunningWrite] =
     WriteTransaction.begin(target, settings, CatalogExtWrite.owner(spark), application)
       .map(new RunningWrite(target, settings, plan, _, TaskFailures.of(spark.sparkContext)))
@@ -111,7 +111,7 @@ class CatalogExtWrite(
 object CatalogExtWrite {
   private lazy val process = s"$host:${ManagementFactory.getRuntimeMXBean.getPid}"
 
-  /** As `this_host` in Python: containers may have one name. */
+  /** As `this_host` in Python: several containers may have the same host name. */
   private def host: String = {
     val name = hostName(() => InetAddress.getLocalHost)
     try {
@@ -124,17 +124,17 @@ object CatalogExtWrite {
     }
   }
 
-  // A name need not be one that the machine can look up, and the system has it all the same.
+  // The host name may not be resolvable. The system's own name is then used.
   private[catalogext] def hostName(local: () => InetAddress): String = try local().getHostName catch {
     case _: UnknownHostException =>
       try Files.readString(Path.of("/proc/sys/kernel/hostname")).trim catch { case _: IOException => "localhost" }
   }
 
-  /** Who writes, for people who look at transactions in flight. */
+  /** The owner of a transaction, for people who look at running writes. */
   def owner(spark: SparkSession): String = s"${spark.sparkContext.applicationId}@$process"
 }
 
-/** A begun transaction and the tasks that write for it. */
+/** A transaction in progress, and the tasks that write for it. */
 class RunningWrite(
     target: WriteTarget,
     settings: WriteSettings,
@@ -143,7 +143,10 @@ class RunningWrite(
     failures: TaskFailures)
   extends Logging {
 
-  /** Makes the tasks' writers; what fails here is undone at once, for Spark aborts a batch only when it has its factory. */
+  /**
+   * Creates the tasks' writers. A failure here aborts the transaction at once, because Spark aborts a batch only after
+   * it has the factory.
+   */
   def writerFactory: DataWriterFactory =
     try new StagingWriterFactory(plan.job(transaction.stagingLocations, failures)) catch {
       case e: Throwable =>
@@ -151,7 +154,7 @@ class RunningWrite(
         throw e
     }
 
-  /** Commits what the tasks staged, and says so in one line of the log. */
+  /** Commits the staged files of the tasks, and logs one line. */
   def commit(
       messages: Seq[WriterCommitMessage],
       watermarkMillis: Option[Long] = None,
@@ -166,7 +169,7 @@ class RunningWrite(
     outcome
   }
 
-  /** Undoes it; `reason` is kept with the transaction, and why a task failed, if one did. */
+  /** Aborts the transaction. `reason` is stored with it, with the error of the last failed task. */
   def abort(reason: String): Unit = transaction.abort(failures.last.fold(reason)(why => s"$reason: $why"))
 
   private def checkPartitions(messages: Seq[WriterCommitMessage]): Unit = if (!target.onePartition) {
@@ -178,7 +181,7 @@ class RunningWrite(
   }
 }
 
-/** The batch of one execution. Spark asks it for the factory when the job starts, and only then. */
+/** The batch of one execution. Spark asks for the factory only when the job starts. */
 class CatalogExtBatchWrite(
     write: CatalogExtWrite,
     start: Option[ApplicationBatch] => Option[RunningWrite])
@@ -204,8 +207,8 @@ class CatalogExtBatchWrite(
 }
 
 /**
- * The form in which a task's files go to the driver: JDK and Spark types only, whichever loader has our classes. The driver
- * holds those of all tasks at once, so they are compressed until they are read, one file after the other.
+ * The form in which staged files are sent to the driver: JDK and Spark types only, so any class loader can read them.
+ * The driver keeps the files of all tasks, so they stay compressed until they are read, one file at a time.
  */
 object StagedFiles {
   def message(files: JsonNode): WriterCommitMessage = {
@@ -217,12 +220,12 @@ object StagedFiles {
       org.apache.spark.sql.execution.datasources.ExecutedWriteSummary(Set.empty, Nil))
   }
 
-  /** The files of all messages, each parsed when it is asked for; a task that was lost has no message. */
+  /** The files of all messages, each parsed on demand. A lost task has no message. */
   def read(messages: Seq[WriterCommitMessage]): Iterator[JsonNode] =
     messages.iterator.filter(_ != null).flatMap { message =>
       val packed = message.asInstanceOf[WriteTaskResult].commitMsg.obj.asInstanceOf[Array[Byte]]
       val input = new GZIPInputStream(new ByteArrayInputStream(packed))
-      // The values of an array, where that is what the input holds.
+      // Reads the elements of an array one by one.
       Json.mapper.readerFor(classOf[JsonNode]).readValues[JsonNode](input).asScala
     }
 }

@@ -12,27 +12,30 @@ import org.apache.hadoop.fs.{LocalFileSystem, ParentNotDirectoryException, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.service.Json._
 
-/** Keeps one task's files apart until the driver commits, and reports them to it. One thread uses it. */
+/**
+ * Keeps the files of one task invisible until the driver commits, and reports them to the driver. It is used by one
+ * thread.
+ */
 abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
-  /** The path to write the file of this partition and final name to. */
+  /** The path to which the file of this partition and final name is written. */
   def pathFor(partition: String, name: String): String
 
-  /** Bytes that are in the file so far. */
+  /** The number of bytes in the file so far. */
   def size(path: String): Long = {
     val file = new Path(path)
     WriteErrors.storing(job.tableName, path)(file.getFileSystem(conf).getFileStatus(file).getLen)
   }
 
-  /** The file is whole. */
+  /** Called when a file is complete. */
   def closed(partition: String, name: String, path: String, rows: Long): Unit
 
-  /** All files, staged, in the contract's form. */
+  /** Stages all files and returns them in the contract's form. */
   def commit(): JsonNode
 
-  /** Removes what the task has left; what cannot be removed is found by the transaction's id. */
+  /** Removes the files of the task. Remaining files are found later by the transaction's id. */
   def abort(): Unit
 
-  /** Gives up what the task holds on its own machine. */
+  /** Releases local resources of the task. */
   def close(): Unit
 
   protected def report(partition: String, name: String, size: Long, rows: Long, path: Path, upload: JsonNode): JsonNode =
@@ -41,7 +44,7 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
 
   private def statistics(path: Path): JsonNode = {
     val found = FileStatistics.read(job.format, path, conf, job.statisticsSchema)
-    // Says which column is meant, of those that have had the name.
+    // The version identifies the column if several columns have had the same name.
     job.statisticsAfter.foreach { case (name, version) =>
       Option(found.get(name)).foreach(_.asInstanceOf[ObjectNode].put("after", version))
     }
@@ -59,7 +62,7 @@ object FileStaging {
     if (job.stagingLocations.upload) new UploadStaging(job, conf) else new RenameStaging(job, conf)
 }
 
-/** Files on a store with directories: in the hidden staging directory, for the driver's side to rename. */
+/** For stores with directories: files are written to the hidden staging directory and renamed by the driver. */
 class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job, conf) {
   import RenameStaging._
 
@@ -78,8 +81,8 @@ class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   }
 
   /**
-   * Hadoop makes local directories one by one, and another write of the table that ends removes the staging directory
-   * while it is empty.
+   * Hadoop creates local directories one by one, while another write to the table may remove the empty staging
+   * directory. So the creation is retried.
    */
   @tailrec private def makeDirectory(local: LocalFileSystem, directory: Path, tries: Int): Unit = {
     val made = try local.mkdirs(directory) catch {

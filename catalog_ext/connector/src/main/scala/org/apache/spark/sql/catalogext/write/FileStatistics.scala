@@ -12,22 +12,23 @@ import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.types._
 
 /**
- * The statistics in the footer of a finished file: the least and the greatest value of its columns, where the format gives
- * them exactly, and the number of NULLs. `docs/design/14-statistics.md` says which statistics are unknown, and why.
+ * The statistics in the footer of a finished file: minimum and maximum of its columns, if the format has exact values,
+ * and NULL counts. `docs/design/14-statistics.md` lists the statistics that are unknown, with reasons.
  *
- * Left out are bounds of TIMESTAMP (their text depends on a session's zone), of BINARY, of long strings, and whatever
- * a format cuts short or cannot order, such as NaN.
+ * Not included are bounds of TIMESTAMP (their text depends on the session's time zone), of BINARY, of long strings, and
+ * bounds that a format truncates or cannot order, such as NaN.
  */
 object FileStatistics {
-  /** The columns of `schema`, which may be a part of the file's; nothing of formats without footers. */
+  /**
+   * The statistics of the columns of `schema`, which may be a part of the file's; empty for formats without footers.
+   */
   def read(format: String, path: Path, conf: Configuration, schema: StructType): JsonNode =
     if (schema.isEmpty) obj()
     else counted(format, path.getFileSystem(conf).getFileStatus(path), conf, schema).fold(obj())(_._2)
 
   /**
-   * The rows of a file, and the statistics that `read` returns, in one opening; None of formats without footers. A column
-   * that is left out is unknown, and so is a statistic that is null. The store is not asked for the file's status
-   * again.
+   * The row count of a file, and the statistics of `read`, from one opening; None for formats without footers. A
+   * missing column is unknown, and so is a null statistic. The store is not asked for the file's status again.
    */
   def counted(
       format: String,
@@ -47,18 +48,18 @@ object FileStatistics {
 }
 
 /**
- * The statistics of one column in one file, or in one part of it. None is unknown, which is neither zero nor NULL: an
- * unknown statistic leaves no file out and answers no query.
+ * The statistics of one column in one file, or in a part of it. None means unknown, which is neither zero nor NULL: an
+ * unknown statistic never skips a file and answers no query.
  *
- * @param minimum a bound: no value is less; None also where every value is NULL
- * @param nulls how many values are NULL, exactly
+ * @param minimum a lower bound of all values; None also if every value is NULL
+ * @param nulls the exact number of NULLs
  */
 private[write] case class MeasuredColumn(minimum: Option[Any], maximum: Option[Any], nulls: Option[Long]) {
   def isUnknown: Boolean = this == MeasuredColumn.Unknown
 
   private def isAllNull(values: Long): Boolean = nulls.contains(values)
 
-  /** Whether the statistics cannot all be true of so many values, so that none of them is to be trusted. */
+  /** Whether the statistics contradict each other or the number of values. Then none of them is used. */
   private def contradicts(values: Long, order: Ordering[Any]): Boolean =
     nulls.exists(count => count < 0 || count > values) ||
       isAllNull(values) && (minimum.isDefined || maximum.isDefined) ||
@@ -80,8 +81,8 @@ private[write] object MeasuredColumn {
   private val FirstGregorianDay = -141427L // 1582-10-15
 
   /**
-   * The statistics of a file by those of its parts, each with its number of values (NULLs count). One part without a
-   * statistic makes it unknown of the file. A part that holds NULLs alone has no bounds, and takes none away.
+   * Merges the statistics of a file's parts, each with its number of values (NULLs included). If one part lacks a
+   * statistic, it is unknown for the file. A part with only NULLs has no bounds and does not affect them.
    */
   def merged(parts: Seq[(MeasuredColumn, Long)], dataType: DataType): MeasuredColumn = {
     val order: Ordering[Any] = TypeUtils.getInterpretedOrdering(dataType)
@@ -99,8 +100,8 @@ private[write] object MeasuredColumn {
   }
 
   /**
-   * The column of the file that Spark's readers take for a column of the table, whatever the case of its letters. None
-   * where the file has none of the name, or several, of which readers raise an error.
+   * The column of the file that Spark's readers use for a column of the table, ignoring case. None if no name matches,
+   * or several do, for which readers raise an error.
    */
   def find[T](name: String, columns: Seq[(String, T)]): Option[T] =
     columns.filter(_._1.equalsIgnoreCase(name)) match {
@@ -108,7 +109,7 @@ private[write] object MeasuredColumn {
       case _ => None
     }
 
-  /** Readers cut off what does not fit; where both bounds fit, so does everything between them. */
+  /** Readers truncate values that do not fit. If both bounds fit, all values between them fit. */
   def integer(value: Long, dataType: DataType): Option[Any] = dataType match {
     case ByteType if value.isValidByte => Some(value.toByte)
     case ShortType if value.isValidShort => Some(value.toShort)
@@ -117,7 +118,7 @@ private[write] object MeasuredColumn {
     case _ => None
   }
 
-  /** Older dates may be counted in the Julian calendar, which the number alone does not say. */
+  /** Older dates may be in the Julian calendar; the number itself does not show it. */
   def day(value: Long): Option[Any] = Option.when(value >= FirstGregorianDay)(value.toInt)
 
   def decimal(value: java.math.BigDecimal, d: DecimalType): Option[Any] = {
@@ -126,7 +127,7 @@ private[write] object MeasuredColumn {
     Option.when(plain.scale <= d.scale && digits <= d.precision)(Decimal(plain.setScale(d.scale), d.precision, d.scale))
   }
 
-  // Bytes that are no text would be kept as another character, which has another place in the order.
+  // Invalid UTF-8 would be stored as the replacement character, which is ordered differently.
   private def canonical(value: Any, dataType: DataType): Option[String] = {
     val shown = PartitionNames.text(Literal(value, dataType), "UTC").eval().toString
     Option.when(shown.length <= LongestText && shown.indexOf('\uFFFD') < 0)(shown)

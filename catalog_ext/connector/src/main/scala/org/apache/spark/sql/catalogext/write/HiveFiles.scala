@@ -6,13 +6,13 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /**
- * What a write does so that Hive 2.3 to 4 read its files; `docs/spec/metastore.md` says why, setting by setting. What
- * the write's or the table's own options, or the session, say goes before it.
+ * The settings by which written files are readable by Hive 2.3 to 4; `docs/spec/metastore.md` gives the reason for
+ * each. Options of the write or the table, and session confs, win over them.
  */
 object HiveFiles {
   private val TimestampLayout = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
-  /** Options of the format's writer to be added to those that are given. */
+  /** Writer options of the format to be added to the given ones. */
   def options(format: String, given: Map[String, String], conf: SQLConf): Map[String, String] = format match {
     case "orc" if !conf.contains(SQLConf.ORC_COMPRESSION.key) && !given.contains("compression") &&
         !given.contains("orc.compress") =>
@@ -22,7 +22,7 @@ object HiveFiles {
     case _ => Map.empty
   }
 
-  /** Settings of the job's configuration and of its tasks' SQL conf, unless the options name them. */
+  /** Settings for the job's Hadoop configuration and the tasks' SQL conf, unless the options set them. */
   def settings(format: String, given: Map[String, String]): Map[String, String] =
     if (format != "parquet") Map.empty
     else Map(
@@ -36,7 +36,7 @@ object HiveFiles {
     SQLConf.PARQUET_WRITE_LEGACY_FORMAT, SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE, SQLConf.PARQUET_REBASE_MODE_IN_WRITE,
     SQLConf.PARQUET_INT96_REBASE_MODE_IN_WRITE).map(entry => entry.key.toLowerCase(Locale.ROOT) -> entry.key).toMap
 
-  /** The schema of a file: Hive matches the names in ORC files with case, and has them in lower case. */
+  /** The schema of a file. Hive matches column names in ORC files case-sensitively and has them in lower case. */
   def schema(format: String, schema: StructType, caseSensitive: Boolean): StructType =
     if (format == "orc" && !caseSensitive) lowerCased(schema).asInstanceOf[StructType] else schema
 

@@ -22,8 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Notes which partition columns an INSERT gives one value, before Spark turns the statement into a command that no
- * longer shows. The note travels among the target's options.
+ * Records which partition columns an INSERT sets to constants, before Spark turns the statement into a command without
+ * that information. The record is passed in the options of the target.
  */
 class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
@@ -45,8 +45,8 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   /**
-   * INSERT INTO ... REPLACE WHERE where Spark parses it as a command of its own, which it does before 4.3;
-   * `DataFrameWriterV2.overwrite` finds columns by their names.
+   * INSERT INTO ... REPLACE WHERE in releases before 4.3, where Spark parses it as a command of its own;
+   * `DataFrameWriterV2.overwrite` matches columns by name.
    */
   private object ReplaceWhere {
     def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = plan match {
@@ -69,7 +69,7 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   private def marked(target: UnresolvedRelation, mark: Map[String, String]): UnresolvedRelation =
     target.copy(options = InsertMarks.added(target.options, mark))
 
-  /** INSERT OVERWRITE ... PARTITION ... IF NOT EXISTS does nothing where the partition is there. */
+  /** INSERT OVERWRITE ... PARTITION ... IF NOT EXISTS does nothing if the partition exists. */
   private def unlessThere(insert: InsertIntoStatement, target: UnresolvedRelation): LogicalPlan = {
     val constants = insert.partitionSpec.collect { case (key, Some(value)) => key -> constant(value) }
     val there = names.table(names.onPath(target.multipartIdentifier)).exists(
@@ -78,14 +78,15 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
     else insert.copy(ifPartitionNotExists = false)
   }
 
-  /** As in Hive, the default partition's name stands for NULL. */
+  /** As in Hive, the default partition's name means NULL. */
   private def constant(value: String): String =
     if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value
 }
 
 /**
- * Gives an INSERT into our tables the meaning of `docs/spec/semantics.md`, whatever the session's default is: dynamic
- * keys replace the partitions that receive rows, and a fully static partition is replaced also by no rows.
+ * Gives an INSERT into tables of this connector the semantics of `docs/spec/semantics.md`, regardless of the session's
+ * default: with dynamic keys an overwrite replaces the partitions that receive rows, and a fully static partition is
+ * replaced even if there are no rows.
  */
 class ResolveInserts extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
@@ -97,7 +98,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
       if (insert.replaces) {
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
       } else if (!insert.marked && (overwrite.isByName || overwrite.deleteExpr != Literal.TrueLiteral)) {
-        // DataFrameWriterV2.overwrite means its condition.
+        // DataFrameWriterV2.overwrite replaces by its condition.
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
       } else insert.overwrite(overwrite)
 
@@ -128,7 +129,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
   }
 }
 
-/** One write into a table of ours, with what `MarkInserts` noted of it. */
+/** A write to a table of this connector, with the record of `MarkInserts`. */
 private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, writeOptions: Map[String, String]) {
   private val conf = SQLConf.get
   private val keys = table.metadata.partitionColumns
@@ -140,7 +141,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 
   def marked: Boolean = note.isDefined
   def replaces: Boolean = relation.options.containsKey(InsertMarks.Replaces)
-  /** The relation without options, because Spark wants those of a write in one place. */
+  /** The relation without options, because Spark requires the options of a write in one place. */
   def target: DataSourceV2Relation = relation.copy(options = CaseInsensitiveStringMap.empty())
 
   private val userOptions: Map[String, String] =
@@ -149,7 +150,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
     WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), values).toOptions
 
-  /** What INSERT OVERWRITE replaces. */
+  /** The command for what INSERT OVERWRITE replaces. */
   def overwrite(write: V2WriteCommand): LogicalPlan = {
     check()
     if (allStatic || userChoseStatic) {
@@ -163,8 +164,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   }
 
   /**
-   * Has the service refuse a constant of which Spark makes no value, before Spark fails or makes NULL of it, and an
-   * empty one before the query runs. Of one that it takes Spark has the last word; the others it sees when the write
+   * Lets the service reject an invalid constant before Spark fails or converts it to NULL, and an empty one before the
+   * query runs. A constant that the service accepts is still checked by Spark; all others are checked when the write
    * begins.
    */
   private def checkConstants(): Unit =
@@ -172,7 +173,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
       table.partitions.list(Seq(PartitionClauses.equalities(values)), limit = Some(0))
     }
 
-  /** Hive's rules for keys that rows decide. */
+  /** Checks Hive's settings for dynamic partitions. */
   private def checkKeys(): Unit = if (!allStatic) {
     val dynamic = keys.fieldNames.zip(static).collect { case (name, None) => name }
     static.zipWithIndex.collectFirst {
@@ -190,11 +191,11 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
         s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
   }
 
-  /** In the session catalog existing statements keep Spark's meaning, its default too. */
+  /** In the session catalog existing statements keep Spark's semantics, including its default. */
   private def userChoseStatic: Boolean = settings.text("partitionOverwriteMode")
     .fold(table.catalogName == CatalogManager.SESSION_CATALOG_NAME)(_ == "static")
 
-  /** The columns that have one value for all rows, in the table's order, and the constants. */
+  /** The columns with one value for all rows, in the table's order, and their constants. */
   private def constants: Seq[(Attribute, String)] = for {
     (key, Some((_, value))) <- keys.toSeq.zip(static)
     column <- relation.output.find(_.name == key.name)
@@ -204,7 +205,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     EqualNullSafe(column, Literal(typed(column, value), column.dataType)): Expression
   }.reduceOption(And(_, _)).getOrElse(Literal.TrueLiteral)
 
-  /** As a writer names the directory of rows with these values. */
+  /** The directory name of rows with these values, as a writer builds it. */
   private def partitionName: String = keys.toSeq.zip(constants).map { case (key, (column, value)) =>
     val typedValue = Literal(typed(column, value), column.dataType)
     val zone = KeyZone.of(table.metadata, conf, new CaseInsensitiveStringMap(userOptions.asJava))
@@ -218,7 +219,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   private def cast(column: Attribute, value: String, mode: EvalMode.Value): Any = Cast(
     Literal(UTF8String.fromString(value), StringType), column.dataType, Some(conf.sessionLocalTimeZone), mode).eval()
 
-  /** Hive's settings of dynamic keys. */
+  /** Hive's settings for dynamic partitions. */
   private lazy val settings: ResolvedSettings = ResolvedSettings.of(
     "insert", table.client, table.catalogName, table.metadata, new CaseInsensitiveStringMap(userOptions.asJava), conf)
 
@@ -229,7 +230,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 private[write] object InsertMarks {
   val Dynamic = "hive.exec.dynamic.partition"
   val Mode = "hive.exec.dynamic.partition.mode"
-  /** The statement replaces by criteria of its own. */
+  /** Marks a statement that has its own criteria for what it replaces. */
   val Replaces = s"${WriteMarks.Specification}.replaces"
   val ReplacesRows: Map[String, String] = Map(WriteMarks.Specification -> "{}", Replaces -> "true")
 

@@ -15,38 +15,38 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Reads the statistics in an ORC file's footer. ORC's library gives 0, or the largest number, for what a footer does not
- * have; so that the footer itself is asked first which statistics it has.
+ * Reads the statistics in an ORC file's footer. ORC's library returns 0, or the largest number, for a missing
+ * statistic, so the protobuf footer itself is checked first.
  */
 private[write] object OrcFooter {
-  /** The rows of a file, and the columns of `schema` that it has on its top level. */
+  /** The row count of a file, and its top-level columns of `schema`. */
   def measured(file: FileStatus, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
     val store = new KnownFile(file.getPath.getFileSystem(conf), file)
     val reader = OrcFile.createReader(file.getPath, OrcFile.readerOptions(conf).filesystem(store))
     try {
-      // Readers go by the stripes, whatever the footer sums them up to.
+      // Readers use the stripes, whatever sum the footer has.
       val rows = reader.getStripes.asScala.map(_.getNumberOfRows).sum
       (rows, if (isTrusted(reader, rows)) columns(reader, rows, schema) else Map.empty)
     } finally reader.close()
   }
 
   /**
-   * Whether the file's writer counted the rows of every column. With `orc.create.index=false` it counts nothing, and says
-   * 0 of each column; stripes of such files that were merged with others are missing in the root's count.
+   * Whether the file's writer counted the rows of every column. With `orc.create.index=false` it counts nothing and
+   * writes 0; in merged files, stripes of such files are missing from the root's count.
    */
   private def isTrusted(reader: Reader, rows: Long): Boolean = {
     val footer = reader.getFileTail.getFooter
     val root = reader.getSchema
     val isCounted = footer.getStatisticsCount == root.getMaximumId + 1 && footer.getNumberOfRows == rows &&
       footer.getStatistics(0).hasNumberOfValues && footer.getStatistics(0).getNumberOfValues == rows
-    // Of encrypted columns the statistics here are of the masked values.
+    // The statistics of encrypted columns are those of the masked values.
     isCounted && !footer.hasEncryption && !isByPosition(root) && !isFaulty(reader.getWriterVersion)
   }
 
-  /** Readers take the columns of old Hive files (`_col0`) by their places, so that no name is that of the table's column. */
+  /** Readers match the columns of old Hive files (`_col0`) by position, so names are not usable. */
   private def isByPosition(root: TypeDescription): Boolean = root.getFieldNames.asScala.forall(_.startsWith("_col"))
 
-  /** HIVE-8732: bounds are wrong. cuDF wrote wrong ones of booleans, and hasNull of every column (cudf#13817). */
+  /** HIVE-8732: wrong bounds. cuDF wrote wrong bounds of booleans, and a wrong hasNull for all columns (cudf#13817). */
   private def isFaulty(version: WriterVersion): Boolean =
     !version.includes(WriterVersion.HIVE_8732) || version.getWriterImplementation == WriterImplementation.CUDF
 
@@ -63,11 +63,14 @@ private[write] object OrcFooter {
     }).toMap
   }
 
-  /** ORC-517: bounds of short decimals are wrong. HIVE-13083: NULLs among decimals are lost. */
+  /** ORC-517: wrong bounds of short decimals. HIVE-13083: NULLs of decimals are missing. */
   private def isFaultyDecimal(in: TypeDescription, version: WriterVersion): Boolean =
     in.getCategory == Category.DECIMAL && (version == WriterVersion.ORC_135 || !version.includes(WriterVersion.HIVE_13083))
 
-  /** Whether readers give the values as they are: where they convert, what does not fit is NULL, and CHAR is unpadded. */
+  /**
+   * Whether readers return the stored values unchanged. With a conversion, values that do not fit become NULL, and CHAR
+   * is unpadded.
+   */
   private def isReadAs(in: TypeDescription, dataType: DataType): Boolean = (in.getCategory, dataType) match {
     case (Category.BOOLEAN, BooleanType) | (Category.DATE, DateType) | (Category.BINARY, BinaryType) => true
     case (Category.BYTE, ByteType | ShortType | IntegerType | LongType) => true
@@ -77,7 +80,7 @@ private[write] object OrcFooter {
     case (Category.DECIMAL, d: DecimalType) => in.getScale == d.scale && in.getPrecision <= d.precision
     case (Category.STRING | Category.VARCHAR, _: StringType) => true
     case (Category.TIMESTAMP | Category.TIMESTAMP_INSTANT, TimestampType | TimestampNTZType) => true
-    // What Spark writes as numbers: no bounds come of these, only how many are NULL.
+    // Spark writes these types as numbers. Their bounds are not usable, only their NULL counts.
     case (Category.LONG, TimestampNTZType | _: DayTimeIntervalType) => true
     case (Category.LONG, other) => Types.isTime(other)
     case (Category.INT, _: YearMonthIntervalType) => true
@@ -88,7 +91,7 @@ private[write] object OrcFooter {
       written: OrcProto.ColumnStatistics, statistics: ColumnStatistics, dataType: DataType, rows: Long): MeasuredColumn = {
     val values = written.getNumberOfValues
     val nulls = rows - values
-    // That all are NULL is believed only of a writer which says that there are NULLs.
+    // A count that says all values are NULL is used only if the writer also set hasNull.
     val isDoubtful = !written.hasNumberOfValues || nulls < 0 || nulls > 0 && written.hasHasNull && !written.getHasNull ||
       values == 0 && rows > 0 && !written.hasHasNull
     if (isDoubtful) MeasuredColumn.Unknown
@@ -115,7 +118,7 @@ private[write] object OrcFooter {
       case (d: DecimalType, s: DecimalColumnStatistics) =>
         (Option(s.getMinimum).flatMap(low => MeasuredColumn.decimal(low.bigDecimalValue, d)),
           Option(s.getMaximum).flatMap(high => MeasuredColumn.decimal(high.bigDecimalValue, d)))
-      // A bound that was cut short is null here.
+      // A truncated bound is null here.
       case (t: StringType, s: StringColumnStatistics) if t.isUTF8BinaryCollation =>
         (Option(s.getMinimum).map(UTF8String.fromString), Option(s.getMaximum).map(UTF8String.fromString))
       case _ => (None, None)
@@ -125,12 +128,15 @@ private[write] object OrcFooter {
 
   private def has(written: OrcProto.DateStatistics): Boolean = written.hasMinimum && written.hasMaximum
 
-  // A sum that is NaN shows that there is a NaN among the values, which the bounds do not show.
+  // A NaN sum reveals a NaN among the values, which the bounds do not show.
   private def has(written: OrcProto.DoubleStatistics): Boolean =
     written.hasMinimum && written.hasMaximum && written.hasSum && !written.getSum.isNaN
 }
 
-/** A store that is not asked again for the status of one file, which ORC's reader asks for, and S3A when it opens a file. */
+/**
+ * A file system that does not ask the store again for the status of one file; ORC's reader does, and so does S3A when
+ * it opens a file.
+ */
 private class KnownFile(store: FileSystem, file: FileStatus) extends FilterFileSystem(store) {
   override def getFileStatus(path: Path): FileStatus = if (path == file.getPath) file else super.getFileStatus(path)
 

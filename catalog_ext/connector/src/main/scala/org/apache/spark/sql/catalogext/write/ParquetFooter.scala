@@ -21,15 +21,15 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Reads the statistics of Parquet's row groups. Parquet's own library takes away bounds whose order is not the type's,
- * and those of PARQUET-251; [[ParquetWriter]] takes away NULL counts of writers that count wrongly.
+ * Reads the statistics of Parquet's row groups. Parquet's library drops bounds with the wrong order and those of
+ * PARQUET-251; [[ParquetWriter]] drops wrong NULL counts.
  */
 private[write] object ParquetFooter {
   private val TruncateLength = "parquet.statistics.truncate.length"
 
-  /** The rows of a file, and the columns of `schema` that it has on its top level. */
+  /** The row count of a file, and its top-level columns of `schema`. */
   def measured(file: FileStatus, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
-    // Whether old bounds of strings are right, which were ordered by signed bytes, a setting only guesses.
+    // Old string bounds were ordered by signed bytes; whether they are usable is only a guess of this setting.
     val options = HadoopReadOptions.builder(conf, file.getPath).useSignedStringMinMax(false).build()
     val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf), options)
     try {
@@ -49,7 +49,7 @@ private[write] object ParquetFooter {
     } finally reader.close()
   }
 
-  /** The column's chunk in each row group; None unless each has one, with a value or a NULL for each row. */
+  /** The column's chunk in each row group; None unless every row group has one, with one value or NULL per row. */
   private def chunks(name: String, groups: Seq[BlockMetaData]): Option[Seq[ColumnChunkMetaData]] = {
     val found = groups.map(group => group -> group.getColumns.asScala.filter { chunk =>
       chunk.getPath.size == 1 && chunk.getPath.toArray.head == name
@@ -70,15 +70,15 @@ private[write] object ParquetFooter {
         else value(raw, chunk.getPrimitiveType, dataType)
       val nulls = Option.when(statistics.isNumNullsSet)(statistics.getNumNulls)
         .filter(writer.countsRightly(_, chunk.getValueCount, chunk.getPrimitiveType.getPrimitiveTypeName == BINARY, hasBounds))
-      // The bounds themselves, also those that are left out, are evidence of values that are no NULLs.
+      // Bounds, even unusable ones, prove that there are values other than NULL.
       if (hasBounds && nulls.contains(chunk.getValueCount)) MeasuredColumn.Unknown
       else MeasuredColumn(bound(statistics.genericGetMin), bound(statistics.genericGetMax), nulls)
     }
   }
 
   /**
-   * Whether readers give a value for each that the file has: where they convert to a type that is narrower, some readers
-   * make NULL of what does not fit, which the footer does not count.
+   * Whether readers return a value for each stored value. When converting to a narrower type, some readers return NULL
+   * for values that do not fit, which the footer does not count.
    */
   private def isReadAs(in: PrimitiveType, dataType: DataType): Boolean = {
     val annotation = Option(in.getLogicalTypeAnnotation)
@@ -98,8 +98,8 @@ private[write] object ParquetFooter {
   }
 
   /**
-   * Parquet's value as Spark's readers give it. None where they convert it otherwise than bounds are: the table has
-   * longer or shorter integers, or times of another unit than the file.
+   * Parquet's value as Spark's readers return it. None if they convert it differently from its bounds: integers of
+   * another width, or times of another unit.
    */
   private def value(raw: Any, in: PrimitiveType, dataType: DataType): Option[Any] = (dataType, raw) match {
     case (BooleanType, v: java.lang.Boolean) => Some(v.booleanValue)
@@ -111,7 +111,7 @@ private[write] object ParquetFooter {
     case (DoubleType, v: java.lang.Double) if !v.isNaN => Some(v.doubleValue + 0.0)
     case (d: DecimalType, v: Integer) => MeasuredColumn.decimal(unscaled(BigInteger.valueOf(v.longValue), d), d)
     case (d: DecimalType, v: java.lang.Long) => MeasuredColumn.decimal(unscaled(BigInteger.valueOf(v.longValue), d), d)
-    // Of bytes of any length, parquet-rs cuts bounds short, and the rest is another number.
+    // parquet-rs truncates bounds of variable-length bytes, and a truncated decimal is another number.
     case (d: DecimalType, v: Binary) if in.getPrimitiveTypeName == FIXED_LEN_BYTE_ARRAY =>
       MeasuredColumn.decimal(unscaled(new BigInteger(v.getBytes), d), d)
     case (s: StringType, v: Binary) if s.isUTF8BinaryCollation => Some(UTF8String.fromBytes(v.getBytes))
@@ -120,7 +120,7 @@ private[write] object ParquetFooter {
 
   private def unscaled(value: BigInteger, d: DecimalType) = new java.math.BigDecimal(value, d.scale)
 
-  // Short unsigned numbers are in integers that have room for them.
+  // Small unsigned numbers are stored in signed integers that are wide enough.
   private def isSigned(in: Option[LogicalTypeAnnotation]): Boolean = in.forall {
     case number: IntLogicalTypeAnnotation => number.isSigned || number.getBitWidth < Integer.SIZE
     case _ => false
@@ -138,8 +138,8 @@ private[write] object ParquetFooter {
 }
 
 /**
- * The faults of the writer that a Parquet file's `created_by` names. Parquet's own `CorruptStatistics` knows of bounds
- * only; these writers are known to count NULLs wrongly.
+ * The known faults of the writer in a Parquet file's `created_by`. Parquet's own `CorruptStatistics` covers bounds
+ * only; these writers count NULLs wrongly.
  */
 private[write] class ParquetWriter(createdBy: String) {
   private val (application, version) = createdBy match {
@@ -153,22 +153,23 @@ private[write] class ParquetWriter(createdBy: String) {
   private def isOf(names: String*): Boolean = names.exists(application.toLowerCase(java.util.Locale.ROOT).startsWith(_))
 
   /**
-   * Whether a chunk's NULL count may be trusted.
+   * Whether a chunk's NULL count is reliable.
    *
-   * @param isBytes whether the column is of BYTE_ARRAY
-   * @param hasBounds whether the chunk has a least and a greatest value
+   * @param isBytes whether the column is BYTE_ARRAY
+   * @param hasBounds whether the chunk has a minimum and a maximum
    */
   def countsRightly(nulls: Long, values: Long, isBytes: Boolean, hasBounds: Boolean): Boolean =
     if (application.isEmpty) false
     // Before PARQUET-1217 a missing count was read as 0, and written as 0 when row groups were copied.
     else if (application == "parquet-mr") nulls != 0 || !isBefore(1, 10)
-    // ARROW-12513: always 0 of columns that were dictionaries in memory.
+    // ARROW-12513: always 0 for columns that were dictionaries in memory.
     else if (isOf("parquet-cpp") && isBytes && nulls == 0 && isBefore(6, 0)) false
-    // pola-rs/polars#29321: each page counted the NULLs of all pages. Before there were versions, too.
+    // pola-rs/polars#29321: each page counted the NULLs of all pages. This also affects releases without a version
+    // number.
     else if (isOf("polars", "arrow2") && nulls != 0 && (isOf("arrow2") || isBefore(2, 1))) false
-    // apache/arrow-go#489, parquet-go/parquet-go#373, hangxie/parquet-tools#205: too few, or negative.
+    // apache/arrow-go#489, parquet-go/parquet-go#373, hangxie/parquet-tools#205: too small, or negative.
     else if (application.contains("parquet-go")) false
-    // apache/arrow-rs#306: 0 where all are NULL. Other writers than parquet-mr leave out bounds of few values.
+    // apache/arrow-rs#306: 0 if all values are NULL. Writers other than parquet-mr may omit bounds.
     else nulls != 0 || hasBounds || values == 0
 }
 

@@ -12,12 +12,12 @@ import org.apache.spark.sql.execution.{SortPrefixUtils, UnsafeExternalRowSorter}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Names the partition of a row, and refuses values that no directory can stand for.
+ * Computes the partition name of a row, and rejects values that cannot be a directory name.
  *
  * @param input the columns of the rows
- * @param zone the zone that TIMESTAMP values are local in: the session's
- * @param directories whether the store has directories, whose names are limited
- * @param hiveStrategy whether `partition_strategy` is `hive`, which refuses some characters
+ * @param zone the time zone of TIMESTAMP values: the session's
+ * @param directories whether the store has directories, whose names have a maximum length
+ * @param hiveStrategy whether `partition_strategy` is `hive`, which rejects some characters
  */
 class RowPartitioner(
     tableName: String,
@@ -81,7 +81,7 @@ object RowPartitioner {
   private val Refused = "{}\\/\"'*?"
 }
 
-/** Spark's own external sort, by partition columns, inside a task. */
+/** Spark's external sort by partition columns, within a task. */
 object RowSorting {
   def byKeys(job: WriteJob): UnsafeExternalRowSorter = {
     val order = job.keys.map(key => SortOrder(key.attribute, Ascending))

@@ -21,12 +21,12 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
-/** A partition column as the table has it, and the attribute of the rows that has its value. */
+/** A partition column of the table, and the attribute of the rows with its value. */
 case class PartitionKey(field: StructField, attribute: Attribute) {
   def name: String = field.name
 }
 
-/** Everything that a task needs; it goes to the executors. */
+/** The data that a task needs; it is sent to the executors. */
 case class WriteJob(
     tableName: String,
     stagingLocations: StagingLocations,
@@ -49,14 +49,14 @@ case class WriteJob(
     hiveStrategy: Boolean,
     failures: TaskFailures) {
 
-  /** The columns whose statistics are kept, under the table's names; `fileSchema` has the names that the files get. */
+  /** The columns with statistics, under the table's names; `fileSchema` has the names in the files. */
   def statisticsSchema: StructType = {
     val schema = DataTypeUtils.fromAttributes(dataColumns)
     statisticsColumns.fold(schema)(count => StructType(schema.take(count)))
   }
 }
 
-/** How the rows of one write become files: which columns go where, in what order, by which writer. */
+/** The plan of a write's files: the columns of a file, their order, and the format's writer. */
 class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSettings, schema: StructType) {
   private val table = target.metadata
   private val resolver = SQLConf.get.resolver
@@ -66,7 +66,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
     PartitionKey(key, column(key.name, "partition column"))
   }
 
-  // Files hold nullable columns, so that a later file may have a NULL where an earlier one had none.
+  // All columns are nullable in files, because a later file may have a NULL where an earlier one had none.
   private val dataColumns: Seq[Attribute] = {
     val named = table.columns.map(field => column(field.name, "column").withName(field.name))
     val ofKeys = if (settings.keysInDataFile) keys.map(key => key.attribute.withName(key.name)) else Nil
@@ -88,7 +88,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
   DataSourceUtils.verifySchema(format, fileSchema)
   DataSourceUtils.checkFieldNames(format, fileSchema)
 
-  /** Names, in the rows, of the partition columns. */
+  /** The names of the partition columns in the rows. */
   def keyNames: Seq[String] = keys.map(_.attribute.name)
 
   /** Whether a shuffle brings the rows of a partition to one task. */
@@ -130,7 +130,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
       failures = failures)
   }
 
-  /** A file grows by whole row groups and stripes, so these may not be larger than a file. */
+  /** Files grow by whole row groups or stripes, so these must not be larger than a file. */
   private def limitGroups(conf: Configuration): Unit = SparkWritePlan.Groups.foreach { case (key, default) =>
     val limit = math.max(settings.maxFileBytes, SparkWritePlan.SmallestGroup)
     if (limit < conf.getLong(key, default)) conf.setLong(key, limit)

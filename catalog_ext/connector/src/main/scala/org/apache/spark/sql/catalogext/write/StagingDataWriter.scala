@@ -25,7 +25,7 @@ class StagingWriterFactory(job: WriteJob) extends DataWriterFactory {
   }
 }
 
-/** The writers of a batch that is committed already. */
+/** Creates writers for a batch that is already committed; they discard all rows. */
 class DiscardingWriterFactory extends DataWriterFactory {
   override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] = new DataWriter[InternalRow] {
     override def write(row: InternalRow): Unit = ()
@@ -38,9 +38,9 @@ class DiscardingWriterFactory extends DataWriterFactory {
 /**
  * Writes one task's rows to files of their partitions.
  *
- * Rows that arrive grouped need one open file at a time. Others go to the open file of their partition, as long as
- * there are no more than `maxOpenWriters`; rows of further partitions are sorted, which may spill to disk, and
- * written one partition after the other at the end.
+ * Rows that are grouped by partition need one open file at a time. Other rows go to the open file of their partition
+ * while there are at most `maxOpenWriters`. Rows of further partitions are sorted, which may spill to disk, and written
+ * at the end, one partition after the other.
  */
 class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends DataWriter[InternalRow] with Logging {
   private val context: TaskAttemptContext = StagingDataWriter.context(job, partitionId)
@@ -49,10 +49,11 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   private val keyOf = UnsafeProjection.create(job.keys.map(_.attribute), job.allColumns)
   private val dataOf = UnsafeProjection.create(
     job.dataColumns.map(column => job.allColumns.find(_.exprId == column.exprId).get), job.allColumns)
-  // Some of what Spark's writers do is said in the SQL conf alone; the session's is not touched.
+  // Some settings of Spark's writers exist only in the SQL conf. The session's own conf is not changed.
   private val sqlConf = StagingDataWriter.sqlConf(job)
   private val extension = job.writers.getFileExtension(context)
-  // Asking a store for a file's size costs; rows are compressed, so that this is often enough.
+  // Asking the store for a file's size is expensive. Rows are compressed in the file, so checking at this interval is
+  // enough.
   private val bytesBetweenChecks = math.min(math.max(job.maxFileBytes / 16, 64L << 10), 64L << 20)
 
   private val open = new JLinkedHashMap[UnsafeRow, OpenFile]
@@ -67,7 +68,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
     if (last == null) sort(row) else put(last, row)
   }
 
-  /** The open file for the key, a new one where there may be one more, else null. */
+  /** The open file for the key, or a new one if the limit permits it, else null. */
   private def find(key: UnsafeRow, row: InternalRow): OpenFile = {
     val found = open.get(key)
     if (found != null) found
@@ -135,7 +136,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   /** A file whose writer failed is not closed again. */
   private def broken(file: OpenFile, e: Throwable): Throwable = {
     open.remove(file.key)
-    // A format's writer may say by an exception of its own what its file system has refused.
+    // A format's writer may wrap the file system's error in its own exception.
     if (WriteErrors.isOfStorage(e)) WriteErrors.storage(job.tableName, file.path, e) else e
   }
 

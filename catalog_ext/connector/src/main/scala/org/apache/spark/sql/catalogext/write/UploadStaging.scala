@@ -19,11 +19,11 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.Utils
 
 /**
- * Files of an object store: written to local disk, then sent as multipart uploads that are not completed before the
+ * For object stores: files are written to the local disk and then sent as multipart uploads, which are completed by the
  * commit.
  *
- * A finished file is sent in the background while the next one is written. At most `MostWaiting` finished files lie
- * on the local disk; then the task waits for one to be gone.
+ * A finished file is uploaded in the background while the next one is written. At most `MostWaiting` finished files are
+ * on the local disk; then the task waits for an upload.
  */
 class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job, conf) {
   import UploadStaging._
@@ -52,7 +52,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
     val file = new File(new Path(path).toUri.getPath)
     val target = new Path(job.stagingLocations.path(partition, name))
-    // One that failed ends the task now, and not when all of its rows are written.
+    // A failed upload ends the task now, not only after all rows are written.
     reports.filter(_.isDone).foreach(result)
     slots.acquire()
     reports += threads.submit(() => {
@@ -79,7 +79,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
 
   override def abort(): Unit = if (used) {
     threads.shutdownNow()
-    // An upload that starts after this is one that the driver's side finds by the transaction's id.
+    // The service finds an upload that starts later by the transaction's id.
     if (!threads.awaitTermination(AbortSeconds, TimeUnit.SECONDS))
       logWarning(s"Uploads of transaction ${job.stagingLocations.transaction} are still running in an aborted task")
     uploads.asScala.foreach(_.abort())
@@ -98,7 +98,7 @@ object UploadStaging {
   private val AbortSeconds = 60L
 }
 
-/** A part that the store has, as the contract names it. */
+/** An uploaded part, in the contract's terms. */
 case class UploadedPart(number: Int, etag: String, checksums: Map[String, String]) {
   def json: JsonNode = obj("number" -> long(number), "etag" -> text(etag), "checksums" -> map(checksums))
 }
@@ -108,8 +108,8 @@ object UploadedPart {
   private val Checksums = Set("CRC32", "CRC32C", "SHA1", "SHA256")
 
   /**
-   * Reads S3A's handle of a part: the fields that its uploader of Hadoop 3.5 writes. A handle that is not exactly
-   * that is refused, because a wrong ETag would show only at the commit.
+   * Parses S3A's handle of a part, in the layout that S3A's uploader writes in Hadoop 3.5. Any other layout is refused,
+   * because a wrong ETag would cause an error only at the commit.
    */
   def read(handle: Array[Byte], uploadId: String, number: Int, length: Long): UploadedPart = {
     val input = new DataInputStream(new ByteArrayInputStream(handle))
@@ -137,16 +137,21 @@ object UploadedPart {
       "Hadoop version that Spark ships.")
 }
 
-/** One upload to one key, through Hadoop's public interface. `abort` may come from another thread than `send`. */
+/**
+ * One multipart upload to one key, through Hadoop's public API. `abort` may be called from another thread than `send`.
+ */
 class MultipartUpload(target: Path, conf: Configuration) extends Logging {
   private val fs = target.getFileSystem(conf)
-  // A base at the root of the store covers every key of it.
+  // The store's root as the base covers every key.
   private lazy val uploader: MultipartUploader = fs.createMultipartUploader(new Path(fs.getUri.toString + "/")).build()
   @volatile private var handle: UploadHandle = _
 
   def id: String = new String(handle.toByteArray, UTF_8)
 
-  /** Sends the whole file, several parts at a time; their number is small enough for the store. */
+  /**
+   * Uploads the whole file, several parts in parallel. Part sizes are such that the number of parts stays within the
+   * store's limit.
+   */
   def send(file: File): Seq[UploadedPart] = {
     handle = waitFor(uploader.startUpload(target))
     val length = file.length
@@ -178,13 +183,13 @@ class MultipartUpload(target: Path, conf: Configuration) extends Logging {
 }
 
 object MultipartUpload {
-  // What S3 takes of one upload, and the least that it takes of a part that is not the last.
+  // S3's maximum number of parts, and its minimum size of all parts but the last.
   private val MostParts = 10000
   private val SmallestPart = 5L << 20
   private val PartsAtOnce = 4
 }
 
-/** A range of a file as a stream that can be sent again from a mark. */
+/** A range of a file as a stream with mark and reset, so that it can be sent again. */
 class FilePart(file: File, offset: Long, val length: Long) extends InputStream {
   private val source = new RandomAccessFile(file, "r")
   private var position = 0L
@@ -217,8 +222,8 @@ class FilePart(file: File, offset: Long, val length: Long) extends InputStream {
 }
 
 /**
- * Sends parts by the call that the Hadoop at hand has: since its release 3.4.2 it has to know the last one. A Spark
- * without Hadoop of its own gets the platform's, so that Spark's release does not decide it.
+ * Uploads parts by the method that the installed Hadoop has: since 3.4.2 it also takes a flag for the last part. A
+ * Spark without bundled Hadoop uses the platform's, so the Spark release does not decide it.
  */
 object UploadedParts {
   private val putPart = {

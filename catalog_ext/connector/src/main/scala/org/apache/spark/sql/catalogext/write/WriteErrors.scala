@@ -17,11 +17,11 @@ import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
 import org.apache.spark.util.CollectionAccumulator
 import org.apache.spark.{SparkContext, SparkThrowable, TaskContext, TaskKilledException}
 
-/** The errors that a write raises before its commit. */
+/** The errors of a write before its commit. */
 object WriteErrors {
-  // Classes of S3A and of its SDK, which need not be there.
+  // Maximum depth of the chain of causes. Classes of S3A and its SDK may be absent, so they are matched by name.
   private val Deepest = 8
-  // As the operating system, a quota of HDFS and Hadoop's own disk check put it.
+  // Messages of the operating system, HDFS quotas and Hadoop's disk check.
   private val Full = Seq("no space left", "quota exceeded", "is exceeded: quota", "not enough space", "could not find any valid local")
   private val NoSpace = "Nothing of the write is visible. Make room there, or let the table lie elsewhere, and run it again."
   private val Missing = Set("UnknownStoreException", "NoSuchBucketException")
@@ -38,22 +38,22 @@ object WriteErrors {
       s"The value '$shown' of partition column '$column' of table $table $what", Map("column" -> column, "value" -> shown))
   }
 
-  /** Runs `body`; what the store refuses names the file and the table. */
+  /** Runs `body`. If the store fails, the error names the file and the table. */
   def storing[T](table: String, path: String)(body: => T): T = try body catch {
     case NonFatal(e) if isOfStorage(e) => throw storage(table, path, e)
   }
 
-  /** Whether a file system, or an object store, is what failed, without an error of ours yet. */
+  /** Whether a file system or an object store failed, and the error is not one of this connector yet. */
   def isOfStorage(e: Throwable): Boolean =
     !e.isInstanceOf[SparkThrowable] && chain(e).exists(_.isInstanceOf[IOException])
 
-  /** The error with its causes, and what was suppressed on their way: a file that is closed after it has failed. */
+  /** The error, its causes, and suppressed errors: closing a file after a failure raises another one. */
   private def chain(e: Throwable): Seq[Throwable] = {
     val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(Deepest).toSeq
     causes ++ causes.flatMap(_.getSuppressed)
   }
 
-  /** The first words that say something: those of a full disk, or those nearest to what was done. */
+  /** The most informative message: a full disk, or else the innermost cause. */
   private def reason(e: Throwable): String = {
     val words = chain(e).map(_.getMessage).filter(message => message != null && message.nonEmpty)
     words.find(isFull).orElse(words.headOption).getOrElse(e.getClass.getSimpleName).linesIterator.next().stripSuffix(".")
@@ -64,7 +64,7 @@ object WriteErrors {
   def storage(table: String, path: String, e: Throwable): Throwable = {
     val full = chain(e).exists(each => each.getMessage != null && isFull(each.getMessage))
     val (condition, remedy) = if (full) (StorageUnavailable, NoSpace) else kind(e, 0)
-    // The first words are those of the ClickHouse document for a bucket that is not there or cannot be written.
+    // ClickHouse's documentation uses these words for a bucket that is missing or not writable.
     ConnectorErrors.runtime(condition,
       s"Failed to check existence of a key or to write it: $path of table $table cannot be written: " +
         s"${reason(e)}. $remedy", Map("path" -> path, "table" -> table), Some(e))
@@ -74,7 +74,7 @@ object WriteErrors {
     case _: AccessControlException | _: NioAccessDenied =>
       (StorageAccessDenied, "Check the permissions of the account that writes.")
     case _: FileNotFoundException | _: UnsupportedFileSystemException =>
-      // A local disk says so of a directory that may not be written as well.
+      // A local disk reports an unwritable directory with this message too.
       if (String.valueOf(e.getMessage).contains("Permission denied"))
         (StorageAccessDenied, "Check the permissions of the directory.")
       else (LocationNotFound, "Check that the bucket or directory exists.")
@@ -82,7 +82,7 @@ object WriteErrors {
     case _ if e.getCause != null && depth < 8 => kind(e.getCause, depth + 1)
     case _ if String.valueOf(e.getMessage).contains("Permission denied") =>
       (StorageAccessDenied, "Check the permissions of the directory.")
-    // Hadoop does not say why a local directory could not be made: java.io.File returns false.
+    // Hadoop does not report why a local directory could not be created, because java.io.File returns only false.
     case _ if String.valueOf(e.getMessage).startsWith("Mkdirs failed") =>
       (StorageAccessDenied, "Nothing of the write is visible. Check the permissions of the directory above, and that " +
         "its file system can be written.")
@@ -91,19 +91,19 @@ object WriteErrors {
 }
 
 /**
- * Why tasks of a write have failed, for the driver: Spark notifies a writer that its job did, and not why.
+ * Sends the errors of a write's failed tasks to the driver. Spark notifies a writer of a failed job without the cause.
  *
- * What goes over the wire are texts in a class of Spark's, whichever loader has ours.
+ * Messages are strings in a Spark class, so any class loader can read them.
  */
 class TaskFailures private (said: CollectionAccumulator[String]) extends Serializable {
-  /** In a task: has the driver hear why it fails, if it does. */
+  /** In a task: reports the error to the driver if the task fails. */
   def watch(): Unit = Option(TaskContext.get()).foreach(_.addTaskFailureListener((_: TaskContext, error: Throwable) =>
     error match {
       case _: TaskKilledException | _: InterruptedException => ()
       case other => said.add(TaskFailures.text(other))
     }))
 
-  /** On the driver: why the last one failed. */
+  /** On the driver: the error of the last failed task. */
   def last: Option[String] = said.value.asScala.lastOption
 }
 

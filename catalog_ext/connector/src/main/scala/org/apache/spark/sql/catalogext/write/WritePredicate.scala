@@ -13,11 +13,11 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The conditions of overwrites and deletes, as the contract's predicates: exactly, or not at all. */
+/** Converts the conditions of overwrites and deletes to the contract's predicates: exactly, or not at all. */
 object WritePredicate {
   /**
-   * The conjunction of `predicates`; None where a part of it is not wholly about partition columns, or cannot be
-   * said in the contract. The inner None is the predicate that holds for every partition.
+   * The conjunction of `predicates`. None if a part does not consist of partition columns only, or cannot be expressed
+   * in the contract. An inner None is the predicate that is true for every partition.
    */
   def exact(table: TableMetadata, predicates: Seq[V2Predicate], zone: String): Option[Option[JsonNode]] = {
     val keys = PartitionColumns.visible(table, SQLConf.get.resolver)
@@ -85,9 +85,9 @@ object WritePredicate {
       .map(field => AttributeReference(field.name, PartitionColumns.plain(field.dataType))())
 
   /**
-   * CHAR values come padded, and are unpadded in paths and in the index. A virtual key is STRING in queries: one with
-   * blanks at the end equals no value of it there, which the index, for which they do not count, cannot express. Nor can
-   * it express what a declared one ends with, or where it has the blanks that it is padded with.
+   * CHAR values arrive padded, and are unpadded in paths and in the index. A virtual CHAR key is STRING in queries, so
+   * a literal with trailing blanks equals no value; the index ignores trailing blanks and cannot express that. For a
+   * declared key it cannot express conditions on the end of the padded value either.
    */
   private def value(table: TableMetadata, column: Attribute, name: String, literal: V2Literal[_]): Option[Literal] = {
     val isChar = PredicateTranslator.chars(table.partitionColumns)(column.name)
@@ -100,6 +100,6 @@ object WritePredicate {
     }
   }
 
-  // Of the V2 predicates those that look into a text.
+  // The V2 predicates that match a part of a string.
   private val Matches = Set("STARTS_WITH", "ENDS_WITH", "CONTAINS")
 }

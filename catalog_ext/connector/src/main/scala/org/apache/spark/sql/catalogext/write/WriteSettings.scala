@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * The settings of one write, as the service resolved them, and the options that it and the format's writer get.
+ * The settings of one write, resolved by the service, and the options for the format's writer.
  *
  * @param conf the session's conf when the write was planned
  */
@@ -30,15 +30,15 @@ class WriteSettings(
 
   val zone: String = KeyZone.of(table, conf, options)
 
-  /** Rows after which a file is followed by another; 0 for no limit. */
+  /** Rows after which a new file is opened; 0 means no limit. */
   val maxRecordsPerFile: Long = resolved.long("maxRecordsPerFile").get
 
   val maxFileBytes: Long = resolved.long("write.max-file-size").get
 
-  /** How many columns, the first ones, have statistics of each file; None for all. */
+  /** Number of leading columns with statistics for each file; None for all. */
   val statisticsColumns: Option[Int] = resolved.long("write.statistics-columns").map(_.toInt)
 
-  /** Files that a task keeps open for several partitions; 0 where rows are sorted instead. */
+  /** Number of files that a task keeps open for different partitions; 0 sorts the rows instead. */
   val maxOpenWriters: Int = resolved.long("write.max-open-writers").get.min(Int.MaxValue.toLong).toInt
 
   /** Whether a shuffle brings the rows of a partition to one task. */
@@ -53,30 +53,30 @@ class WriteSettings(
   /** Whether partitions become visible by the query's watermark. */
   val byWatermark: Boolean = resolved.text("sink.partition-commit.trigger").contains("partition-time")
 
-  /** How many partitions a write with dynamic keys may touch, and one task of it. */
+  /** Maximum number of partitions for a write with dynamic keys, and for one of its tasks. */
   val maxPartitions: Option[Long] = resolved.long(MaxDynamicPartitions)
   val maxPartitionsPerTask: Option[Long] = resolved.long(MaxDynamicPartitionsPerNode)
 
-  /** The batch that `txn-app-id` and `txn-version` name; the service sees to it that there are both or none. */
+  /** The batch of `txn-app-id` and `txn-version`; the service checks that both or none are given. */
   val application: Option[ApplicationBatch] =
     for (id <- resolved.text("txn-app-id"); version <- resolved.long("txn-version")) yield ApplicationBatch(id, version)
 
-  /** What `writes/begin` and `writes/release` want to know of the write: its options, and the session's conf. */
+  /** The values that `writes/begin` and `writes/release` require: the write's options and the session's conf. */
   def forService: Seq[(String, JsonNode)] = Seq(
     "options" -> map(options.asCaseSensitiveMap().asScala), "session" -> map(CatalogOptions.ofSession(catalog, conf)))
 
-  /** The options of the format's writer: the table's, and those of the write over them. */
+  /** The options for the format's writer: the table's, overridden by the write's. */
   def forFormat: Map[String, String] = {
     val codecs = FormatProperties.flatMap(key => Option(properties.get(key)).map(key -> codec(_))).toMap
     val merged = new java.util.HashMap[String, String]((codecs ++ named(table.options)).asJava)
     val given = named(options.asCaseSensitiveMap().asScala)
-    // A codec of the write is the write's, whatever it is called in the table.
+    // A codec of the write wins over the table's codec, whichever name that has.
     if (given.contains(Compression)) FormatProperties.foreach(merged.remove)
     merged.putAll(given.asJava)
     if (table.format == "csv" && merged.getOrDefault("quote", "\"").isEmpty) {
-      // Spark's word for '' is a pair of quotes, which text without quotes would keep.
+      // By default Spark writes the empty string as a pair of quotes, which unquoted text would keep as data.
       merged.putIfAbsent("emptyvalue", "")
-      // It takes blanks off both ends of a text, which Hive keeps.
+      // By default Spark trims blanks at both ends of a string; Hive keeps them.
       Seq("ignoreleadingwhitespace", "ignoretrailingwhitespace").foreach(merged.putIfAbsent(_, "false"))
     }
     if (hiveCompatible) HiveFiles.options(table.format, merged.asScala.toMap, conf).foreach { case (key, value) =>
@@ -85,14 +85,14 @@ class WriteSettings(
     merged.asScala.toMap
   }
 
-  /** Options with names in lower case. For CSV Spark knows the codec by two names, of which `compression` comes first. */
+  /** Options with names in lower case. For CSV, Spark has two names for the codec, of which `compression` wins. */
   private def named(options: Iterable[(String, String)]): Map[String, String] = {
     val lower = options.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }.toMap
     val (codecs, others) = lower.partition { case (key, _) => table.format == "csv" && key == Codec }
     codecs.map { case (_, codec) => Compression -> codec } ++ others
   }
 
-  /** Doris' word for no compression is Spark's none. */
+  /** Doris calls no compression "plain", and Spark "none". */
   private def codec(name: String): String = if (name.trim.equalsIgnoreCase("plain")) "none" else name.trim
 }
 
@@ -100,7 +100,7 @@ object WriteSettings {
   val MaxDynamicPartitions = "hive.exec.max.dynamic.partitions"
   val MaxDynamicPartitionsPerNode = "hive.exec.max.dynamic.partitions.pernode"
 
-  /** Table properties that Hive and Doris have for what Spark takes as options. */
+  /** Table properties of Hive and Doris that correspond to Spark's options. */
   private val FormatProperties = Seq("parquet.compression", "orc.compress", "compression")
   private val Compression = "compression"
   private val Codec = "codec"

@@ -11,16 +11,16 @@ import org.apache.spark.sql.connector.write.{LogicalWriteInfo, LogicalWriteInfoI
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * What a write is to do, apart from its rows.
+ * The description of a write, without its rows.
  *
- * @param metadata the table when the statement was analysed; of a creation, what the definition says
- * @param kind of the contract's `writes/begin`; overwrites change `append` to what they mean
- * @param operation the word for the history; what the kind is called where nothing is given
- * @param definition of a creation: the fields of `tables/create`
- * @param staticKeys how many leading partition columns have one value for all rows
- * @param keep the canonical name of the fully static partition that stays registered also without rows
- * @param clauses the PARTITION clause of an INSERT, as far as it gives constants
- * @param base the lowest version at which the statement reads the table; None where it does not
+ * @param metadata the table when the statement was analyzed; for a table to be created, its definition
+ * @param kind of the contract's `writes/begin`; an overwrite replaces `append`
+ * @param operation the name in the history; by default that of the kind
+ * @param definition for a table to be created: the fields of `tables/create`
+ * @param staticKeys number of leading partition columns with one value for all rows
+ * @param keep the canonical name of the fully static partition that stays registered even without rows
+ * @param clauses the constants of an INSERT's PARTITION clause
+ * @param base the lowest version at which the statement reads the table; None if it does not read it
  */
 case class WriteTarget(
     client: ServiceClient,
@@ -38,22 +38,22 @@ case class WriteTarget(
   def tableName: String = s"$catalogName.${metadata.qualifiedName}"
   def creates: Boolean = definition.isDefined
 
-  /** Whether it writes `table`; what it creates has a name and no number yet. */
+  /** Whether it writes `table`. A table to be created has a name but no number yet. */
   def isOf(table: CatalogExtTable): Boolean = table.client.uri == client.uri && {
-    // Numbers and names of tables are those of one index.
+    // Numbers and names of tables are unique within one index only.
     val written = table.metadata
     if (creates) written.qualifiedName == metadata.qualifiedName && written.tableId >= 0
     else written.tableId == metadata.tableId
   }
 
-  /** Whether all rows go to one directory, as far as is known before there are rows. */
+  /** Whether all rows go to one partition, as far as that is known before the rows are. */
   def onePartition: Boolean = metadata.partitionColumns.length <= staticKeys
 }
 
-/** A version of the table of a number. */
+/** A version of the table with this number. */
 case class BaseVersion(tableId: Long, version: Long)
 
-/** The kinds of `writes/begin`, with the word for the history. */
+/** The kinds of `writes/begin`, each with its name in the history. */
 sealed abstract class SparkWriteKind(val name: String, val operation: String)
 
 object SparkWriteKind {
@@ -65,16 +65,16 @@ object SparkWriteKind {
   case object CreateOrReplace extends SparkWriteKind("create_or_replace", "RTAS")
 }
 
-/** A batch of an application: committed at most once. */
+/** A numbered batch of an application, which is committed at most once. */
 case class ApplicationBatch(id: String, version: Long)
 
 /**
- * What the analysis of an INSERT finds out and the writer has to know; it travels among the write's options.
+ * Results of an INSERT's analysis that the writer needs; they are passed in the write's options.
  *
- * @param operation the word for the history, where it is not the kind's own
- * @param staticKeys how many leading partition columns have one value for all rows
- * @param keep the canonical name of the fully static partition that stays registered also without rows
- * @param constants the static partition columns with their values as the statement has them; the service checks them
+ * @param operation the name in the history if it is not the kind's own
+ * @param staticKeys number of leading partition columns with one value for all rows
+ * @param keep the canonical name of the fully static partition that stays registered even without rows
+ * @param constants the static partition columns with their values as in the statement; the service checks them
  */
 case class WriteMarks(
     operation: Option[String] = None,
@@ -97,17 +97,17 @@ object WriteMarks {
   private val Keep = s"${Prefix}keep"
   private val Constants = s"${Prefix}constants"
 
-  /** The static partition columns of an INSERT with their values, as JSON, before the table is known. */
+  /** The static partition columns of an INSERT with their values, as JSON, before the table is resolved. */
   val Specification: String = s"${Prefix}specification"
 
   def of(options: CaseInsensitiveStringMap): WriteMarks = WriteMarks(
     Option(options.get(Operation)), options.getInt(StaticKeys, 0), Option(options.get(Keep)),
     Option(options.get(Constants)).fold(Map.empty[String, String])(InsertMarks.read))
 
-  /** Whether the analysis of this write is over. */
+  /** Whether this write has been analyzed. */
   def decided(options: Map[String, String]): Boolean = options.contains(StaticKeys)
 
-  /** The write as the user asked for it. */
+  /** The write with the user's own options only. */
   def without(info: LogicalWriteInfo): LogicalWriteInfo = LogicalWriteInfoImpl(
     info.queryId(), info.schema(), without(info.options()), info.rowIdSchema(), info.metadataSchema())
 

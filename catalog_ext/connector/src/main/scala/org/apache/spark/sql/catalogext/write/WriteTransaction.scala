@@ -22,12 +22,13 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 
 /**
- * Where the tasks of a transaction put their files, as the service says; `docs/spec/service.md`, Writes.
+ * The directories for the files of a transaction's tasks, from the service (`docs/spec/service.md`, Writes).
  *
- * @param directory below it lie the directories of partitions, by their names
- * @param own the directories of the partitions whose files go elsewhere, None where there are none: many, it may be,
- *            so that an executor gets them once and not with every task
- * @param asks whether a task asks the driver for the directory of each partition: there are more than a plan holds
+ * @param directory the parent of the partitions' directories
+ * @param own the directories of partitions whose files go elsewhere; None if there are none. There may be many, so an
+ *            executor receives them once, and not with every task
+ * @param asks whether a task must ask the driver for each partition's directory, because there are too many for one
+ *             plan
  */
 case class StagingLocations(
     transaction: String,
@@ -37,7 +38,7 @@ case class StagingLocations(
     asks: Boolean,
     upload: Boolean) {
 
-  /** The path under which a task writes the file; of an upload, the one that it will have. */
+  /** The path to which a task writes the file; for an upload, its final path. */
   def path(partition: String, name: String): String = {
     val usual = if (partition.isEmpty) directory else s"$directory/$partition"
     val elsewhere =
@@ -45,11 +46,11 @@ case class StagingLocations(
     s"${elsewhere.getOrElse(usual)}/$name"
   }
 
-  /** Takes from the executors what only the tasks need: the garbage collector would leave it there for long. */
+  /** Removes the tasks' data from the executors, where the garbage collector would leave it for long. */
   def release(): Unit = own.foreach(_.destroy(blocking = false))
 }
 
-/** What `writes/commit` answered. */
+/** The answer of `writes/commit`. */
 case class WriteOutcome(
     version: Long,
     partitions: Long,
@@ -73,7 +74,7 @@ case class WriteOutcome(
 }
 
 object WriteOutcome {
-  /** The metrics of a batch that was committed before, so that nothing was written. */
+  /** The metrics of a batch that was already committed, so that nothing was written. */
   val metricsOfDuplicate: Array[CustomTaskMetric] = Array(DriverMetric("duplicateBatches", 1))
 
   def fromJson(node: JsonNode): WriteOutcome = WriteOutcome(
@@ -90,9 +91,9 @@ object WriteOutcome {
 }
 
 /**
- * One transaction, on the driver. It is kept alive by heartbeats until it is committed or aborted.
+ * A transaction on the driver. Heartbeats keep it alive until it is committed or aborted.
  *
- * `commit` and `abort` end it; after `commit` was sent, `abort` does nothing, because the service finishes or undoes
+ * `commit` and `abort` end it. After `commit` was sent, `abort` does nothing, because the service finishes or undoes
  * what it has begun.
  */
 class WriteTransaction private (target: WriteTarget, val stagingLocations: StagingLocations, leaseMillis: Long)
@@ -105,9 +106,10 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     thread.setDaemon(true)
     thread
   }
-  // By it the service knows a request that comes twice, and notices what its database has forgotten in a restart.
+  // The number of staged files, by which the service detects repeated requests, and data that its database lost in a
+  // restart.
   @volatile private var staged = 0L
-  /** What goes with the commit: a write of few files is one request. */
+  /** These files are sent with the commit, so that a write of few files takes one request. */
   @volatile private var last: Seq[JsonNode] = Nil
   private val answers = Option.when(stagingLocations.asks)(AskedLocations.serve(client, stagingLocations.transaction))
   @volatile private var commitSent = false
@@ -120,11 +122,11 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
 
   private def beat(): Unit =
     try client.call("writes/heartbeat", obj("transaction" -> text(id))) catch {
-      // The job goes on: an owner that was only slow may commit unless another process moved its transaction.
+      // The job continues: a slow owner may still commit unless another process has changed the transaction.
       case NonFatal(e) => logWarning(s"The heartbeat of transaction $id (table ${target.tableName}) failed", e)
     }
 
-  /** Records staged files, as many requests as it takes, but for the last ones, which go with the commit. */
+  /** Records staged files in as many requests as needed, except for the last ones, which are sent with the commit. */
   def stage(files: Iterator[JsonNode]): Unit = ServiceException.translating {
     chunks(files).foreach { chunk =>
       if (last.nonEmpty) {
@@ -136,11 +138,11 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   }
 
   /**
-   * Commits what is staged.
+   * Commits the staged files.
    *
-   * An answer that is lost, or an outcome that the service does not know yet, is asked for again: `staged` says which
-   * files the request brings, so that asking twice commits once. Any other error of the service is the end. A service
-   * that could not be reached at all has committed nothing: the write has failed, and is aborted.
+   * If the answer is lost or the outcome is still unknown, the request is repeated: `staged` identifies its files, so
+   * it commits only once. Any other error of the service is final. If the service was never reached, nothing is
+   * committed, and the write fails and is aborted.
    */
   def commit(watermarkMillis: Option[Long] = None, ends: Boolean = false): WriteOutcome = {
     val request = obj(
@@ -164,7 +166,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     (attempt, pauses) match {
       case (Right(node), _) => node
       case (Left(e: ServiceException), Seq()) => throw e
-      // What refuses in the service's place, such as a proxy, goes on refusing.
+      // An intermediary such as a proxy refuses every retry.
       case (Left(e), pauses) if pauses.isEmpty || isForeign(e) => throw unknown(e)
       case (Left(e), pause +: later) =>
         logWarning(s"The outcome of transaction $id (table ${target.tableName}) is not known; asking again", e)
@@ -189,10 +191,10 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
       s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
     Map("transaction" -> id, "table" -> target.tableName), Some(cause))
 
-  /** Whether the service has said that to ask again changes nothing until the cause is mended. */
+  /** Whether the service has declared that a retry is useless until the cause is removed. */
   private def isSettled(e: ServiceException): Boolean = e.parameters.get(AskAgain).contains("false")
 
-  /** Undoes the transaction; what cannot be undone now is left to `recover`, because its lease ends. */
+  /** Aborts the transaction. What cannot be undone now is left to `recover`, once the lease has ended. */
   def abort(reason: String): Unit = if (!commitSent && !ended) {
     end()
     try client.call("writes/abort", obj("transaction" -> text(id), "reason" -> text(reason)), limited = false,
@@ -213,7 +215,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   }
 }
 
-/** The request for a commit was not sent: no connection could be made. */
+/** The commit was not sent, because no connection could be opened. */
 private class UnsentException(cause: Throwable) extends RuntimeException(cause)
 
 object WriteTransaction {
@@ -221,10 +223,10 @@ object WriteTransaction {
   private val AskAgain = "ask_again"
   private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
   private val MostFiles = 1000
-  // Statistics of wide tables are long; the service takes 64 MB in one request.
+  // Statistics of wide tables are long; the service accepts 64 MB in one request.
   private val MostCharacters = 8 << 20
 
-  /** Begins a transaction; None where the batch is committed already, and nothing is to be written. */
+  /** Begins a transaction; None if the batch is already committed and nothing is to be written. */
   def begin(
       target: WriteTarget,
       settings: WriteSettings,
@@ -245,7 +247,7 @@ object WriteTransaction {
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
       "definition" -> target.definition.getOrElse(Null),
-      // The tasks' writers have been made by these, and the table may be read otherwise since.
+      // The tasks' writers were planned with these settings; the table may have been altered since.
       "planned" -> (if (target.creates) Null
         else obj("format" -> text(target.metadata.format), "options" -> map(target.metadata.options))))
     settings.forService.foreach { case (name, value) => request.set[JsonNode](name, value) }

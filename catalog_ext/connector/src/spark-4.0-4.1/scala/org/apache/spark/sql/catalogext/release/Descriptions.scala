@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.release
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{DescribeRelation, LogicalPlan}
 
-/** DESCRIBE of a whole relation: the relation, and the plan with another in its place. */
+/** Extractor of DESCRIBE of a whole relation: the relation, and a function that replaces it in the plan. */
 object DescribeWhole {
   def unapply(plan: LogicalPlan): Option[(LogicalPlan, LogicalPlan => LogicalPlan)] = plan match {
     case describe: DescribeRelation if describe.partitionSpec.isEmpty =>
@@ -12,7 +12,7 @@ object DescribeWhole {
   }
 }
 
-/** DESCRIBE ... PARTITION: the values, whether it is EXTENDED, the output. */
+/** Extractor of DESCRIBE ... PARTITION: the values, whether it is EXTENDED, and the output. */
 object DescribePartition {
   def unapply(plan: LogicalPlan): Option[(Map[String, String], Boolean, Seq[Attribute])] = plan match {
     case describe: DescribeRelation if describe.partitionSpec.nonEmpty =>

@@ -12,9 +12,12 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog}
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
 
-/** CREATE TABLE ... LIKE, which knows tables of Spark's own alone: the new table's name, and whether it may be there. */
+/**
+ * Extractor of CREATE TABLE ... LIKE, which in these releases supports Spark's own tables only: the new table's name,
+ * and IF NOT EXISTS.
+ */
 object LikeTables {
-  /** The statement with names that Spark's grammar does not take. */
+  /** The statement with catalog names, which Spark's grammar does not accept. */
   val Syntax: Option[StatementSyntax] = Some(LikeSyntax)
 
   def unapply(plan: LogicalPlan): Option[(LogicalPlan, Boolean)] = plan match {
@@ -23,17 +26,19 @@ object LikeTables {
     case _ => None
   }
 
-  /** Has another catalog create the table. */
+  /** Creates the table in another catalog. */
   def create(catalog: TableCatalog, ident: Identifier, info: TableInfo, source: Table): Table =
     throw new UnsupportedOperationException("Spark does it by a command of its own")
 }
 
-/** A catalog that makes tables like others. */
+/** A catalog that supports CREATE TABLE ... LIKE. */
 trait LikeTables extends TableCatalog {
   def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table
 }
 
-/** Spark parses the statement with short names in place of those with a catalog, and says all but the names. */
+/**
+ * Spark parses the statement with short names in place of the qualified ones, and fills in everything but the names.
+ */
 private object LikeSyntax extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] = if (!cursor.take("CREATE", "TABLE")) None else {
     cursor.take("IF", "NOT", "EXISTS")
@@ -52,7 +57,7 @@ private object LikeSyntax extends StatementSyntax {
   }
 }
 
-/** Takes the statement from Spark where a name is of ours, in whatever catalog. */
+/** Replaces the statement if one of the names belongs to a catalog of this connector. */
 class MarkLikeTables(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
 
@@ -63,7 +68,7 @@ class MarkLikeTables(session: SparkSession) extends Rule[LogicalPlan] {
   }
 }
 
-/** CREATE TABLE ... LIKE where one of the tables is in a catalog of ours. */
+/** CREATE TABLE ... LIKE with a table in a catalog of this connector. */
 case class CreateLikeTable(target: Seq[String], source: Seq[String], like: CreateTableLikeCommand)
   extends LeafRunnableCommand {
 
@@ -86,7 +91,7 @@ case class CreateLikeTable(target: Seq[String], source: Seq[String], like: Creat
     Nil
   }
 
-  /** What the statement says of the new table, as Spark says it from 4.2 on. */
+  /** The new table's properties, in the form that Spark passes them since 4.2. */
   private def properties: Map[String, String] = like.properties ++
     like.provider.map(TableCatalog.PROP_PROVIDER -> _) ++
     like.fileFormat.locationUri.map(TableCatalog.PROP_LOCATION -> _.toString) ++

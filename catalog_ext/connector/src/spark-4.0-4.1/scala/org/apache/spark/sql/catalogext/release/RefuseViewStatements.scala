@@ -14,7 +14,10 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
 
-/** Says of the statements which Spark keeps for its own catalog before 4.2 which release has them for others. */
+/**
+ * Refuses view statements that Spark before 4.2 has for its own catalog only; the error names the release that supports
+ * them.
+ */
 class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
@@ -42,7 +45,7 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
     case rename: RenameTable if rename.isView && isOurs(rename.child) => refuse("ALTER VIEW ... RENAME TO")
     case ShowViews(UnresolvedNamespace(CatalogAndNamespace(_: CatalogBase, _), _), _, _) => refuse("SHOW VIEWS")
     case ShowViews(CurrentNamespace, _, _) if catalogManager.currentCatalog.isInstanceOf[CatalogBase] => refuse("SHOW VIEWS")
-    // So Spark 4.0 parses DESCRIBE PROCEDURE: of a table of that name, its column.
+    // Spark 4.0 parses DESCRIBE PROCEDURE as DESCRIBE of a column of a table named PROCEDURE.
     case describe: DescribeColumn => (describe.relation, describe.column) match {
       case (either: UnresolvedTableOrView, UnresolvedAttribute(name))
           if either.multipartIdentifier.map(_.toUpperCase(Locale.ROOT)) == Seq("PROCEDURE") && name.length == 3 &&
@@ -50,7 +53,7 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
         throw ConnectorErrors.needsSpark("DESCRIBE PROCEDURE", "4.1")
       case _ =>
     }
-    // Of what `asTable` makes of a view it would be the statement of a table.
+    // For the table that `asTable` makes of a view, this would print a CREATE TABLE statement.
     case show: ShowCreateTable if isView(show.child) => refuse("SHOW CREATE TABLE of a view")
     case _ =>
   }
@@ -64,7 +67,7 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
   private def refuse(statement: String): Nothing =
     throw ConnectorErrors.needsSpark(s"$statement in a catalog other than Spark's own", "4.2")
 
-  // A temporary view is Spark's own whatever the current catalog is, and its name comes first.
+  // A temporary view belongs to Spark in any catalog, and its name has priority.
   private def isOurs(plan: LogicalPlan): Boolean = plan match {
     case UnresolvedIdentifier(name, allowTemp) => !(allowTemp && isTemporary(name)) && isOurs(name)
     case view: UnresolvedView => !isTemporary(view.multipartIdentifier) && isOurs(view.multipartIdentifier)

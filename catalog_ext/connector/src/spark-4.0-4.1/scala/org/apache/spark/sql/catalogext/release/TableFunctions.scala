@@ -5,14 +5,14 @@ import java.util.Locale
 import org.apache.spark.sql.catalogext.parser.StatementCursor
 
 /**
- * Table functions with a catalog's name in front, `lake.files(...)`, which the parser takes from Spark 4.2 on: it gets
- * `lake_files`, which is as long, so that places in errors stay what they are.
+ * Table functions qualified with a catalog, `lake.files(...)`, which Spark's parser accepts since 4.2. Here it gets
+ * `lake_files`, which has the same length, so that error positions stay correct.
  */
 object TableFunctions {
   private val Refusal = "INVALID_SQL_SYNTAX.INVALID_TABLE_VALUED_FUNC_NAME"
   private val Files = "files"
 
-  /** A text that the parser takes in place of one that it refuses for such a name. */
+  /** The text for the parser in place of one with such a name; None if there is no such name. */
   def spelled(cursor: StatementCursor): Option[String] = {
     val names = if (cursor.refusal.getCondition != Refusal) Nil else cursor.tokens.sliding(4).collect {
       case Seq(catalog, dot, name, open)

@@ -18,12 +18,12 @@ import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog, 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.types.StructType
 
-/** Views where Spark has them in its own catalog alone: those of ours can be read. */
+/** Views in releases that have them in Spark's own catalog only: views of this connector can be read. */
 object Views {
   /** A table or a view. */
   type Relation = AnyRef
 
-  /** A view in the shape that Spark has for it from 4.2 on. */
+  /** A view, with the methods of Spark's class since 4.2. */
   class View(builder: Builder) {
     val schema: StructType = builder.schema
     val properties: util.Map[String, String] = builder.properties
@@ -62,12 +62,12 @@ object Views {
   /** The rules that views need; they find views by the names in a statement. */
   val rules: Seq[SparkSession => Rule[LogicalPlan]] = Seq(new RefuseViewStatements(_), new MarkLikeTables(_))
 
-  /** A view of ours in a statement that no rule of Spark's knows. */
+  /** A view of this connector in a statement that no rule of Spark's handles. */
   case class Named(view: CatalogExtView) extends LeafNode {
     override def output: Seq[Attribute] = Nil
   }
 
-  /** A view in a statement that is resolved: one of ours, or None for another. */
+  /** Extractor of a view in a resolved statement: a view of this connector, or None for any other. */
   object Resolved {
     def unapply(plan: LogicalPlan): Option[Option[CatalogExtView]] = plan match {
       case Named(view) => Some(Some(view))
@@ -75,10 +75,10 @@ object Views {
     }
   }
 
-  /** How DESCRIBE of a partitioned view is carried out; here it is described as what `asTable` makes of it. */
+  /** The plan of DESCRIBE of a partitioned view; None here, because `asTable` turns it into a table. */
   def described(plan: LogicalPlan): Option[SparkPlan] = None
 
-  /** The view as a view of Spark's own catalog, which Spark reads whatever catalog gives it. */
+  /** The view as a view of Spark's own catalog, which Spark can read from any catalog. */
   def asTable(view: CatalogExtView): Table = {
     val stored = Map(
       VIEW_QUERY_OUTPUT_NUM_COLUMNS -> view.queryColumnNames.length.toString,
@@ -93,7 +93,7 @@ object Views {
   }
 }
 
-/** A catalog with views that can be read. */
+/** A catalog whose views can be read. */
 trait CatalogWithViews extends CatalogBase {
   import Views._
 

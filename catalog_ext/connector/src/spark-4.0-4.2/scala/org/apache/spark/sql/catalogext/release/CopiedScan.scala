@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 
-/** The fields of a scan's node, for a subclass of it. */
+/** Passes the fields of a scan's node to the constructor of a subclass. */
 abstract class CopiedScan(from: DataSourceV2ScanRelation)
   extends DataSourceV2ScanRelation(
     from.relation, from.scan, from.output, from.keyGroupedPartitioning, from.ordering)

@@ -7,15 +7,15 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering
 import org.apache.spark.sql.types.NullType
 
 /**
- * A scan that gets what joins have found while running: as lists of values. What a scalar subquery finds Spark keeps
- * to itself before 4.3.
+ * A scan that receives the runtime filters of joins, as lists of values. Before 4.3 Spark does not pass the result of a
+ * scalar subquery.
  */
 trait RuntimeFiltered extends SupportsRuntimeV2Filtering {
   protected def found(filters: Seq[Expression]): Unit
 
   override def filter(predicates: Array[Predicate]): Unit = found(predicates.toSeq.flatMap(asExpression))
 
-  // Spark sends no others; what is not understood leaves out nothing.
+  // Spark sends only IN predicates. Any other predicate is ignored and excludes nothing.
   private def asExpression(predicate: Predicate): Option[Expression] =
     Option.when(predicate.name() == "IN")(predicate.children().toSeq).collect {
       case Seq(column: NamedReference, values @ _*) if column.fieldNames().length == 1 && values.forall(isLiteral) =>

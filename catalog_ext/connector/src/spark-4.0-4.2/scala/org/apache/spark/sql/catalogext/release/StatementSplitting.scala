@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 
-/** The parser's interface ends here before Spark 4.3. */
+/** Spark 4.3 adds methods to the parser's interface; there are none in earlier releases. */
 trait StatementSplitting extends ParserInterface {
   protected def delegate: ParserInterface
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.release
 import org.apache.spark.sql.classic.SparkSession
 
 object Caches {
-  /** Ends the caching of the table or view: Spark would read the version again that it has a plan of. */
+  /** Removes the table or view from the cache: Spark would otherwise read the version of its cached plan again. */
   def refresh(session: SparkSession, name: Seq[String]): Unit =
     session.sharedState.cacheManager.uncacheTableOrView(session, name, cascade = true)
 }

@@ -9,9 +9,9 @@ import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.types.StructType
 
-/** What CREATE and REPLACE TABLE say. */
+/** The definitions of CREATE and REPLACE TABLE. */
 object Definitions {
-  /** In the shape that Spark has for it from 4.1 on. */
+  /** A definition, with the fields of Spark's class since 4.1. */
   class TableInfo(
       val columns: Array[Column], val partitions: Array[Transform], val properties: util.Map[String, String]) {
     def schema(): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
@@ -20,7 +20,7 @@ object Definitions {
   def info(columns: Array[Column], keys: Array[Transform], properties: Map[String, String]): TableInfo =
     new TableInfo(columns, keys, properties.asJava)
 
-  /** Has another catalog create the table. */
+  /** Creates the table in another catalog. */
   def create(catalog: TableCatalog, ident: Identifier, info: TableInfo): Table =
     catalog.createTable(ident, info.columns, info.partitions, info.properties)
 }

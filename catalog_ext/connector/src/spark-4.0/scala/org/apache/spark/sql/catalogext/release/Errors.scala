@@ -22,12 +22,12 @@ abstract class OwnAnalysisException(
     messageParameters = parameters,
     context = Array.empty[QueryContext]) {
 
-  // Spark would look for it in its own list.
+  // Spark would look it up in its own list.
   override def getSqlState: String = sqlState
 }
 
 object Errors {
-  /** A mistake at a place of the text `of`. */
+  /** A syntax error at a position of the text `of`. */
   def parse(of: String, at: Origin, condition: String, parameters: Map[String, String]): ParseException =
     new ParseException(Some(of), at, at, condition, parameters)
 }

@@ -9,11 +9,14 @@ import org.apache.spark.sql.execution.datasources.{PartitioningAwareFileIndex, P
 import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder
 import org.apache.spark.sql.types.StructType
 
-/** A builder of scans to which Spark pushes its own expressions: only to one of files. */
+/**
+ * A scan builder that receives Spark's own expressions as filters. Spark 4.0 passes them to builders of file scans
+ * only.
+ */
 abstract class FilteredBuilder(session: SparkSession)
   extends FileScanBuilder(session, new NoFiles(session), new StructType)
 
-/** What the base class asks for in vain: everything that it would do with files is overridden. */
+/** Required by the base class but never used: all methods that would use files are overridden. */
 private class NoFiles(session: SparkSession) extends PartitioningAwareFileIndex(session, Map.empty, None) {
   override def partitionSpec(): PartitionSpec = PartitionSpec.emptySpec
   override def rootPaths: Seq[Path] = Nil

@@ -5,14 +5,14 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OptionList, UnresolvedTableSpec}
 import org.apache.spark.sql.execution.datasources.CreateTable
 
-/** `df.write.saveAsTable` of a format of Spark's. */
+/** `df.write.saveAsTable` with one of Spark's formats. */
 object SavedTable {
   def unapply(plan: LogicalPlan): Option[(CatalogTable, SaveMode, LogicalPlan)] = plan match {
     case CreateTable(table, mode, Some(query)) => Some((table, mode, query))
     case _ => None
   }
 
-  /** The table that it makes, of another provider. */
+  /** The definition of the new table, with another provider. */
   def spec(table: CatalogTable, provider: String, properties: Map[String, String]): UnresolvedTableSpec =
     UnresolvedTableSpec(
       properties, Some(provider), OptionList(Nil), table.storage.locationUri.map(_.toString), table.comment,

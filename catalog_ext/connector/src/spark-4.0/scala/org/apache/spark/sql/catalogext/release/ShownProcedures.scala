@@ -7,9 +7,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.connector.catalog.{Identifier, ProcedureCatalog}
 import org.apache.spark.sql.types.{ArrayType, StringType}
 
-/** SHOW PROCEDURES, which Spark has from 4.1 on: the namespace and Spark's columns. */
+/** SHOW PROCEDURES, which Spark has since 4.1: extractor of the namespace and the output columns. */
 object ShownProcedures {
-  /** The statement where Spark's grammar lacks it. */
+  /** The statement's syntax, which Spark's grammar lacks. */
   val Syntax: Option[StatementSyntax] = Some(ProceduresSyntax)
 
   def unapply(plan: LogicalPlan): Option[(LogicalPlan, Seq[Attribute])] = plan match {
@@ -21,7 +21,8 @@ object ShownProcedures {
 private object ProceduresSyntax extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] = if (!cursor.take("SHOW", "PROCEDURES")) None else {
     val namespace = if (cursor.take("IN") || cursor.take("FROM")) Some(cursor.expectName("a namespace")) else None
-    // The parser asks whose a table of that name is: one in the namespace is whose the namespace is.
+    // The parser needs a table name to decide whether the statement is about a catalog of this connector. Any table
+    // name in the namespace gives the same answer.
     cursor.begun(namespace.getOrElse(Nil) :+ "any")
     Some(ShowProceduresStatement(namespace.fold[LogicalPlan](CurrentNamespace)(UnresolvedNamespace(_))))
   }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalogext.parser.Parameters
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
-/** The parser sees a statement without the values of its parameters, which Spark puts into the plan afterwards. */
+/** Spark 4.0 parses a statement without its parameters, whose values it puts into the plan afterwards. */
 trait StatementParameters extends ParserInterface {
   protected def delegate: ParserInterface
   protected def ours(

@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.execution.streaming
 
-/** Where Spark has the parts of a streaming query. */
+/** The classes of streaming queries, whose packages differ between releases. */
 object Streaming {
   type StreamExecution = streaming.StreamExecution
   type MicroBatchExecutionContext = streaming.MicroBatchExecutionContext

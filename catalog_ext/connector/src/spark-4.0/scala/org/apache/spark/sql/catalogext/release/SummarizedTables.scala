@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog}
 
-/** Spark asks catalogs for the kinds of tables from 4.1 on. */
+/** Since 4.1 Spark asks catalogs for the types of tables; 4.0 does not. */
 trait ListedTables extends TableCatalog
 
 trait SummarizedTables extends TableCatalog {

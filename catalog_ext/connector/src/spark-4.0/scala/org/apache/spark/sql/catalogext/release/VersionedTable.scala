@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.connector.catalog.Table
 
-/** A table with an identity and a version, which Spark asks for from 4.1 on. */
+/** A table with an id and a version, for which Spark asks since 4.1. */
 trait VersionedTable extends Table {
   def id(): String
   def version(): String

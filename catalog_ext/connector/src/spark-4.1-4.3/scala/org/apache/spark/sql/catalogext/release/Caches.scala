@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.release
 import org.apache.spark.sql.classic.SparkSession
 
 object Caches {
-  /** Has what is cached of the table or view read again. */
+  /** Makes cached data of the table or view reload. */
   def refresh(session: SparkSession, name: Seq[String]): Unit =
     session.sharedState.cacheManager.recacheTableOrView(session, name)
 }

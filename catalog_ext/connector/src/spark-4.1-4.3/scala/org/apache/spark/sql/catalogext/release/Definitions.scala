@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.connector.catalog.{Column, Identifier, StagingTableCatalog, Table, TableCatalog}
 import org.apache.spark.sql.connector.expressions.Transform
 
-/** What CREATE and REPLACE TABLE say. */
+/** The definitions of CREATE and REPLACE TABLE. */
 object Definitions {
   type TableInfo = org.apache.spark.sql.connector.catalog.TableInfo
 
@@ -17,7 +17,7 @@ object Definitions {
     builder.build()
   }
 
-  /** Has another catalog create the table. */
+  /** Creates the table in another catalog. */
   def create(catalog: TableCatalog, ident: Identifier, info: TableInfo): Table = catalog.createTable(ident, info)
 }
 

@@ -25,7 +25,7 @@ abstract class OwnAnalysisException(
     messageTemplate = None)
 
 object Errors {
-  /** A mistake at a place of the text `of`. */
+  /** A syntax error at a position of the text `of`. */
   def parse(of: String, at: Origin, condition: String, parameters: Map[String, String]): ParseException =
     new ParseException(Some(of), at, condition, parameters)
 }

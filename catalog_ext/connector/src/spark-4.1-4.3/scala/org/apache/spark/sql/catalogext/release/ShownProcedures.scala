@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog
 import org.apache.spark.sql.execution.command.ShowProceduresCommand
 
-/** SHOW PROCEDURES: the namespace and Spark's columns. */
+/** SHOW PROCEDURES: extractor of the namespace and the output columns. */
 object ShownProcedures {
-  /** The statement where Spark's grammar lacks it. */
+  /** None, because Spark's grammar has the statement. */
   val Syntax: Option[StatementSyntax] = None
 
   def unapply(plan: LogicalPlan): Option[(LogicalPlan, Seq[Attribute])] = plan match {

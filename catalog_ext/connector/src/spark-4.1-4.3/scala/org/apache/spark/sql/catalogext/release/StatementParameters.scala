@@ -5,11 +5,11 @@ import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParame
   ParseException, ParserInterface, PositionalParameterContext}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
-/** The values of a statement's parameters come to the parser with its text. */
+/** Spark passes the values of a statement's parameters to the parser, together with the text. */
 trait StatementParameters extends ParserInterface {
   protected def delegate: ParserInterface
   /**
-   * The plan of a text that Spark's parser has refused; raises the refusal where the text is no statement of ours.
+   * Parses a text that Spark's parser has refused. Raises Spark's error if it is no statement of this connector either.
    *
    * @param again parses another text with the same parameters
    */
@@ -31,6 +31,6 @@ trait StatementParameters extends ParserInterface {
 }
 
 object StatementParameters {
-  /** Why a parameter in a statement of ours has no value. */
+  /** The error for a parameter without a value in a statement of this connector. */
   val Missing: String = "has no value, or one that is not a constant"
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.execution.streaming.{checkpointing, runtime}
 
-/** Where Spark has the parts of a streaming query. */
+/** The classes of streaming queries, whose packages differ between releases. */
 object Streaming {
   type StreamExecution = runtime.StreamExecution
   type MicroBatchExecutionContext = runtime.MicroBatchExecutionContext

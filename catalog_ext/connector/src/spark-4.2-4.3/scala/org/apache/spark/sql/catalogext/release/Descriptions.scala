@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedPartitionSpec
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{DescribeRelation, DescribeTablePartition, LogicalPlan}
 
-/** DESCRIBE of a whole relation: the relation, and the plan with another in its place. */
+/** Extractor of DESCRIBE of a whole relation: the relation, and a function that replaces it in the plan. */
 object DescribeWhole {
   def unapply(plan: LogicalPlan): Option[(LogicalPlan, LogicalPlan => LogicalPlan)] = plan match {
     case describe: DescribeRelation => Some((describe.relation, other => describe.copy(relation = other)))
@@ -12,7 +12,7 @@ object DescribeWhole {
   }
 }
 
-/** DESCRIBE ... PARTITION before Spark resolves it: the values, whether it is EXTENDED, the output. */
+/** Extractor of DESCRIBE ... PARTITION before Spark resolves it: the values, whether it is EXTENDED, and the output. */
 object DescribePartition {
   def unapply(plan: LogicalPlan): Option[(Map[String, String], Boolean, Seq[Attribute])] = plan match {
     case DescribeTablePartition(_, UnresolvedPartitionSpec(values, _), extended, output) =>

@@ -6,12 +6,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, Logical
   OverwritePartitionsDynamic, V2WriteCommand}
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege
 
-/** INSERT, and the commands that Spark makes of it. */
+/** INSERT, and the commands that Spark creates for it. */
 object Inserts {
-  /** Whether the statement says which rows it replaces: REPLACE ON, USING, and WHERE as of 4.3. */
+  /** Whether the statement defines which rows it replaces: REPLACE ON, REPLACE USING, and since 4.3 REPLACE WHERE. */
   def replaces(insert: InsertIntoStatement): Boolean = insert.replaceCriteriaOpt.isDefined
 
-  /** `write` as a command that replaces the rows of the condition. */
+  /** `write` as a command that replaces the rows that match a condition. */
   def overwrite(
       write: V2WriteCommand, target: NamedRelation, condition: Expression, options: Map[String, String]): LogicalPlan =
     OverwriteByExpression(target, condition, write.query, options, write.isByName, write.withSchemaEvolution)

@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalyst.plans.logical.{CreateTableLike, LogicalPlan}
 import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog}
 
-/** CREATE TABLE ... LIKE: the new table's name, and whether it may be there. */
+/** Extractor of CREATE TABLE ... LIKE: the new table's name, and IF NOT EXISTS. */
 object LikeTables {
-  /** The statement with names that Spark's grammar does not take. */
+  /** None, because Spark's grammar accepts catalog names. */
   val Syntax: Option[StatementSyntax] = None
 
   def unapply(plan: LogicalPlan): Option[(LogicalPlan, Boolean)] = plan match {
@@ -15,10 +15,10 @@ object LikeTables {
     case _ => None
   }
 
-  /** Has another catalog create the table. */
+  /** Creates the table in another catalog. */
   def create(catalog: TableCatalog, ident: Identifier, info: TableInfo, source: Table): Table =
     catalog.createTableLike(ident, info, source)
 }
 
-/** A catalog that makes tables like others. */
+/** A catalog that supports CREATE TABLE ... LIKE. */
 trait LikeTables extends TableCatalog

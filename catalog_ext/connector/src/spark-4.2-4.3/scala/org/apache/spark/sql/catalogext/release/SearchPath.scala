@@ -7,7 +7,7 @@ import org.apache.spark.sql.internal.SQLConf
 object SearchPath {
   private val System = "system"
 
-  /** Catalogs with their namespaces, in the order in which Spark looks for a name without any; none without SET PATH. */
+  /** The catalogs and namespaces in which Spark looks up an unqualified name, in order; empty without SET PATH. */
   def entries(catalogs: CatalogManager): Seq[Seq[String]] =
     if (!SQLConf.get.pathEnabled) Nil
     else {
@@ -16,7 +16,7 @@ object SearchPath {
         .filterNot(_.head == System)
     }
 
-  /** The names that the name of a relation may stand for, in the order in which Spark looks for them. */
+  /** The full names that the name of a relation may stand for, in Spark's lookup order. */
   def candidates(catalogs: CatalogManager, name: Seq[String]): Seq[Seq[String]] =
     if (name.length > 1 || !SQLConf.get.pathEnabled) Seq(name) else entries(catalogs).map(_ ++ name)
 }

@@ -2,9 +2,9 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.catalogext.parser.StatementCursor
 
-/** Table functions with a catalog's name in front: `lake.files(...)`. */
+/** Table functions qualified with a catalog: `lake.files(...)`. */
 object TableFunctions {
-  /** A text that the parser takes in place of one that it refuses for such a name. */
+  /** None: Spark's parser accepts such names. */
   def spelled(cursor: StatementCursor): Option[String] = None
 
   /** The parts of a function's name. */

@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.catalog.{Identifier, RelationCatalog, Tabl
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.DescribeV2ViewExec
 
-/** Views as Spark knows them in catalogs other than its own. */
+/** Views in catalogs other than Spark's own, which Spark supports in these releases. */
 object Views {
   type Relation = org.apache.spark.sql.connector.catalog.Relation
   type View = org.apache.spark.sql.connector.catalog.View
@@ -21,7 +21,7 @@ object Views {
   /** The rules that views need; they find views by the names in a statement. */
   val rules: Seq[SparkSession => Rule[LogicalPlan]] = Nil
 
-  /** A view in a statement that Spark has resolved: one of ours, or None for another. */
+  /** Extractor of a view in a resolved statement: a view of this connector, or None for any other. */
   object Resolved {
     def unapply(plan: LogicalPlan): Option[Option[CatalogExtView]] = plan match {
       case ResolvedPersistentView(_, _, view: CatalogExtView) => Some(Some(view))
@@ -30,7 +30,7 @@ object Views {
     }
   }
 
-  /** How DESCRIBE of a partitioned view is carried out. */
+  /** The plan of DESCRIBE of a partitioned view. */
   def described(plan: LogicalPlan): Option[SparkPlan] = plan match {
     case DescribeRelation(ResolvedPersistentView(catalog, ident, view: CatalogExtView), extended, output)
         if view.partitioned =>

@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.release
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.connector.SupportsRuntimeCatalystFiltering
 
-/** A scan that gets what joins and subqueries have found while running: by Spark's own expressions. */
+/** A scan that receives the runtime filters of joins and subqueries as Spark's own expressions. */
 trait RuntimeFiltered extends SupportsRuntimeCatalystFiltering {
   protected def found(filters: Seq[Expression]): Unit
 

@@ -4,7 +4,7 @@ import java.util
 
 import org.apache.spark.sql.connector.catalog.TableCatalog
 
-/** Options that choose the state of a table of Spark's own. */
+/** Options that select the state of a Spark table. */
 trait StateOptions extends TableCatalog {
   protected def own: TableCatalog
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.catalyst.parser.{ParserInterface, SqlStatementSplitResult, TemporalIdentifier}
 
-/** What Spark 4.3 added to its parser's interface: names with a time, and scripts of several statements. */
+/** Methods that Spark 4.3 adds to the parser's interface: names with a time, and scripts of several statements. */
 trait StatementSplitting extends ParserInterface {
   protected def delegate: ParserInterface
 
