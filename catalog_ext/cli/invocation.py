@@ -52,17 +52,16 @@ class Invocation:
         """Return the catalog; the caller closes it.
 
         Args:
-            with_metastore: Whether the command needs the metastore. If not, the catalog connects to no metastore.
+            with_metastore: Whether the catalog connects to the metastore.
             makes_index: Whether the command creates a missing index.
-            at_once: Whether to start the embedded metastore in the background now. Otherwise it starts when the first
-                change has to be delivered, and the command waits seconds for its JVM.
+            at_once: Whether to start the embedded metastore in the background now, not with the first delivery.
             looks: Whether the command only reads, and creates no embedded metastore.
 
         Raises:
             InvalidConfigurationError: There is no index, and the command does not create one.
-            EnvironmentSetupError: The embedded metastore is needed, and cannot be started. Nothing was created.
+            EnvironmentSetupError: The embedded metastore cannot be started. Nothing was created.
         """
-        # Imported here: completion and ``--help`` do not need these modules, and loading them takes time.
+        # Imported here: completion and ``--help`` would load these modules for nothing.
         from catalog_ext.metastore.runtime.garbage import collecting_rarely
 
         with collecting_rarely():
@@ -75,8 +74,7 @@ class Invocation:
         self.require_index(or_none=makes_index)
         if makes_index:
             self.require_java()
-        # Only commands that may create an index record its metastore and warehouse. A read with a mistyped metastore
-        # must not make that metastore the index's own.
+        # A read with a mistyped metastore must not record it as the index's own.
         at_home = open_at_home if makes_index else look_home
         named = None if with_metastore or self.metastore in (UNSET, None) else self.settings()
 

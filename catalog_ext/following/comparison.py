@@ -247,9 +247,8 @@ class FollowedComparison:
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
         """Return the suspects among partitions that the metastore lacks, and those without a known drop.
 
-        After a gap in the log all missing partitions are suspect, otherwise only dropped ones. The second value has
-        names of the index; it is None if there are too many. ``places`` are the locations of partitions that were added
-        in the metastore.
+        After a gap in the log all missing partitions are suspect, otherwise only dropped ones. The second value is None
+        if it has too many names. ``places`` are the locations of partitions that the metastore has added.
         """
         index = self._context.index
         missing: dict[str, str] = {}
@@ -263,8 +262,7 @@ class FollowedComparison:
                     missing[name] = partition.name
                     place = partition.location
                     if place is not None and comparable_location(place) in places:
-                        # Another partition has its directory now, as after a rename. If this one stayed, both would
-                        # have the same rows.
+                        # Renamed: another partition has its directory. If both stayed, its rows would count twice.
                         renamed.add(name)
         if made_anew:
             return dict.fromkeys(missing, PartitionDoubt(dropped=True)), frozenset()

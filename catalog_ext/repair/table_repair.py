@@ -49,8 +49,7 @@ class TableRepair:
 
         Args:
             table: The table's name.
-            mode: ``add`` registers new partitions, ``drop`` removes missing ones, ``sync`` does both and refreshes
-                files.
+            mode: ``add`` registers new partitions, ``drop`` removes missing ones, ``sync`` also refreshes files.
             where: Limits the repair, and the listing, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
@@ -106,8 +105,7 @@ class TableRepair:
         Args:
             table: The table, at the version to compare with. Partitions that later versions have changed are not
                 touched.
-            names: Names of partitions, registered or not; each is listed at its location. None for those that satisfy
-                the predicate.
+            names: Names of partitions, registered or not. None for those that satisfy the predicate.
             predicate: A bound predicate that all of them satisfy; it limits the listing of a location with wildcards.
             why: The reason in the history.
             metastore_state: The metastore's partitions. No limit applies to partitions dropped there, and the metastore

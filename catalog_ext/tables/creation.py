@@ -50,8 +50,7 @@ class TableCreation:
             location: The directory above the ``key=value`` directories; or a pattern with ``*``, ``?``, ``**``,
                 ``{a,b}`` or ``{1..9}``: its keys come from the matching paths, and its table is read only.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
-            partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
-                paths, as STRING.
+            partition_columns: Names and types of the keys, in order; None finds the keys in the paths, as STRING.
             partition_mode: The property ``partition-columns``: ``SELECT *`` leaves the keys out (``virtual``, the
                 default), or shows them after the columns (``declared``), so that its rows can be written back.
             schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.

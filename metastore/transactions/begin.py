@@ -128,15 +128,13 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
     relocate = (
         isinstance(request.asked, Overwrite | OverwritePartitions)
         and options.get(OVERWRITE_MODE) == RELOCATE
-        # An unpartitioned table cannot be relocated: its only directory is the table's own.
-        and bool(definition.partition_columns)
+        and bool(definition.partition_columns)  # else the only directory is the table's own
     )
     in_place = request.table is not None and request.table.definition.location == location
     fresh = creates and not in_place and _is_new(resources.storage, location, staging)
     located = LocatedPartitions(exist=False, are_all=True, locations={})
     if request.table is not None and not (relocate or creates or commands):
-        # With partition commit, files of earlier epochs may become visible with this write, in partitions that it does
-        # not touch.
+        # With partition commit, this write may make files of earlier epochs visible in partitions that it lacks.
         touches = None if partition_commit else request.touches
         located = resources.index.partitions.located_for_write(request.table, touches, LOCATIONS_IN_PLAN)
     promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME

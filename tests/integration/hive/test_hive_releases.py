@@ -24,7 +24,7 @@ from catalog_ext.metastore.hive.outbox.delivery import Deliverer
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.messages import AlterTable, Delivery, read_message
+from catalog_ext.metastore.messages import AlterTable, PublishedPartition, SyncPartitions
 from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropColumn, Position, altered
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -99,9 +99,8 @@ def test_what_a_hive_engine_says_of_its_table_outlives_our_alterations(
         carry_out(client, AlterTable(replace(ours, properties={**ours.properties, "new": "1"})))
         wider = replace(ours, columns=(*ours.columns, Column("note", "string")))
         carry_out(client, AlterTable(wider, rebuild=True))
-        state = {"name": "ds=1", "location": f"file:{tmp_path}/described/ds=1", "parameters": {"numFiles": "1"}}
-        message = {"add": [state], "alter": [], "drop": []}
-        carry_out(client, read_message(Delivery(1, "sync_partitions", "facts", "described", message, 0, 0, None)))
+        added = PublishedPartition("ds=1", f"file:{tmp_path}/described/ds=1", {"numFiles": "1"})
+        carry_out(client, SyncPartitions(ours.identifier, (added,), location=ours.location))
         after = raw.get_table_req(wire.GetTableRequest("facts", "described")).table
         (partition,) = raw.get_partitions_by_names("facts", "described", ["ds=1"])
     assert [c.name for c in after.sd.cols] == ["id", "s", "note"]
@@ -144,19 +143,20 @@ def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_
     reported = counts | {"numFilesErasureCoded": "0"}
     new = names[0].replace("01-01", "01-02")
     states = [
-        {"name": name, "location": f"file:{tmp_path}/moved/{number}", "parameters": counts}
+        PublishedPartition(name, f"file:{tmp_path}/moved/{number}", counts, moved=True)
         for number, name in enumerate([*names, new])
     ]
     # What the metastore would find if it looked for itself.
     (tmp_path / "moved" / "0").mkdir(parents=True)
     (tmp_path / "moved" / "0" / "file").write_text("x")
+    table = from_hive(client.get_table("sales", "trips"))
     before = Counter(client.calls)
-    message = {"add": states[-1:], "alter": states[:-1], "drop": []}
-    carry_out(client, read_message(Delivery(1, "sync_partitions", "sales", "trips", message, 0, 0, None)))
+    message = SyncPartitions(table.identifier, tuple(states[-1:]), tuple(states[:-1]), location=table.location)
+    carry_out(client, message)
     made = Counter(client.calls) - before
     assert made == {"get_table": 1, "partitions_by_names": 1, "add_partitions": 1, "alter_partitions": 1}
     found = list(client.partitions("sales", "trips"))
-    assert {p.location for p in found} == {state["location"] for state in states}
+    assert {p.location for p in found} == {state.location for state in states}
     assert {tuple(sorted(p.parameters.items())) for p in found} == {tuple(sorted(reported.items()))}
     client.drop_partitions("sales", "trips", ["ds=2025-01-02/region=a b/hour=1"])
     assert (tmp_path / "moved" / "0" / "file").exists()
