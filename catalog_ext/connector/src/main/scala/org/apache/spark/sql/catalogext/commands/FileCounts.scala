@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{ChosenFiles, DirectoryFiles, FileChoice, FooterJob, PlannedFiles}
+import org.apache.spark.sql.catalogext.scan.{ChosenFiles, DirectoryFiles, FileChoice, FilePaths, FooterJob, PlannedFiles}
 import org.apache.spark.sql.catalogext.service.{ServiceException, StatisticsRequests}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
@@ -74,10 +74,11 @@ object FileCounts extends Logging {
     val counts = Dataset.ofRows(session, paths).groupBy("path").agg(functions.count(functions.lit(1))).collect()
       .map(row => row.getString(0) -> row.getLong(1)).toMap
     for (in <- files.partitions; file <- (0 until in.count).iterator) yield {
-      val uri = in.status(file, in.directory(table.metadata.location)).getPath.toUri.toString
+      val path = in.status(file, in.directory(table.metadata.location)).getPath
       // The aggregation has no group for a file without rows.
       StatisticsRequests.file(
-        in.name, in.path(file), in.size(file), in.modifiedMs(file), counts.getOrElse(uri, 0L), Null)
+        in.name, in.path(file), in.size(file), in.modifiedMs(file), counts.getOrElse(FilePaths.inMetadataColumn(path), 0L),
+        Null)
     }
   }
 }

@@ -14,7 +14,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{KeyTypes, PartitionValues}
 import org.apache.spark.sql.catalogext.release.FilteredBuilder
-import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
+import org.apache.spark.sql.catalogext.scan.{FilePaths, PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, PredicateJson, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
@@ -229,9 +229,8 @@ case class MetadataRows(
 
   private def column(field: StructField, vector: FieldVector): Int => Any = field.dataType match {
     case MapType(_, statistics: StructType, _) => i => if (vector.isNull(i)) null else parsed(statistics, vector, i)
-    // The steps by which Spark computes `_metadata.file_path`, so that both can be joined.
     case _ if filePaths.contains(field.name) =>
-      i => UTF8String.fromString(new Path(new Path(vector.getObject(i).toString).toString).toUri.toString)
+      i => UTF8String.fromString(FilePaths.inMetadataColumn(new Path(vector.getObject(i).toString)))
     case _ if locations.contains(field.name) =>
       i => UTF8String.fromString(new Path(vector.getObject(i).toString).toString)
     case _ => i => value(vector, i)

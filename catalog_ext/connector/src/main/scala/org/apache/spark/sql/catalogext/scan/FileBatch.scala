@@ -188,4 +188,10 @@ private[catalogext] object FilePaths {
   /** The path is not percent-encoded, as Hadoop's Path(String) expects. */
   def status(directory: String, path: String, size: Long, modifiedMs: Long): FileStatus =
     new FileStatus(size, false, 1, NoBlockSize, modifiedMs, new Path(join(directory, path)))
+
+  /**
+   * The path as Spark shows it in `_metadata.file_path`, so that both can be joined. The URI of a `Path` can begin with
+   * `file:///`, as its text did; the column's begins with `file:/`.
+   */
+  def inMetadataColumn(path: Path): String = new Path(path.toString).toUri.toString
 }
