@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog_table import TablesByName
-from catalog_ext.conf.near_index import log_new_index, nearest_index
+from catalog_ext.conf.index_suggestions import log_new_index, nearest_index
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
 from catalog_ext.display import Displayed
@@ -13,8 +13,8 @@ from catalog_ext.drift.drift import Drift
 from catalog_ext.drift.mending import DriftMending
 from catalog_ext.drift.restored import Restoring
 from catalog_ext.events.store_events import StoreEvents
-from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
+from catalog_ext.hms_events.follower import Follower
 from catalog_ext.identity.home import open_at_home
 from catalog_ext.identity.index_counter import IndexCounter
 from catalog_ext.identity.known_metastore import KnownMetastore

@@ -181,6 +181,6 @@ def _print(outcome: EventsOutcome, as_json: bool) -> None:
     for each in outcome.tables:
         note(
             console,
-            f"  {each.table}: {counted(each.looked_at, 'partition')} looked at; {each.added:,} added, "
+            f"  {each.table}: {counted(each.checked, 'partition')} looked at; {each.added:,} added, "
             f"{each.dropped:,} dropped, {each.changed:,} changed; version {each.version}",
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.doubts import FollowOutcome, TableOutcome
+    from catalog_ext.hms_events.suspects import FollowOutcome, TableOutcome
 
 _WAITING_PAUSE_S = 5.0
 _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renamed": "renamed"}
@@ -73,7 +73,7 @@ def follow(invocation: Invocation, databases: str | None, once: bool, dry_run: b
 
 
 def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> int:
-    from catalog_ext.following.follower import WAITING
+    from catalog_ext.hms_events.follower import WAITING
 
     if databases is not None:
         catalog.follower.check_databases(databases)
@@ -86,7 +86,7 @@ def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> 
     noted = {each.table for each in outcome.tables if each.says_something}
     for each in kept:
         if each.table not in noted:
-            state = "refused" if each.doubt is None else "left"
+            state = "refused" if each.suspect is None else "left"
             note(message_console(), f"{one_line(each.table)} is still {state}: {one_line(each.error)}")
     return EXIT_ERROR if kept else 0
 
@@ -102,7 +102,7 @@ def _preview(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) 
 
 
 def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:
-    from catalog_ext.following.follower import WAITING, pause_s
+    from catalog_ext.hms_events.follower import WAITING, pause_s
 
     interval_s = metastore_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
     _note(f"following {catalog.metastore.uri()}, every {interval_s:g} s; Ctrl-C ends it")
@@ -146,7 +146,7 @@ def _now() -> str:
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     """Keep the follower's warnings about tables out of the log: this command prints them."""
-    log = logging.getLogger("catalog_ext.following.tables")
+    log = logging.getLogger("catalog_ext.hms_events.tables")
     level = log.level
     log.setLevel(logging.ERROR)
     try:
@@ -162,8 +162,8 @@ def _print_news(outcome: FollowOutcome, as_json: bool) -> None:
 
 
 def _print(outcome: FollowOutcome, as_json: bool, time_of_day: str = "") -> None:
-    from catalog_ext.following.doubts import outcome_json
-    from catalog_ext.following.follower import WAITING
+    from catalog_ext.hms_events.follower import WAITING
+    from catalog_ext.hms_events.suspects import outcome_json
 
     if as_json:
         echo_json(outcome_json(outcome))

@@ -110,7 +110,7 @@ class Invocation:
         Raises:
             InvalidConfigurationError: There is no index.
         """
-        from catalog_ext.conf.near_index import no_index
+        from catalog_ext.conf.index_suggestions import no_index
         from catalog_ext.metastore.index.database.sqlite_file import Contents, contents
         from catalog_ext.metastore.index.database.urls import index_file
 

@@ -88,7 +88,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except (TableNotFoundError, NamespaceNotFoundError) as error:
             if type(error) in (TableNotFoundError, NamespaceNotFoundError) and ctx.obj is not None:
-                from catalog_ext.cli.near_names import where_to_look
+                from catalog_ext.cli.name_suggestions import where_to_look
 
                 of_metastore = ctx.invoked_subcommand == "import"
                 add_note(error, where_to_look(ctx.obj, error, of_metastore=of_metastore))

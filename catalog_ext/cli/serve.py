@@ -93,7 +93,7 @@ def serve(
     For the Thrift server, Spark Connect, spark-sql, and several drivers that share one index. Prints the Spark settings
     that connect a session. SIGTERM and Ctrl-C stop it after running requests are answered, within 30 seconds.
     """
-    from catalog_ext.service.observation import sent
+    from catalog_ext.service.request_metrics import sent
     from catalog_ext.service.server import Service
 
     if databases is not None and not follow:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.conf import keys, read_keys, table_keys, write_keys
-from catalog_ext.conf.near_keys import check_catalog_keys
+from catalog_ext.conf.key_suggestions import check_catalog_keys
 from catalog_ext.conf.setting import Scope, Setting
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidConfigurationError

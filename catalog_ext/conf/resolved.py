@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from catalog_ext.conf.key_suggestions import check_catalog_keys, check_variables
 from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, of_catalog, process_settings
 from catalog_ext.conf.metastore_keys import (
     METASTORE_CALL_TIMEOUT,
@@ -16,7 +17,6 @@ from catalog_ext.conf.metastore_keys import (
     hive_texts,
     metastore_access,
 )
-from catalog_ext.conf.near_keys import check_catalog_keys, check_variables
 from catalog_ext.conf.service_keys import READ_TOKEN_FILE
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, site_settings, value_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.events.doubts import doubtful, tables_of
+from catalog_ext.events.assignment import suspect_names, tables_of
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.observe import INCOMPLETE
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from catalog_ext.context import Context
-    from catalog_ext.events.doubts import Doubts
+    from catalog_ext.events.assignment import Suspects
     from catalog_ext.events.notifications import StoreEvent
     from catalog_ext.repair.table_repair import TableRepair
 
@@ -36,14 +36,14 @@ class StoreEventsOutcome:
 
     Attributes:
         table: The table's name.
-        looked_at: The number of listed partitions.
+        checked: The number of listed partitions.
         added: The number of added partitions; likewise ``dropped`` and ``changed``.
         version: The table's version after the repair.
         error: The reason why some partitions could not be checked; None if all were.
     """
 
     table: str
-    looked_at: int = 0
+    checked: int = 0
     added: int = 0
     dropped: int = 0
     changed: int = 0
@@ -94,10 +94,10 @@ class StoreEvents:
         """
         outcome = EventsOutcome(len(events))
         latest = self._sequencers.latest(events)
-        doubts, ignored = tables_of(self._context.index, latest)
+        suspects, ignored = tables_of(self._context.index, latest)
         outcome.ignored = len(events) - len(latest) + len(ignored)
         left: set[str] = set()
-        for each in doubts:
+        for each in suspects:
             done, undone = self._bring_in_sync(each)
             if done is not None:
                 outcome.tables.append(done)
@@ -106,22 +106,22 @@ class StoreEvents:
         outcome.left = [event for event in events if event.uri in left]
         return outcome
 
-    def _bring_in_sync(self, doubts: Doubts) -> tuple[StoreEventsOutcome | None, set[str]]:
+    def _bring_in_sync(self, suspects: Suspects) -> tuple[StoreEventsOutcome | None, set[str]]:
         """Check a table's suspect partitions.
 
         Return the outcome (None if the table was dropped), and objects to check again.
         """
         outcome: StoreEventsOutcome | None = None
-        pending = dict(doubts.partitions)
+        pending = dict(suspects.partitions)
         error: CatalogExtError | str | None = None
         for _ in range(_ATTEMPTS):
             try:
-                table = self._context.index.tables.load_by_id(doubts.table_id)
+                table = self._context.index.tables.load_by_id(suspects.table_id)
             except TableNotFoundError:
                 return outcome, set()
             outcome = outcome or StoreEventsOutcome(str(table.identifier), version=table.version)
             try:
-                names = doubtful(self._context.index, table, type(doubts)(doubts.table_id, pending))
+                names = suspect_names(self._context.index, table, type(suspects)(suspects.table_id, pending))
                 if not names:
                     return outcome, set()
                 wildcards = table.definition.has_wildcards
@@ -130,7 +130,7 @@ class StoreEvents:
                 logger.warning("Events of table %s are left: %s", outcome.table, failure.message)
                 outcome.error = failure
                 return outcome, {event.uri for events in pending.values() for event in events}
-            outcome.looked_at += len(names)
+            outcome.checked += len(names)
             outcome.version = report.version
             for action in ("added", "dropped", "changed"):
                 partitions = {entry.partition for entry in getattr(report, action)}
@@ -215,7 +215,7 @@ def outcome_json(outcome: EventsOutcome) -> dict[str, Any]:
         "tables": [
             {
                 "table": each.table,
-                "looked_at": each.looked_at,
+                "checked": each.checked,
                 "added": each.added,
                 "dropped": each.dropped,
                 "changed": each.changed,

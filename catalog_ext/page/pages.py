@@ -162,7 +162,7 @@ class Pages:
     def _under_way(self, table: Table | None, now_ms: int) -> dict[str, Any]:
         pending, failed = self._overviews.count_deliveries(table)
         found = list(status_entries(self._catalog.index, table, _MOST_ENTRIES))
-        kinds = ("transaction", "waiting", "delivery", "follower", "doubt")
+        kinds = ("transaction", "waiting", "delivery", "follower", "suspect")
         return {
             "entries": {kind: [each for each in found if each.kind == kind] for kind in kinds},
             "most": _MOST_ENTRIES, "pending": pending, "failed": failed, "now_ms": now_ms,

@@ -33,7 +33,7 @@ from catalog_ext.scan.observe import (
 )
 from catalog_ext.scan.observe_named import observe_named
 from catalog_ext.scan.observe_pattern import PatternObserver
-from catalog_ext.scan.sides import Everything, Sides
+from catalog_ext.scan.scratch_comparison import Everything, ScratchComparison
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -177,7 +177,7 @@ class Repair:
             return
         if self._table.totals.partitions:
             timeless = not self._storage.store_has_directories(self._table.definition.location)
-            sides = Sides(scratch, with_files=mode is RepairMode.SYNC, timeless=timeless)
+            sides = ScratchComparison(scratch, with_files=mode is RepairMode.SYNC, timeless=timeless)
             try:
                 has_relocated_data = self._observe_tree(scratch, sides.listed, sides.indexed)
                 sides.compare()

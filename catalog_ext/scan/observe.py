@@ -21,7 +21,7 @@ from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.file_formats import is_log, log_warning, names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.location_listing import hidden, why_hidden
-from catalog_ext.scan.sides import Everything
+from catalog_ext.scan.scratch_comparison import Everything
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
-    from catalog_ext.scan.sides import FileRow
+    from catalog_ext.scan.scratch_comparison import FileRow
 
 _BUFFER_ROWS = 5000
 OF_PARTITIONS = ("partition", "location", "files", "bytes")

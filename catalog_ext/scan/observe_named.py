@@ -61,7 +61,7 @@ def observe_named(
     if must_lie:
         _leave_out_missing(storage, scratch, {name: table.directory(name, located[name]) for name in places or ()})
     if places and storage.store_has_directories(table.definition.location):
-        _doubt_vanished(storage, table, located, scratch)
+        _suspect_vanished(storage, table, located, scratch)
     scratch.insert("listed_partitions", ((name,) for name in places or ()))
     scratch.execute("DELETE FROM listed_partitions WHERE name IN (SELECT name FROM protected)")
 
@@ -107,7 +107,7 @@ def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[
     scratch.leave_out("SELECT name FROM protected", "indexed")
 
 
-def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
+def _suspect_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
     """Record missing partitions as failures if the table's own location is missing too: the store is not available.
 
     Raises:

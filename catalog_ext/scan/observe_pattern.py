@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
-    from catalog_ext.scan.sides import FileRow
+    from catalog_ext.scan.scratch_comparison import FileRow
 
 _BUFFER_ROWS = 5000
 

@@ -30,7 +30,7 @@ from catalog_ext.metastore.errors import (
     UnauthorizedError,
     VersionExpiredError,
 )
-from catalog_ext.service import sign_of_life
+from catalog_ext.service import keepalive
 from catalog_ext.service.rows_response import ArrowStream, RowsResponse
 from catalog_ext.service.threads import kind_of_rest
 
@@ -128,5 +128,5 @@ def answer_response(
             return Response(b"".join(begun), media_type=ARROW_STREAM)
         begun.append(more)
     run = partial(threads.run, kind_of_rest(operation))
-    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds, run)
-    return RowsResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)
+    sent = keepalive.send_batches(b"".join(begun), chunks, answer.schema, seconds, run)
+    return RowsResponse(sent, headers=keepalive.UNBUFFERED, media_type=ARROW_STREAM)

@@ -23,15 +23,15 @@ from catalog_ext.metastore.errors import (
     NotFoundError,
 )
 from catalog_ext.metastore.runtime.users import acting_for
-from catalog_ext.service import sign_of_life
+from catalog_ext.service import keepalive
 from catalog_ext.service.answers import answer_response, error_response
 from catalog_ext.service.authentication import READS_ONLY, Authentication, require_readable
+from catalog_ext.service.in_flight import OpenWrites
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
-from catalog_ext.service.observation import OTHER, PREFIX, Observation, operation_of
 from catalog_ext.service.operations import CONTRACT, operations_of
+from catalog_ext.service.request_metrics import OTHER, PREFIX, RequestMetrics, operation_of
 from catalog_ext.service.threads import kind_of
-from catalog_ext.service.under_way import OpenWrites
 
 if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.index import Index
+    from catalog_ext.service.in_flight import InFlightCalls, OpenWrites
     from catalog_ext.service.monitoring import Monitoring
     from catalog_ext.service.operations import Operations
-    from catalog_ext.service.under_way import OpenWrites, UnderWay
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class _Endpoint:
     """Handles ``POST`` of every operation, in the service's limited threads."""
 
     def __init__(
-        self, operations: Operations, identity: _Identity, monitoring: Monitoring, under_way: UnderWay
+        self, operations: Operations, identity: _Identity, monitoring: Monitoring, under_way: InFlightCalls
     ) -> None:
         self._operations = operations
         self._identity = identity
@@ -115,11 +115,11 @@ class _Endpoint:
     async def handle(self, http: HttpRequest) -> Response:
         """Return the response. If the client asks for keepalives, its status and headers are sent in time."""
         try:
-            seconds = sign_of_life.asked_for(http.headers)
+            seconds = keepalive.asked_for(http.headers)
         except InvalidInputError as error:
             return self._refusal(http, error)
         made = self._respond(http, seconds)
-        return await made if seconds is None else await sign_of_life.answer_in_time(made, seconds)
+        return await made if seconds is None else await keepalive.answer_in_time(made, seconds)
 
     async def _respond(self, http: HttpRequest, seconds: float | None) -> Response:
         name = http.path_params["operation"]
@@ -174,7 +174,7 @@ class _Endpoint:
 
 
 def build_application(
-    catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, open_writes: OpenWrites, *,
+    catalog: Catalog, token: str, monitoring: Monitoring, under_way: InFlightCalls, open_writes: OpenWrites, *,
     metrics_token: str | None = None, read_token: str | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Return the application that serves a catalog to holders of the token, with its health and metrics.
@@ -192,7 +192,7 @@ def build_application(
     # A redirect would lead to the host in the request's headers, which the client chooses freely.
     app.router.redirect_slashes = False
     opens = {METRICS_PATH: (token, metrics_token)} if metrics_token else {}
-    return Observation(Authentication(app, token, opens, OPEN_PATHS, read_token), operations, monitoring.metrics)
+    return RequestMetrics(Authentication(app, token, opens, OPEN_PATHS, read_token), operations, monitoring.metrics)
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import ReadOnlyTokenError, UnauthorizedError
 from catalog_ext.service.answers import error_response
 from catalog_ext.service.connections import HAS_TOKEN
-from catalog_ext.service.observation import PREFIX
+from catalog_ext.service.request_metrics import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

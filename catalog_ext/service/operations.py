@@ -12,7 +12,7 @@ from catalog_ext.service.handlers.procedures import ProcedureOperations
 from catalog_ext.service.handlers.tables import NamespaceOperations, TableOperations
 from catalog_ext.service.handlers.views import ViewOperations
 from catalog_ext.service.handlers.writes import WriteOperations
-from catalog_ext.service.under_way import OpenWrites
+from catalog_ext.service.in_flight import OpenWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

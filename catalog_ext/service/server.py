@@ -15,17 +15,17 @@ import uvicorn
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.metastore_keys import FOLLOW, FOLLOW_INTERVAL
 from catalog_ext.conf.service_keys import PAGE
-from catalog_ext.following.follower import BackgroundFollowing
+from catalog_ext.hms_events.follower import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError
-from catalog_ext.page.mount import WithPage
+from catalog_ext.page.page_app import WithPage
 from catalog_ext.page.query import ROOT
 from catalog_ext.service import LOOPBACK, rows_response
 from catalog_ext.service.addresses import authority, listening_socket, without_brackets
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.connections import BACKLOG, Connections
+from catalog_ext.service.in_flight import InFlightCalls, OpenWrites
 from catalog_ext.service.monitoring import Monitoring
-from catalog_ext.service.under_way import OpenWrites, UnderWay
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -129,7 +129,7 @@ class Service:
         self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
-        self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.transactions.state_of)
+        self._under_way, self._open_writes = InFlightCalls(), OpenWrites(catalog.index.transactions.state_of)
         application = build_application(
             catalog, self.token, self._monitoring, self._under_way, self._open_writes,
             metrics_token=metrics_token, read_token=read_token,

@@ -138,7 +138,7 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
     Raises:
         MetastoreUnavailableError: The metastore does not answer.
     """
-    refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
+    refused = {kept.table for kept in index.followed.suspects() if kept.suspect is None}
     # Read the outbox before the metastore: a message leaves the outbox after the metastore has applied it.
     pending = set(_pending(index))
     databases = set(metastore.list_databases())

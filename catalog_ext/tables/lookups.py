@@ -62,7 +62,7 @@ def in_words(predicate: Predicate) -> str:
             return f"with {predicate_to_json(predicate)}"
 
 
-def near_tables(index: Index, asked: str, most: int = 1) -> str:
+def similar_tables(index: Index, asked: str, most: int = 1) -> str:
     """Return a "Did you mean …?" question with similar tables or views; an empty text if no name is similar."""
     names = (
         f"{space}.{name}"
@@ -72,7 +72,7 @@ def near_tables(index: Index, asked: str, most: int = 1) -> str:
     return did_you_mean(asked, names, most)
 
 
-def near_namespaces(index: Index, asked: str) -> str:
+def similar_namespaces(index: Index, asked: str) -> str:
     """Return a "Did you mean …?" question with a similar namespace; an empty text if no name is similar."""
     return did_you_mean(asked, index.namespaces.all())
 
@@ -81,9 +81,9 @@ def asked_again(index: Index, error: CatalogExtError) -> CatalogExtError:
     """Return the error; for a missing table or namespace, with a suggestion of a similar name."""
     asked = next(iter(error.parameters.values()), "")
     if type(error) is TableNotFoundError:
-        question = near_tables(index, asked)
+        question = similar_tables(index, asked)
     elif type(error) is NamespaceNotFoundError:
-        question = near_namespaces(index, asked)
+        question = similar_namespaces(index, asked)
     else:
         return error
     return type(error)(f"{error.message} {question.strip()}", error.parameters) if question else error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import MetastoreError
-from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS
+from catalog_ext.metastore.index.tables.followed import KEEPALIVE_MS
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.runtime.wording import counted
@@ -37,8 +37,8 @@ class StatusEntry(NamedTuple):
 
     Attributes:
         kind: ``transaction``, ``waiting`` (a partition of a stream that is not due yet), ``delivery``; if the metastore
-            is followed also ``follower``, ``doubt`` (a table that could not be followed) and ``not taken`` (tables of a
-            namespace that the metastore has and the index has not).
+            is followed also ``follower``, ``suspect`` (a table that could not be followed) and ``not taken`` (tables of
+            a namespace that the metastore has and the index has not).
         table: ``namespace.table``, or a namespace.
         id: The transaction's id, the partition's name, the message's number, or the number of the last processed event.
         state: Of a transaction its state, followed by ``live``, ``dead`` (its process on this host has ended) or
@@ -82,7 +82,7 @@ def status_entries(index: Index, table: Table | None, most: int | None = None) -
     yield from islice(_deliveries(index, table), most)
     if table is None:
         yield from _follower(index)
-    yield from islice(_doubts(index, table), most)
+    yield from islice(_suspects(index, table), most)
 
 
 def _transactions(index: Index, table: Table | None, most: int | None) -> Iterator[StatusEntry]:
@@ -156,7 +156,7 @@ def _follower(index: Index) -> Iterator[StatusEntry]:
     when = "not looked yet" if looked is None else f"last heard of {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
     if state.event_id is not None and looked is not None:
         # The follower runs more often than this, but records an idle run only at this interval.
-        when += f" (every {SIGN_OF_LIFE_MS // 1000} s where nothing happens)"
+        when += f" (every {KEEPALIVE_MS // 1000} s where nothing happens)"
     if state.event_id is not None:
         what = f"the log up to event {state.event_id:,} of {state.newest_id or 0:,}, {behind:,} behind"
     else:
@@ -166,9 +166,9 @@ def _follower(index: Index) -> Iterator[StatusEntry]:
     yield StatusEntry("follower", "", number, word, looked or state.now_ms, f"{what}; {when}; {who}{error}")
 
 
-def _doubts(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    for kept in index.followed.doubts():
+def _suspects(index: Index, table: Table | None) -> Iterator[StatusEntry]:
+    for kept in index.followed.suspects():
         if table is None or kept.table == str(table.identifier):
-            state = "refused" if kept.doubt is None else "left"
+            state = "refused" if kept.suspect is None else "left"
             tried = "once" if kept.attempts == 1 else f"{kept.attempts} times"
-            yield StatusEntry("doubt", kept.table, "", state, kept.since_ms, f"tried {tried}: {kept.error}")
+            yield StatusEntry("suspect", kept.table, "", state, kept.since_ms, f"tried {tried}: {kept.error}")

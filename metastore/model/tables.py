@@ -152,9 +152,9 @@ class Table:
     """A registered table at one version.
 
     Attributes:
-        floor: The version of a deferred bulk delete, which ended all partitions and files that began before it,
-            although their rows in the index may not say so yet; 0 without one. It belongs to the table, and not only to
-            ``version``.
+        deleted_before_version: The version of a deferred bulk delete; 0 without one. It ended all partitions and files
+            that began before it, although their rows in the index may not say so yet. It belongs to the table, and not
+            only to ``version``.
         has_descriptors: Whether the table has, or had, partitions with descriptors that differ from the table's.
     """
 
@@ -163,7 +163,7 @@ class Table:
     version: int
     totals: Totals
     created_at_ms: int
-    floor: int = 0
+    deleted_before_version: int = 0
     has_descriptors: bool = False
 
     @property
@@ -174,7 +174,7 @@ class Table:
     @property
     def begins_at(self) -> int:
         """The least begin version of visible rows: a bulk delete ended older ones; 0 if none applies."""
-        return self.floor if self.version >= self.floor else 0
+        return self.deleted_before_version if self.version >= self.deleted_before_version else 0
 
     def directory(self, partition: str, location: str | None = None) -> str:
         """Return the absolute URI of a partition's directory; ``location`` is the partition's own one, if any."""

@@ -29,7 +29,7 @@ _TABLES = (
     "namespaces", "tables", "table_versions", "dropped_tables", "settlements", "partitions", "partition_descriptors",
     "partition_sums", "files", "file_statistics", "outbox", "transactions", "transaction_files", "transaction_claims",
     "transaction_locations", "forgotten_transactions", "applications", "waiting_files", "repairs", "skipped_paths",
-    "verifications", "followed_metastore", "followed_tables", "followed_doubts", "views", "view_sources",
+    "verifications", "followed_metastore", "followed_tables", "followed_suspects", "views", "view_sources",
     "view_partition_dependencies", "index_properties",
 )  # fmt: skip
 
@@ -72,7 +72,7 @@ def _create_tables() -> None:
         *_bigs("created_at_ms", "version", "total_partitions", "total_files", "total_bytes", "counted_rows"),
         *_bigs("uncounted_partitions", "next_partition_number", "next_file_id"),
         _flag("has_long_keys"),
-        *(_big(name, default="0") for name in ("oldest_version", "claims_from", "floor_version")),
+        *(_big(name, default="0") for name in ("oldest_version", "claims_from", "deleted_before_version")),
         _flag("has_descriptors", default="0"),
         sa.ForeignKeyConstraint(
             ["namespace_id"], ["namespaces.namespace_id"], name="fk_tables_namespace_id_namespaces"
@@ -265,8 +265,8 @@ def _create_hms_events() -> None:
         key="table_id",
     )  # fmt: skip
     _create(
-        "followed_doubts",
-        _text("name_hash", 32), _text("table_name"), _text("doubt", null=True),
+        "followed_suspects",
+        _text("name_hash", 32), _text("table_name"), _text("suspect", null=True),
         *_bigs("attempts", "next_attempt_at_ms", "since_ms"), _text("error"),
         key="name_hash",
     )  # fmt: skip

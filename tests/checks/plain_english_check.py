@@ -98,7 +98,6 @@ SAME_MODULE_NAMES = {
     "catalog_ext/definitions": "a table's definition: imported from the metastore, and compared for drift",
     "catalog_ext/difference": "a repair's stream of changes, and a row of the drift report",
     "catalog_ext/display": "the interface that the domain calls, and its implementation in notebooks",
-    "catalog_ext/doubts": "suspects by Hive's events, and suspects by the object store's",
     "catalog_ext/maintenance": "of partitions, and of writes",
     "catalog_ext/partitions": "imported from the metastore, and compared for drift",
     "catalog_ext/table_repair": "the use case, and its wrapper that makes Spark read the table again",

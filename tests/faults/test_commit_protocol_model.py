@@ -288,8 +288,8 @@ class Protocol:
         # Rows without an end: all of them are alive, where nothing is unsettled.
         rows = world.alive | world.unsettled
         # Files that a repair has registered since ``reserve`` are carried over.
-        looked_at = rows if self.mistake == "apply ends rows that came after reserve" else mine.fixed | mine.unknown
-        replaced = rows & looked_at if self.overwrites[number] else 0
+        checked = rows if self.mistake == "apply ends rows that came after reserve" else mine.fixed | mine.unknown
+        replaced = rows & checked if self.overwrites[number] else 0
         unsettled = replaced if self.overwrites[number] and self.settles else world.unsettled
         removals = (0 if self.settles else replaced) | mine.unknown if self.overwrites[number] else 0
         version = world.version + 1
@@ -493,10 +493,10 @@ def put(world: World, number: int, **values: int) -> World:
 def check_world(protocol: Protocol, world: World) -> None:
     """Assert promises 1, 2 and 4, which hold in every state."""
     committed = [t for t in world.transactions if t.version]
-    looked_at = 0
+    checked = 0
     for transaction in committed:
-        looked_at |= transaction.fixed | transaction.unknown
-    assert not world.written & ~world.visible & ~looked_at, "a foreign file was lost"
+        checked |= transaction.fixed | transaction.unknown
+    assert not world.written & ~world.visible & ~checked, "a foreign file was lost"
     expected = OLD
     for transaction in sorted(committed, key=lambda t: t.version):
         number = world.transactions.index(transaction)

@@ -1,6 +1,6 @@
 """A DELETE or overwrite of everything: readers see it at once, and its rows are ended after it, whatever comes between.
 
-Every one of them raises a floor here, however small, and is settled two partitions at a time.
+Every bulk delete is deferred here, however small, and completed two partitions at a time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _everything_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def floor_of(index: Index, table: Table) -> int:
-    return index.tables.load(table.identifier).floor
+    return index.tables.load(table.identifier).deleted_before_version
 
 
 @dataclass
@@ -77,7 +77,7 @@ class History:
     def step(self) -> None:
         """Do something, which may be interrupted, and look at everything."""
         before = self.stand.table()
-        self.between += before.floor > 0
+        self.between += before.deleted_before_version > 0
         operation = self.rng.choice(
             [*[self.delete] * 3, *[self.overwrite] * 3, *[self.append] * 5, self.overwrite_some, self.delete_some,
              self.repair, self.repair, self.add, self.drop, self.rename, self.truncate, self.settle, self.recover,
@@ -95,7 +95,7 @@ class History:
         elif now.version > before.version:
             # Its owner does not know that it is committed.
             self.state = self.unknown
-        self.floors += now.floor > before.floor
+        self.floors += now.deleted_before_version > before.deleted_before_version
         self.states[now.version] = (now, self.state)
         self.look(now)
 
@@ -104,7 +104,7 @@ class History:
         assert read(index, now) == self.state
         check_totals(now, self.state)
         self.metastore.take(index)
-        if not now.floor:
+        if not now.deleted_before_version:
             check_metastore(index, now, self.metastore)
         with index._database.reading() as connection:
             check_sums(connection)
@@ -226,7 +226,7 @@ class History:
         assert self.stand.engine.recover(older_than_s=0).failed == ()
         if self.relocates:
             self.stand.engine.vacuum(self.stand.table(), 0.0)
-        assert self.stand.table().floor == 0
+        assert self.stand.table().deleted_before_version == 0
         self.look(self.stand.table())
         # Every file of the table is there, and none that is the index's own besides: repairs leave what they drop.
         assert self.stand.rows().keys() == self.state.keys()
@@ -267,7 +267,7 @@ def test_an_error_while_settling_is_nothing_to_the_writer(
         assert EVERYTHING.state(stand) == EVERYTHING.after
         assert stand.engine.recover(older_than_s=0).failed == ()
         EVERYTHING.check(stand, reported)
-        assert stand.table().floor == 0
+        assert stand.table().deleted_before_version == 0
 
 
 @pytest.mark.parametrize("point", DEFERRED_DELETE_POINTS)

@@ -142,7 +142,7 @@ _OF_K1 = ("INSERT OVERWRITE of a static partition", "REPLACE WHERE", "DELETE")
 def check_totals(index: Index, table: Table) -> None:
     """The table's totals, and its sums by the first key, are those of its rows."""
     now = index.tables.load(table.identifier)
-    assert now.floor == 0
+    assert now.deleted_before_version == 0
     found = index.files.plan(now, None).read_all().to_pylist()
     names = index.partitions.all(now, None).read_all().to_pylist()
     assert (now.totals.files, now.totals.bytes) == (len(found), sum(row["size"] for row in found))

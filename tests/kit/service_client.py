@@ -23,7 +23,7 @@ class Answer:
     """An answer of the service.
 
     Attributes:
-        blanks: How many blanks come before the body, as a sign of life.
+        blanks: How many blanks come before the body, as a keepalive.
         silent_for: Seconds between them and the body.
         index: Which index it says that it is of.
     """

@@ -21,10 +21,10 @@ _VERSIONS = 30
 
 def check_sums(connection: sa.Connection) -> None:
     """Fail where the sums of a table are not those of its partitions, at one of its newest versions."""
-    for table_id, version, oldest, floor in (row.values() for row in _TABLES.rows(connection)):
+    for table_id, version, oldest, deleted_before in (row.values() for row in _TABLES.rows(connection)):
         versions = {*_VERSIONS_OF.scalars(connection, {"table_id": table_id}), version}
         for at in sorted(v for v in versions if oldest <= v <= version)[-_VERSIONS:]:
-            where = {"table_id": table_id, "at": at, "since": floor if at >= floor else 0}
+            where = {"table_id": table_id, "at": at, "since": deleted_before if at >= deleted_before else 0}
             found = _summed(connection, _PARTITIONS_AT, where)
             by_key = _BY_KEY_AT.rows(connection, where)
             whole = [sum(values) for values in zip(*found.values(), strict=True)]
@@ -58,7 +58,9 @@ def _sums_of() -> sa.Select[tuple[object, ...]]:
 
 
 # Made once: they are asked of every index that is closed.
-_TABLES = Prepared(sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version, tables.c.floor_version))
+_TABLES = Prepared(
+    sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version, tables.c.deleted_before_version)
+)
 _VERSIONS_OF = Prepared(_versions_of())
 _THERE_AT = (
     partitions.c.table_id == sa.bindparam("table_id"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from catalog_ext.service.answers import ARROW_STREAM, error_response
-from catalog_ext.service.sign_of_life import HEADER
+from catalog_ext.service.keepalive import HEADER
 from tests.kit.service_client import Answer
 from tests.servers.loopback import LoopbackServer
 
@@ -47,7 +47,7 @@ class Recorder(LoopbackServer):
     Attributes:
         bodies: The requests, by operation, in the order in which they came.
         answers: What they got, in the order in which it was given.
-        waits: How long who asks waits for a sign of life, as the header has it, by operation; None for the answer.
+        waits: How long who asks waits for a keepalive, as the header has it, by operation; None for the answer.
     """
 
     def __init__(self, service: Service) -> None:

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
+from catalog_ext.service.keepalive import HEADER
 from catalog_ext.service.server import Service
-from catalog_ext.service.sign_of_life import HEADER
 from tests.kit.repair_cases import local_catalog, register, write
 from tests.kit.service_client import END_MARKER
 from tests.servers.certificates import Authority

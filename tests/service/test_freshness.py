@@ -71,7 +71,7 @@ def test_notifications_are_pushed(client: Client, catalog: Catalog, tmp_path: Pa
     assert answer.json == {
         "events": 3, "ignored": 1, "left": 0,
         "tables": [
-            {"table": "s.t", "looked_at": 2, "added": 1, "dropped": 0, "changed": 1, "version": 2, "error": None}
+            {"table": "s.t", "checked": 2, "added": 1, "dropped": 0, "changed": 1, "version": 2, "error": None}
         ],
     }  # fmt: skip
     assert indexed(catalog) == walked(tmp_path / "t", 2)

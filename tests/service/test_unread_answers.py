@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows, database
 from catalog_ext.service import application, rows_response
+from catalog_ext.service.keepalive import HEADER
 from catalog_ext.service.operations import operations_of
 from catalog_ext.service.rows_response import ArrowStream
 from catalog_ext.service.server import Service
-from catalog_ext.service.sign_of_life import HEADER
 from tests.kit.repair_cases import EU, catalog_of_files
 from tests.kit.service_client import Client
 
@@ -59,12 +59,12 @@ def service_of(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, *, spills: boo
     return Service(catalog)
 
 
-def asking(service: Service, sign_of_life: str | None = None) -> socket.socket:
+def asking(service: Service, keepalive: str | None = None) -> socket.socket:
     """A client that has asked for the rows."""
     client = socket.create_connection((service.host, service.port))
     lines = [
         "POST /v1/tables/plan HTTP/1.1", f"Host: {service.host}", f"Authorization: Bearer {service.token}",
-        "Content-Length: 2", *([f"{HEADER}: {sign_of_life}"] if sign_of_life else []),
+        "Content-Length: 2", *([f"{HEADER}: {keepalive}"] if keepalive else []),
     ]  # fmt: skip
     client.sendall("\r\n".join([*lines, "", "{}"]).encode())
     return client
@@ -82,18 +82,18 @@ def awaited(condition: Callable[[], bool], seconds: float = 20) -> bool:
     return condition()
 
 
-# The time without a sign of life is far below, or far above, that in which the first rows are there.
-@pytest.mark.parametrize("sign_of_life", [None, "0.001", "30"])
+# The time without a keepalive is far below, or far above, that in which the first rows are there.
+@pytest.mark.parametrize("keepalive", [None, "0.001", "30"])
 @pytest.mark.parametrize("spills", [True, False], ids=["spilled", "driver"])
 def test_who_does_not_read_is_given_up(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spills: bool,
-    sign_of_life: str | None,
+    keepalive: str | None,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(rows_response, "UNREAD_S", 1.0)
     with (
         caplog.at_level(logging.WARNING),
         service_of(catalog, monkeypatch, spills=spills) as service,
-        closing(asking(service, sign_of_life)) as client,
+        closing(asking(service, keepalive)) as client,
     ):
         assert awaited(lambda: held(catalog) == 1)
         assert awaited(lambda: held(catalog) == 0)

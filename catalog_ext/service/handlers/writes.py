@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.commit.transaction import BegunWrite
     from catalog_ext.metastore.model.tables import Table, TableDefinition
-    from catalog_ext.service.under_way import OpenWrites
+    from catalog_ext.service.in_flight import OpenWrites
 
 
 class WriteOperations:

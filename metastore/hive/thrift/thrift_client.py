@@ -302,7 +302,7 @@ class ThriftMetastore:
             with lost_where_gone(number):
                 client.heartbeat(wire.HeartbeatRequest(lockid=number))
 
-        self._pool.call(heartbeat, f"a sign of life of lock {number}")
+        self._pool.call(heartbeat, f"a keepalive of lock {number}")
 
     def unlock(self, number: int) -> None:
         def unlock(client: HMSClient) -> None:

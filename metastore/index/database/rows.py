@@ -85,7 +85,7 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
         rows=None if row["uncounted_partitions"] else row["counted_rows"],
     )
     return Table(
-        row["table_id"], definition, row["version"], totals, row["created_at_ms"], row["floor_version"],
+        row["table_id"], definition, row["version"], totals, row["created_at_ms"], row["deleted_before_version"],
         bool(row["has_descriptors"]),
     )  # fmt: skip
 

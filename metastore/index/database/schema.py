@@ -56,7 +56,7 @@ tables = sa.Table(
     sa.Column("has_long_keys", sa.SmallInteger, nullable=False),
     sa.Column("oldest_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("claims_from", sa.BigInteger, nullable=False, server_default=sa.text("0")),
-    sa.Column("floor_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("deleted_before_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("has_descriptors", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("namespace_id", "name"),
     # A table's number is part of its partitions' ids. Without AUTOINCREMENT, SQLite would reuse the number of the last
@@ -322,12 +322,12 @@ followed_tables = sa.Table(
 """The last comparison of each table with the metastore: the table's version, the partitions that the metastore did not
 have, and the metastore's definition."""
 
-followed_doubts = sa.Table(
-    "followed_doubts", metadata,
-    id_column("name_hash", primary_key=True), text("table_name"), text("doubt", nullable=True), big("attempts"),
+followed_suspects = sa.Table(
+    "followed_suspects", metadata,
+    id_column("name_hash", primary_key=True), text("table_name"), text("suspect", nullable=True), big("attempts"),
     big("next_attempt_at_ms"), big("since_ms"), text("error"),
 )  # fmt: skip
-"""Tables of the metastore that could not be synchronized, and tables that are refused (without a ``doubt``)."""
+"""Tables of the metastore that could not be synchronized, and tables that are refused (without a ``suspect``)."""
 
 views = sa.Table(
     "views", metadata,
@@ -363,11 +363,11 @@ index_properties = sa.Table(
 def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
     """Return the condition for rows of ``partitions`` in the newest version, for readers without the table's lock.
 
-    A deferred delete (``write.deferred_deletes``) leaves rows without an end that began before ``floor_version``; the
-    condition excludes them. Under the table's lock no deferred delete is pending, and no such rows exist.
+    A deferred delete (``write.deferred_deletes``) leaves rows without an end that began before
+    ``deleted_before_version``; the condition excludes them. Under the table's lock no deferred delete is pending, and no such rows exist.
     """
-    floor = sa.select(tables.c.floor_version).where(tables.c.table_id == table_id).scalar_subquery()
-    return sa.and_(rows.c.end_version == ALIVE, rows.c.begin_version >= sa.func.coalesce(floor, 0))
+    deleted_before = sa.select(tables.c.deleted_before_version).where(tables.c.table_id == table_id).scalar_subquery()
+    return sa.and_(rows.c.end_version == ALIVE, rows.c.begin_version >= sa.func.coalesce(deleted_before, 0))
 
 
 def partition_ids(table_id: int) -> tuple[int, int]:

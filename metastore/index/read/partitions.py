@@ -108,7 +108,7 @@ class Partitions(IndexPart):
             for some in batched(names, _NAMES_AT_ONCE):
                 hashes = {name_hash(name): name for name in some}
                 found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, {
-                    "table_id": table.table_id, "at": table.version, "floor": table.begins_at, "hashes": list(hashes),
+                    "table_id": table.table_id, "at": table.version, "begins_at": table.begins_at, "hashes": list(hashes),
                 }))  # fmt: skip
         return found
 
@@ -285,7 +285,7 @@ _NAMED = Prepared(
         partitions.c.table_id == sa.bindparam("table_id"),
         partitions.c.end_version > _AT,
         partitions.c.begin_version <= _AT,
-        partitions.c.begin_version >= sa.bindparam("floor"),
+        partitions.c.begin_version >= sa.bindparam("begins_at"),
         partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
     )
 )

@@ -224,7 +224,7 @@ def drop_within(
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
     # Load again: before the lock, another process may have renamed the table or changed its location.
     table = load(connection, identifier)
-    require_complete(table.table_id, table.floor)
+    require_complete(table.table_id, table.deleted_before_version)
     check_droppable(connection, table, deletes=deletes, by=by)
     if keeps_files:
         # Check after the lock: a stream that holds files back has either committed this before, or waits and finds no

@@ -15,8 +15,8 @@ from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
-    followed_doubts,
     followed_metastore,
+    followed_suspects,
     followed_tables,
     index_properties,
     table_versions,
@@ -52,7 +52,7 @@ after it."""
 
 _PROPERTIES = sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD]))
 
-SIGN_OF_LIFE_MS = 10_000
+KEEPALIVE_MS = 10_000
 """The interval at which a follower records that it is running if there are no events."""
 
 
@@ -90,12 +90,12 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptDoubt:
+class KeptSuspect:
     """A table of the metastore that could not be synchronized, or that is refused.
 
     Attributes:
         table: ``namespace.table``, as the metastore spells it.
-        doubt: What may differ from the index, in the follower's serialized form; None for a table that is refused.
+        suspect: What may differ from the index, in the follower's serialized form; None for a table that is refused.
         error: The reason why the table could not be synchronized or is refused.
         attempts: The number of failed attempts.
         since_ms: The time of the first failure, by the database's clock.
@@ -103,7 +103,7 @@ class KeptDoubt:
     """
 
     table: str
-    doubt: str | None
+    suspect: str | None
     error: str
     attempts: int = 1
     since_ms: int = 0
@@ -146,7 +146,7 @@ class Progress:
     source: str
     compared: bool = False
     settled: Collection[str] = ()
-    kept: Sequence[tuple[KeptDoubt, int]] = ()
+    kept: Sequence[tuple[KeptSuspect, int]] = ()
     mark: str | None = None
 
 
@@ -236,15 +236,15 @@ class FollowedMetastore(IndexPart):
 
         self._database.write(work, durable=False)
 
-    def doubts(self) -> list[KeptDoubt]:
+    def suspects(self) -> list[KeptSuspect]:
         """Return the tables that could not be synchronized, and the refused tables, sorted by name."""
-        d = followed_doubts.c
+        d = followed_suspects.c
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(followed_doubts, NOW_MS.label("now_ms")).order_by(d.table_name))
+            rows = connection.execute(sa.select(followed_suspects, NOW_MS.label("now_ms")).order_by(d.table_name))
             return [
-                KeptDoubt(
-                    row.table_name, row.doubt, row.error, row.attempts, row.since_ms,
-                    row.doubt is not None and row.next_attempt_at_ms <= row.now_ms,
+                KeptSuspect(
+                    row.table_name, row.suspect, row.error, row.attempts, row.since_ms,
+                    row.suspect is not None and row.next_attempt_at_ms <= row.now_ms,
                 )
                 for row in rows
             ]  # fmt: skip
@@ -321,21 +321,21 @@ class FollowedMetastore(IndexPart):
                 raise
 
     def _keep(self, connection: sa.Connection, progress: Progress) -> None:
-        d, now = followed_doubts.c, now_ms(connection)
+        d, now = followed_suspects.c, now_ms(connection)
         since: dict[str, int] = {}
         for name in {*progress.settled, *(kept.table for kept, _ in progress.kept)}:
             mine = d.name_hash == name_hash(name)
             found = connection.execute(sa.select(d.since_ms).where(mine)).scalar()
             if found is not None:
                 since[name] = found
-                connection.execute(sa.delete(followed_doubts).where(mine))
+                connection.execute(sa.delete(followed_suspects).where(mine))
         rows = [
             {
-                "name_hash": name_hash(kept.table), "table_name": kept.table, "doubt": kept.doubt,
+                "name_hash": name_hash(kept.table), "table_name": kept.table, "suspect": kept.suspect,
                 "attempts": kept.attempts, "next_attempt_at_ms": now + pause_ms,
                 "since_ms": since.get(kept.table, now), "error": ascii_safe(kept.error)[:_ERROR_LENGTH],
             }
             for kept, pause_ms in progress.kept
         ]  # fmt: skip
         if rows:
-            connection.execute(sa.insert(followed_doubts), rows)
+            connection.execute(sa.insert(followed_suspects), rows)

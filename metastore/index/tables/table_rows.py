@@ -134,7 +134,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     zeros = dict.fromkeys(
         ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
          "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
-         "floor_version", "has_descriptors"), 0,
+         "deleted_before_version", "has_descriptors"), 0,
     )  # fmt: skip
     # ``statistics_after`` marks columns whose name belonged to another column before. A new table has no older
     # statistics, so drop marks that were copied from another table's columns (CREATE TABLE LIKE).

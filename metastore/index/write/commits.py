@@ -130,7 +130,7 @@ class Commits:
 
         def work(connection: sa.Connection, *, presume_new: bool) -> AppliedChanges:
             row = table_rows.raise_version(connection, table_id)
-            deferred_deletes.require_complete(table_id, row.table.floor)
+            deferred_deletes.require_complete(table_id, row.table.deleted_before_version)
             applier = Applier(connection, row)
             _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(kept)
             return _outcome(applier, record(applier, operation, summary or {}, deliver=deliver))

@@ -1,8 +1,8 @@
 """Deferred deletes: a DELETE or overwrite of a whole large table sets the end version of its rows after its commit.
 
-The commit writes its version into ``tables.floor_version``, and readers ignore rows that began before that version. The
-rows then get their end version in pages, in short transactions. Each writer that locks the table completes the deferred
-delete first, so only readers must consider ``floor_version``.
+The commit writes its version into ``tables.deleted_before_version``, and readers ignore rows that began before that
+version. The rows then get their end version in pages, in short transactions. Each writer that locks the table completes the deferred
+delete first, so only readers must consider ``deleted_before_version``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: 
 
     The caller holds the table's lock.
     """
-    connection.execute(_FLOOR, {"of_table": table.table_id, "floor_version": table.version})
+    connection.execute(_FLOOR, {"of_table": table.table_id, "deleted_before_version": table.version})
     row = {
         "table_id": table.table_id, "version": table.version, "transaction_id": transaction_id,
         "delivers": int(delivers), "committed_at_ms": now_ms, "settled_id": partition_ids(table.table_id)[0] - 1,
@@ -48,9 +48,9 @@ def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: 
     connection.execute(sa.insert(settlements), row)
 
 
-def require_complete(table_id: int, floor: int) -> None:
-    """Raise ``RetryAfter``, which completes the deferred delete, if the table's locked row has a floor version."""
-    if floor:
+def require_complete(table_id: int, deleted_before: int) -> None:
+    """Raise ``RetryAfter``, which completes the deferred delete, if the table's locked row has one pending."""
+    if deleted_before:
         raise RetryAfter(partial(complete, table_id=table_id))
 
 
@@ -91,7 +91,7 @@ def _end_page(connection: sa.Connection, table_id: int, transaction_id: str, pla
     page = [each for each, before in zip(found, files_before, strict=False) if before < _FILES]
     if not page:
         connection.execute(sa.delete(settlements).where(mine))
-        connection.execute(_FLOOR, {"of_table": table_id, "floor_version": 0})
+        connection.execute(_FLOOR, {"of_table": table_id, "deleted_before_version": 0})
         return False
     list_deferred(connection, row.table, transaction_id, plan, page)
     if delete.delivers:

@@ -60,17 +60,17 @@ class FixedSet:
         connection: In a transaction that holds the lock of the table's row.
         table: The table.
         version: The transaction's base version: ``reserve`` has checked that the claimed rows had not changed since.
-        looked_at: By partition, the files that the statement's check found on the store and that were not in the index.
+        checked: By partition, the files that the statement's check found on the store and that were not in the index.
             They belong to the set.
     """
 
     def __init__(
-        self, connection: sa.Connection, table: Table, version: int, looked_at: Mapping[str, Sequence[Removal]]
+        self, connection: sa.Connection, table: Table, version: int, checked: Mapping[str, Sequence[Removal]]
     ) -> None:  # fmt: skip
         self._connection = connection
         self._table = table
         self._version = version
-        self._looked_at = looked_at
+        self._checked = checked
 
     def late(self, living: Iterable[Partition]) -> dict[int, LatePartition]:
         """Return the current partitions that changed since ``reserve``, by number; no query if nothing has changed.
@@ -98,9 +98,9 @@ class FixedSet:
         then = self._partitions(named, *self._at(partitions))
         fixed = self._files_then({partition.partition_id: self._table.directory_of(partition) for partition in then})
         checked = {partition.name: self._table.directory_of(partition) for partition in then}
-        for name in names & self._looked_at.keys():
+        for name in names & self._checked.keys():
             directory = checked.get(name) or self._table.directory(name)
-            fixed.update((f"{directory}/{found.path}", found) for found in self._looked_at[name])
+            fixed.update((f"{directory}/{found.path}", found) for found in self._checked[name])
         ended: dict[int, list[DataFile]] = {}
         carried: dict[int, list[DataFile]] = {}
         for number, begin, file in self._living_files(list(late)):

@@ -123,7 +123,7 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
 
     If versions after it have expired, a missing partition counts as dropped in the last expired version.
     """
-    p, oldest, floor = partitions.c, row.oldest_version, row.table.floor
+    p, oldest, deleted_before = partitions.c, row.oldest_version, row.table.deleted_before_version
     changed: dict[str, int] = {}
     for some in batched(names, _AT_ONCE):
         hashes = {name_hash(name): name for name in some}
@@ -136,8 +136,8 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
         for name_hashed, begin, ended in found:
             name = hashes[name_hashed]
             if ended == ALIVE:
-                # The row has no end version yet because of a deferred delete, whose version is ``floor``.
-                ended = floor if begin < floor else 0
+                # The row has no end version yet because of a deferred delete, whose version is ``deleted_before``.
+                ended = deleted_before if begin < deleted_before else 0
             last[name] = max(last.get(name, 0), begin, ended)
         changed |= {name: at or oldest for name, at in last.items() if at == 0 or at > version}
     return changed
@@ -154,7 +154,7 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow
     row = locked_row(connection, table_id)
     if row is None:
         raise gone_meanwhile(shown)
-    require_complete(table_id, row.table.floor)
+    require_complete(table_id, row.table.deleted_before_version)
     return row
 
 
@@ -179,7 +179,7 @@ def lock_with_transaction(
     if found is None:
         raise gone_meanwhile(transaction.table)
     locked = table_row_of(found)
-    require_complete(locked.table.table_id, locked.table.floor)
+    require_complete(locked.table.table_id, locked.table.deleted_before_version)
     (row,) = own() or (None,)
     return locked, usable(row, transaction.transaction_id), [other() for other in others]
 

@@ -113,7 +113,7 @@ def test_a_queue_is_emptied_into_the_index(lake: Lake, capsys: pytest.CaptureFix
     (announced,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (announced["events"], announced["left"]) == (17, 0)
     assert announced["tables"][0] | {"version": 0} == {
-        "table": "s.t", "looked_at": 2, "added": 1, "dropped": 0, "changed": 1, "version": 0, "error": None,
+        "table": "s.t", "checked": 2, "added": 1, "dropped": 0, "changed": 1, "version": 0, "error": None,
     }  # fmt: skip
     assert lake.catalog.load_table("s.t").version == 2, "one commit"
     assert lake.waiting() == 0

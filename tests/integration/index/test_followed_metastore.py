@@ -1,4 +1,4 @@
-"""What the index remembers of following, on each database: who follows, how far, and what is in doubt."""
+"""What the index remembers of following, on each database: who follows, how far, and its suspect tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.tables.followed import KeptDoubt, Progress, Seen
+from catalog_ext.metastore.index.tables.followed import KeptSuspect, Progress, Seen
 from catalog_ext.metastore.runtime.processes import this_host
 
 if TYPE_CHECKING:
@@ -71,20 +71,20 @@ def test_a_lease_that_is_over_or_whose_process_is_gone_is_taken(index: Index) ->
     assert index.followed.hold(ONE, 60_000)
 
 
-def test_doubts_are_kept_until_they_are_settled(index: Index) -> None:
+def test_suspects_are_kept_until_they_are_settled(index: Index) -> None:
     followed = index.followed
     followed.hold(ONE, 60_000)
-    left, refused = KeptDoubt("s.ä", '{"whole": true}', "away"), KeptDoubt("s.b", None, "ACID")
+    left, refused = KeptSuspect("s.ä", '{"whole": true}', "away"), KeptSuspect("s.b", None, "ACID")
     followed.advance(ONE, Progress("m", 1, 1, "log", kept=[(left, 3_600_000), (refused, 0)]))
-    first = {each.table: each for each in followed.doubts()}
-    assert [(each.doubt, each.due) for each in first.values()] == [(None, False), ('{"whole": true}', False)]
-    again = KeptDoubt("s.ä", '{"whole": false}', "still away", attempts=2)
+    first = {each.table: each for each in followed.suspects()}
+    assert [(each.suspect, each.due) for each in first.values()] == [(None, False), ('{"whole": true}', False)]
+    again = KeptSuspect("s.ä", '{"whole": false}', "still away", attempts=2)
     followed.advance(ONE, Progress("m", 1, 1, "log", settled=["s.b"], kept=[(again, 0)]))
-    (kept,) = followed.doubts()
-    assert (kept.doubt, kept.error, kept.attempts, kept.due) == ('{"whole": false}', "still away", 2, True)
+    (kept,) = followed.suspects()
+    assert (kept.suspect, kept.error, kept.attempts, kept.due) == ('{"whole": false}', "still away", 2, True)
     assert kept.since_ms == first["s.ä"].since_ms
     followed.advance(ONE, Progress("m", 1, 1, "log", settled=["s.ä", "s.never"]))
-    assert followed.doubts() == []
+    assert followed.suspects() == []
 
 
 def test_what_a_comparison_has_seen(index: Index) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.following.follower import BackgroundFollowing
+from catalog_ext.hms_events.follower import BackgroundFollowing
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -19,10 +19,10 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.service.server import Service
 from catalog_ext.sync import tables
 from tests.kit.repair_cases import indexed, write
-from tests.unit.following.test_following import add, hive_table, open_catalog
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
+from tests.unit.hms_events.test_following import add, hive_table, open_catalog
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,7 @@ def test_what_is_refused_is_said_and_in_status(
     assert (table["table"], table["action"]) == ("s.acid", "refused")
     assert run(index, "status", "--json") == 0
     entries = {entry["kind"]: entry for entry in json.loads(capsys.readouterr().out)["entries"]}
-    assert (entries["doubt"]["table"], entries["doubt"]["state"]) == ("s.acid", "refused")
+    assert (entries["suspect"]["table"], entries["suspect"]["state"]) == ("s.acid", "refused")
     assert (entries["follower"]["state"], entries["follower"]["id"]) == ("stopped", str(server.newest))
     assert f"up to event {server.newest} of {server.newest}, 0 behind" in entries["follower"]["detail"]
 
@@ -240,8 +240,8 @@ def test_a_view_that_is_not_taken_is_said_and_in_status(
     capsys.readouterr()
     assert run(index, "status", "--json") == 0
     entries = {entry["kind"]: entry for entry in json.loads(capsys.readouterr().out)["entries"]}
-    assert entries["doubt"]["table"] == "s.v"
-    assert "it is a view" in entries["doubt"]["detail"]
+    assert entries["suspect"]["table"] == "s.v"
+    assert "it is a view" in entries["suspect"]["detail"]
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_what_came_and_went(catalog: Catalog, root: Path, listed: list[str]) -> 
         created(root / "ds=2025-01-03/region=eu/1.csv"),
     ])  # fmt: skip
     (done,) = outcome.tables
-    assert (done.looked_at, done.added, done.changed, done.version) == (3, 1, 2, 2)
+    assert (done.checked, done.added, done.changed, done.version) == (3, 1, 2, 2)
     assert sorted(listed) == [A, B, "ds=2025-01-03/region=eu"]
     expected = walked(root, 2)
     del expected[C]["9.csv"]
@@ -89,7 +89,7 @@ def test_what_the_index_has_costs_no_listing(catalog: Catalog, root: Path, liste
     outcome = catalog.events.take([
         created(root / A / "1.csv"), created(root / B / "1.csv"),
     ])  # fmt: skip
-    assert (listed, [each.looked_at for each in outcome.tables], outcome.left) == ([], [0], [])
+    assert (listed, [each.checked for each in outcome.tables], outcome.left) == ([], [0], [])
     catalog.events.take([removed(root / A / "gone.csv")])
     assert listed == [A], "a repair under way may have seen it"
 

@@ -115,7 +115,7 @@ def test_irrelevant_events_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"partitions": 1}, {"partitions": [{"ds": "a"}], "partitionListJson": ["[]"]}])
-def test_a_message_of_another_form_puts_the_whole_table_in_doubt(body: dict[str, Any]) -> None:
+def test_an_unknown_message_makes_the_whole_table_suspect(body: dict[str, Any]) -> None:
     assert event("ADD_PARTITION", body).partitions is None
     assert event_of(1, 1, "ALTER_PARTITION", "s", "t", "no JSON", "gzip(json-2.0)").partitions is None
     assert event("INSERT", {"tableObjJson": table()}).partitions is None

@@ -248,7 +248,7 @@ def test_a_lock_that_cannot_be_given_up_is_left_to_its_time(
     assert "held until its time is over" in caplog.text
 
 
-def test_the_end_of_a_write_waits_for_no_sign_of_life(
+def test_the_end_of_a_write_waits_for_no_keepalive(
     server: FakeMetastore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(locks, "LONGEST_JOIN_S", 0.01)

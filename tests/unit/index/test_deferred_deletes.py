@@ -56,7 +56,7 @@ def delete(index: Index, table: Table, *partitions: str, relocate: bool = False)
     asked = plan(table, WriteKind.OVERWRITE, relocate=relocate)
     made = begin(index, index.tables.load(table.identifier), asked, *partitions)
     finish(index, made, deliver=True)
-    assert index.tables.load(table.identifier).floor == table.version + 1
+    assert index.tables.load(table.identifier).deleted_before_version == table.version + 1
     return made.transaction_id
 
 
@@ -96,7 +96,7 @@ def test_readers_see_at_once_what_it_has_done(index: Index) -> None:
         if settled:
             deferred_deletes.complete(index._database, transaction_id=transaction_id)
         now = index.tables.load(table.identifier)
-        assert (now.floor == 0) is settled
+        assert (now.deleted_before_version == 0) is settled
         assert (now.totals.partitions, now.totals.files) == (2, 2)
         assert listed_names(index, now) == ["k=1/r=a", "k=9/r=b"]
         assert sorted(files_by_partition(index, table)) == ["k=1/r=a", "k=9/r=b"]
@@ -186,7 +186,7 @@ def test_writers_complete_a_deferred_delete_first(index: Index, act: Callable[[I
     delete(index, table, relocate=act is ended)
     assert unended(index, table) == (8, 16)
     act(index, table)
-    assert index.tables.load(table.identifier).floor == 0
+    assert index.tables.load(table.identifier).deleted_before_version == 0
     named = ["k=1/r=a"] if act in (append, repair, overwrite) else []
     assert listed_names(index, index.tables.load(table.identifier)) == named
     assert unended(index, table)[0] == len(named)
@@ -222,7 +222,7 @@ def test_few_rows_are_ended_by_the_commit(index: Index, monkeypatch: pytest.Monk
     table = filled(index)
     monkeypatch.setattr(deferred_deletes, "MANY", 24)
     write(index, table, plan(table, WriteKind.OVERWRITE))
-    assert index.tables.load(table.identifier).floor == 0
+    assert index.tables.load(table.identifier).deleted_before_version == 0
     assert unended(index, table) == (0, 0)
 
 
@@ -234,7 +234,7 @@ def test_partitions_that_stay_or_have_own_locations_change_at_commit(index: Inde
         index.commits.apply_changes(table.table_id, [own], operation="repair", deliver=False)
     write(index, table, plan(table, WriteKind.OVERWRITE, keep_emptied=keep_emptied))
     now = index.tables.load(table.identifier)
-    assert now.floor == 0
+    assert now.deleted_before_version == 0
     assert listed_names(index, now) == ([f"k={i}/r=a" for i in range(8)] if keep_emptied else [])
 
 

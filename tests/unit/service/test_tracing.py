@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.runtime.tracing import current_traceparent, serving, span
-from catalog_ext.service import observation
+from catalog_ext.service import request_metrics
 from tests.kit.spans import recorded_spans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -63,13 +63,13 @@ def test_malformed_header_begins_a_new_trace(header: str) -> None:
 
 def test_the_environment_says_whether_traces_are_sent() -> None:
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
-    assert not observation.are_wanted({})
-    assert observation.are_wanted(endpoint)
-    assert observation.are_wanted({"OTEL_TRACES_EXPORTER": "otlp"})
-    assert not observation.are_wanted({**endpoint, "OTEL_TRACES_EXPORTER": "none"})
-    assert not observation.are_wanted({**endpoint, "OTEL_SDK_DISABLED": "true"})
+    assert not request_metrics.are_wanted({})
+    assert request_metrics.are_wanted(endpoint)
+    assert request_metrics.are_wanted({"OTEL_TRACES_EXPORTER": "otlp"})
+    assert not request_metrics.are_wanted({**endpoint, "OTEL_TRACES_EXPORTER": "none"})
+    assert not request_metrics.are_wanted({**endpoint, "OTEL_SDK_DISABLED": "true"})
     with pytest.raises(InvalidConfigurationError, match="zipkin"):
-        observation.are_wanted({"OTEL_TRACES_EXPORTER": "zipkin"})
+        request_metrics.are_wanted({"OTEL_TRACES_EXPORTER": "zipkin"})
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_spans_are_sent_to_a_collector_by_its_protocol() -> None:
     program = (
         "import os\n"
         "from catalog_ext.metastore.runtime.tracing import span\n"
-        "from catalog_ext.service.observation import sent\n"
+        "from catalog_ext.service.request_metrics import sent\n"
         "with sent(os.environ), span('commit', table='s.t'):\n"
         "    pass"
     )

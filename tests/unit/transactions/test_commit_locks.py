@@ -272,12 +272,12 @@ def test_no_more_partitions_are_looked_at_than_a_request_names(
     metastore.locks.history.clear()
     monkeypatch.setattr(commit_locks, "MOST_PARTITIONS", 2)
     matching, of_values = catalog.index.living_partitions.matching, catalog.index.living_partitions.of_values
-    looked_at: list[int] = []
+    checked: list[int] = []
 
     def counted(find: Callable[..., list[Partition]]) -> Callable[..., list[Partition]]:
         def found(*given: Any, **more: Any) -> list[Partition]:
             there = find(*given, **more)
-            looked_at.append(len(there))
+            checked.append(len(there))
             return there
 
         return found
@@ -286,12 +286,12 @@ def test_no_more_partitions_are_looked_at_than_a_request_names(
     catalog.index.living_partitions.of_values = counted(of_values)  # type: ignore[method-assign]
     with catalog.writes.transactions.locks.of_commit(begun(catalog, WriteKind.OVERWRITE_PARTITIONS)) as lock:
         lock.take([stage_of(f"Day={n}") for n in range(1, 5)])
-    assert looked_at == [], "four names are the whole table's lock already"
+    assert checked == [], "four names are the whole table's lock already"
     with catalog.writes.transactions.locks.of_commit(
         begun(catalog, WriteKind.OVERWRITE, Comparison(Operator.GT, "Day", 0))
     ) as lock:
         lock.take([])
-    assert looked_at == [3]
+    assert checked == [3]
     assert asked(metastore) == [("t/", EXCLUSIVE)] * 2
 
 

@@ -178,7 +178,7 @@ def test_host_with_a_clock_ahead_takes_no_writer_for_dead(
     assert [t.action for t in catalog.recover().transactions] == [RecoveryAction.UNDONE]
 
 
-def test_an_owner_that_was_undone_hears_it_at_its_next_sign_of_life(catalog: Catalog, root: Path) -> None:
+def test_an_owner_that_was_undone_hears_it_at_its_next_keepalive(catalog: Catalog, root: Path) -> None:
     begun = begin(catalog)
     catalog.index.transactions.move(begun.transaction_id, (State.OPEN,), State.ABORTING, error="another process did it")
     with pytest.raises(TransactionStateError, match="another process did it"):

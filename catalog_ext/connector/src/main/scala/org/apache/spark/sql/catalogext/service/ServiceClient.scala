@@ -106,7 +106,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     if (addresses.several) request.header(IndexHeader, addresses.index.getOrElse(NoIndexYet))
     SessionUser.encoded.foreach(request.header(SessionUser.Header, _))
     TraceContext.current.foreach(request.header(TraceContext.Header, _))
-    if (!limited) request.header(SignOfLife, (requestTimeout.toMillis / 4.0 / 1000).toString)
+    if (!limited) request.header(KeepaliveHeader, (requestTimeout.toMillis / 4.0 / 1000).toString)
     val response = try exchange(request.build(), handler) catch {
       case e: ConnectException => throw new PassingFailure(gone(e), sent = false)
       case e: HttpConnectTimeoutException => throw new PassingFailure(gone(e), sent = false)
@@ -229,7 +229,7 @@ object ServiceClient {
 
   private val ConnectTimeout = Duration.ofSeconds(10)
   /** Requests a keepalive blank at this interval, in seconds, until the answer is ready. */
-  private val SignOfLife = "X-Sign-Of-Life"
+  private val KeepaliveHeader = "X-Keepalive"
   private val ContractHeader = "X-Catalog-Ext-Contract"
   private val IndexHeader = "X-Catalog-Ext-Index"
   private val NoIndexYet = "?"

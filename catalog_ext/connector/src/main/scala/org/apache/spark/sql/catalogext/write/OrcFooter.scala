@@ -92,9 +92,9 @@ private[write] object OrcFooter {
     val values = written.getNumberOfValues
     val nulls = rows - values
     // A count that says all values are NULL is used only if the writer also set hasNull.
-    val isDoubtful = !written.hasNumberOfValues || nulls < 0 || nulls > 0 && written.hasHasNull && !written.getHasNull ||
+    val isSuspect = !written.hasNumberOfValues || nulls < 0 || nulls > 0 && written.hasHasNull && !written.getHasNull ||
       values == 0 && rows > 0 && !written.hasHasNull
-    if (isDoubtful) MeasuredColumn.Unknown
+    if (isSuspect) MeasuredColumn.Unknown
     else {
       val (minimum, maximum) = if (values == 0) (None, None) else bounds(written, statistics, dataType)
       val known = Option.when(nulls > 0 || !written.hasHasNull || !written.getHasNull)(nulls)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
+    from catalog_ext.hms_events.suspects import SuspectPartition, TableOutcome
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
@@ -45,9 +45,9 @@ class PartitionFollowing:
         self._repair = repair
 
     def bring_in_sync(
-        self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
+        self, client: HiveMetastore, hive: HiveTable, table: Table, suspects: Mapping[str, SuspectPartition],
         outcome: TableOutcome,
-    ) -> dict[str, PartitionDoubt]:  # fmt: skip
+    ) -> dict[str, SuspectPartition]:  # fmt: skip
         """Check partitions, and commit the differences; return those that must be checked again.
 
         Raises:
@@ -55,9 +55,9 @@ class PartitionFollowing:
             MetastoreError: The metastore does not answer.
         """
         adoption = PartitionAdoption(self._context, self._repair, client, hive, dry_run=self._dry_run)
-        left: dict[str, PartitionDoubt] = {}
-        for chunk in batched(list(doubts), _AT_ONCE):
-            pending = {name: doubts[name] for name in chunk}
+        left: dict[str, SuspectPartition] = {}
+        for chunk in batched(list(suspects), _AT_ONCE):
+            pending = {name: suspects[name] for name in chunk}
             reason: str | None = None
             for _ in range(_ATTEMPTS):
                 # Read the index first, then the outbox, then the metastore, so that no earlier read is newer than a
@@ -93,14 +93,14 @@ class PartitionFollowing:
             self._context.sync.publish(table.table_id)
 
     def _look(
-        self, adoption: PartitionAdoption, table: Table, doubts: dict[str, PartitionDoubt], outcome: TableOutcome
-    ) -> tuple[dict[str, PartitionDoubt], str | None]:
+        self, adoption: PartitionAdoption, table: Table, suspects: dict[str, SuspectPartition], outcome: TableOutcome
+    ) -> tuple[dict[str, SuspectPartition], str | None]:
         """Return the partitions that must be checked again, and the reason."""
-        foreign = self._without_ours(table, doubts)
+        foreign = self._without_ours(table, suspects)
         if not foreign:
             return {}, None
-        found = adoption.adopt(table, {name: doubt.dropped for name, doubt in foreign.items()}, why=WHY)
-        later: dict[str, PartitionDoubt] = {}
+        found = adoption.adopt(table, {name: suspect.dropped for name, suspect in foreign.items()}, why=WHY)
+        later: dict[str, SuspectPartition] = {}
         reason: str | None = None
         if found.there is not None:
             later = {name: foreign[name] for name in foreign if name in found.there.later}
@@ -108,26 +108,26 @@ class PartitionFollowing:
             for name, why in (*found.there.left.items(), *((name, _LOST) for name in sorted(found.there.lost))):
                 outcome.skip(f"{name[:200]}: {why}")
         again = {} if found.report is None else _count(found.report, outcome)
-        outcome.looked_at += found.listed
+        outcome.checked += found.listed
         if again:
             return {**_named(foreign, again), **later}, next(iter(again.values()))
         return later, reason
 
-    def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
+    def _without_ours(self, table: Table, suspects: dict[str, SuspectPartition]) -> dict[str, SuspectPartition]:
         """Return the suspect partitions without those whose events are all deliveries of the index."""
         layout = Layout(table.definition)
         # Do not filter invalid partition names: the observer reports them with the reason.
         candidates = {
-            name: doubt.written for name, doubt in doubts.items()
-            if doubt.written is not None and not doubt.dropped
+            name: suspect.written for name, suspect in suspects.items()
+            if suspect.written is not None and not suspect.dropped
             and (not name or layout.judge(name).place is Place.PARTITION)
         }  # fmt: skip
         if not candidates:
-            return doubts
+            return suspects
         published = self._context.index.followed.published_statistics(table, list(candidates))
         ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in published.items()}
         delivered = {n for n, written in candidates.items() if written <= ours.get(partition_values(n), set())}
-        return {name: doubt for name, doubt in doubts.items() if name not in delivered}
+        return {name: suspect for name, suspect in suspects.items() if name not in delivered}
 
 
 def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
@@ -145,11 +145,11 @@ def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
     return again
 
 
-def _named(doubts: dict[str, PartitionDoubt], names: Collection[str]) -> dict[str, PartitionDoubt]:
+def _named(suspects: dict[str, SuspectPartition], names: Collection[str]) -> dict[str, SuspectPartition]:
     """Return the suspect partitions with some of the index's names; all of them if a name is not among them."""
     try:
         values = {partition_values(name) for name in names}
     except InvalidPartitionNameError:
-        return doubts
-    found = {name: doubt for name, doubt in doubts.items() if partition_values(name) in values}
-    return found if len(found) == len(values) else doubts
+        return suspects
+    found = {name: suspect for name, suspect in suspects.items() if partition_values(name) in values}
+    return found if len(found) == len(values) else suspects

@@ -33,7 +33,7 @@ class _Known(NamedTuple):
 
 
 @dataclass(slots=True)
-class Doubts:
+class Suspects:
     """The suspect partitions of one table, with the events that made them suspect.
 
     Attributes:
@@ -49,7 +49,7 @@ class Doubts:
         self.partitions.setdefault(name, []).append(event)
 
 
-def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts], list[StoreEvent]]:
+def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Suspects], list[StoreEvent]]:
     """Return the events about files that may belong to a table, by table, and all other events.
 
     Hidden names, and paths that are not below a partition, belong to no table.
@@ -59,11 +59,11 @@ def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts],
     own: dict[str, list[tuple[int, str]]] = {}
     for table_id, name, location in index.partitions.within(directories):
         own.setdefault(location, []).append((table_id, name))
-    doubts: dict[int, Doubts] = {}
+    suspects: dict[int, Suspects] = {}
     about: set[str] = set()
 
     def note(table_id: int, name: str, event: StoreEvent) -> None:
-        doubts.setdefault(table_id, Doubts(table_id)).add(name, event)
+        suspects.setdefault(table_id, Suspects(table_id)).add(name, event)
         about.add(event.uri)
 
     for event in visible:
@@ -81,7 +81,7 @@ def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts],
             partition = places[table_id].partition(event.uri)
             if partition is not None:
                 note(table_id, partition, event)
-    return list(doubts.values()), [event for event in events if event.uri not in about]
+    return list(suspects.values()), [event for event in events if event.uri not in about]
 
 
 def _is_file(event: StoreEvent) -> bool:
@@ -131,12 +131,12 @@ class _Places:
         return directory if self._layout.judge(directory).place is Place.PARTITION else None
 
 
-def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
+def suspect_names(index: Index, table: Table, suspects: Suspects) -> list[str]:
     """Return the names of the partitions for which events differ from the index. The store is not listed."""
-    names = list(doubts.partitions)
+    names = list(suspects.partitions)
     if table.definition.has_wildcards:
         return names
-    wanted = {(name, event.uri.rpartition("/")[2]) for name, events in doubts.partitions.items() for event in events}
+    wanted = {(name, event.uri.rpartition("/")[2]) for name, events in suspects.partitions.items() for event in events}
     known: dict[tuple[str, str], _Known] = {}
     ids = [n for batch in index.partitions.named(table, names) for n in batch.column("partition_id").to_pylist()]
     for batch in index.files.known(table, None, ids) if ids else ():
@@ -145,11 +145,11 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
             if (name, path) in wanted:
                 known[name, path] = _Known(*is_as)
     in_flight = index.transactions.uncommitted_ids(table.table_id, table.version)
-    written = {transaction_id_in(e.uri.rpartition("/")[2]) for events in doubts.partitions.values() for e in events}
+    written = {transaction_id_in(e.uri.rpartition("/")[2]) for events in suspects.partitions.values() for e in events}
     ours = index.forgotten_transactions.known({number for number in written if number is not None})
     return [
         name
-        for name, events in doubts.partitions.items()
+        for name, events in suspects.partitions.items()
         if not all(_says_nothing(name, e, known, in_flight, ours) for e in events)
     ]
 

@@ -142,7 +142,7 @@ class _Indexed(_Digested):
         super().files(rows)
 
 
-class Sides:
+class ScratchComparison:
     """Store and index as two sides whose equal rows are filtered out. Call ``close`` at the end.
 
     Args:

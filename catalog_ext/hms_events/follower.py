@@ -12,10 +12,10 @@ import uuid
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import metastore_keys
-from catalog_ext.following.comparison import LookedAt
-from catalog_ext.following.doubts import FollowOutcome
-from catalog_ext.following.run import FollowRun
-from catalog_ext.following.tables import ALL
+from catalog_ext.hms_events.comparison import Checked
+from catalog_ext.hms_events.run import FollowRun
+from catalog_ext.hms_events.suspects import FollowOutcome
+from catalog_ext.hms_events.tables import ALL
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.index.tables.followed import FollowedMetastore, KeptDoubt
+    from catalog_ext.metastore.index.tables.followed import FollowedMetastore, KeptSuspect
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.hive_import import HiveImport
     from catalog_ext.tables.removal import TableRemoval
@@ -57,7 +57,7 @@ class Follower:
         # Include a random part: two followers in one process must not share a lease.
         self._holder = f"{uuid.uuid4().hex[:8]}@{this_process()}"
         self._looking = threading.Lock()
-        self._looked_at = LookedAt()
+        self._checked = Checked()
         self._held = False
         self._asked_for: frozenset[str] = frozenset()
 
@@ -82,14 +82,14 @@ class Follower:
         chosen = self._databases if databases is None else frozenset(name.lower() for name in databases)
         if dry_run:
             return FollowRun(
-                self._context, self._parts, chosen, 0.0, self._holder, self._looked_at.copy(), dry_run=True
+                self._context, self._parts, chosen, 0.0, self._holder, self._checked.copy(), dry_run=True
             ).run(done)  # fmt: skip
         with self._looking, FollowerLease(self._context.index.followed, self._holder) as lease:
             if not lease.held:
                 return FollowOutcome(WAITING)
             self._held = True
             compare_s = 0.0 if at_once else self._compare_s
-            look = FollowRun(self._context, self._parts, chosen, compare_s, self._holder, self._looked_at)
+            look = FollowRun(self._context, self._parts, chosen, compare_s, self._holder, self._checked)
             try:
                 self._warn_of_unknown(chosen)
                 return look.run(done)
@@ -120,15 +120,15 @@ class Follower:
                 {"database": name[:200]},
             )
 
-    def kept(self) -> list[KeptDoubt]:
+    def kept(self) -> list[KeptSuspect]:
         """Return the tables of the index that are not in sync: refused tables, and tables to be checked again.
 
         A table that was never imported, such as a Hive view, is not among them.
         """
         return [
             each
-            for each in self._context.index.followed.doubts()
-            if each.doubt is not None or self._is_ours(each.table)
+            for each in self._context.index.followed.suspects()
+            if each.suspect is not None or self._is_ours(each.table)
         ]
 
     def _is_ours(self, name: str) -> bool:

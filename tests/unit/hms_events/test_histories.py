@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catalog_ext.following import run as follow_run
+from catalog_ext.hms_events import run as follow_run
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -44,13 +44,13 @@ from tests.kit.fakes_metastore_log import LoggingMetastore
 from tests.kit.index_cases import empty_index
 from tests.kit.repair_cases import indexed, write
 from tests.kit.writes import Crash, insert
-from tests.unit.following.test_following import hive_table, open_catalog
+from tests.unit.hms_events.test_following import hive_table, open_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.doubts import FollowOutcome
+    from catalog_ext.hms_events.suspects import FollowOutcome
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
 
@@ -472,7 +472,7 @@ class World:
 
     def check(self) -> None:
         index = self.catalog.index
-        said = {kept.table for kept in index.followed.doubts()}
+        said = {kept.table for kept in index.followed.suspects()}
         assert {f"{m.namespace}.{m.table}" for m in index.outbox.pending()} <= said
         there = {name for database, name in self.server._tables if database == "s"}
         ours = set(self.catalog.list_tables("s"))
@@ -567,7 +567,7 @@ def test_all_sides_converge(
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
-        patched.setattr("catalog_ext.following.log._SETTLE_S", 0.0)
+        patched.setattr("catalog_ext.hms_events.log._SETTLE_S", 0.0)
         patched.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
         patched.setattr(DeliveryRetry, "schedule", lambda *_: None)
         world = World(tmp_path_factory.mktemp("world"), patched)
@@ -589,7 +589,7 @@ def test_a_partition_that_hive_and_we_make_at_once_keeps_both_sides_rows(
     renamed it as the error says.
     """
     monkeypatch.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
-    monkeypatch.setattr("catalog_ext.following.log._SETTLE_S", 0.0)
+    monkeypatch.setattr("catalog_ext.hms_events.log._SETTLE_S", 0.0)
     monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
     world = World(tmp_path, monkeypatch)
     try:

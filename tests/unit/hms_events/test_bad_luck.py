@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.following import run as follow_run
-from catalog_ext.following.doubts import MOST_PARTITIONS, PartitionDoubt, TableDoubt
-from catalog_ext.following.log import BATCH_EVENTS, read_batch
+from catalog_ext.hms_events import run as follow_run
+from catalog_ext.hms_events.log import BATCH_EVENTS, read_batch
+from catalog_ext.hms_events.suspects import MOST_PARTITIONS, SuspectPartition, SuspectTable
 from catalog_ext.metastore.errors import MetastoreUnavailableError, StorageUnavailableError
 from catalog_ext.metastore.hive.events import PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import HivePartition
@@ -24,11 +24,11 @@ from catalog_ext.metastore.storage.store import Storage
 from tests.kit.fakes_metastore_log import LoggingMetastore
 from tests.kit.repair_cases import deny, indexed, write
 from tests.kit.writes import insert
-from tests.unit.following.states import set_cursor
-from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table, open_catalog
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
+from tests.unit.hms_events.states import set_cursor
+from tests.unit.hms_events.test_following import PARQUET, add, counts, followed, hive_table, open_catalog
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ ONE = {"one": 1}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catalog_ext.following.log._SETTLE_S", 0.0)
+    monkeypatch.setattr("catalog_ext.hms_events.log._SETTLE_S", 0.0)
 
 
 @pytest.fixture
@@ -319,14 +319,14 @@ def test_a_store_that_is_away_holds_up_its_own_tables_only(
     assert {t.table: t.action for t in catalog.follower.look().tables} == {"s.t": "left", "s.u": "followed"}
     assert indexed(catalog, "s.u") == {"ds=a": {"one": 1, "two": 1}}
     states = {entry.kind: entry for entry in catalog.status()}
-    assert states["doubt"].state == "left"
-    assert "The store is away" in states["doubt"].detail
+    assert states["suspect"].state == "left"
+    assert "The store is away" in states["suspect"].detail
     assert states["follower"].state == "in sync"
     monkeypatch.setattr(Storage, "list_directory", listed)
     server.drop_partitions("s", "t", ["ds=b"])
     assert counts(followed(catalog)) == (0, 0, 1), "what was left comes with the next event"
     assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
-    assert catalog.index.followed.doubts() == []
+    assert catalog.index.followed.suspects() == []
 
 
 def test_what_was_left_is_tried_again_without_an_event(
@@ -343,7 +343,7 @@ def test_what_was_left_is_tried_again_without_an_event(
     server.insert("s", "t", "ds=a")
     catalog.follower.look()
     catalog.follower.look()
-    (kept,) = catalog.index.followed.doubts()
+    (kept,) = catalog.index.followed.suspects()
     assert kept.attempts == 2
     monkeypatch.setattr(Storage, "list_directory", listed)
     assert counts(followed(catalog)) == (0, 0, 1)
@@ -359,10 +359,10 @@ def test_only_the_partition_that_cannot_be_listed_is_checked_again(
     with monkeypatch.context() as away:
         deny(away, three / "ds=c")
         outcome = followed(catalog)
-        assert (outcome.action, outcome.looked_at, counts(outcome)) == ("left", 4 + 1 + 1, (0, 0, 3))
+        assert (outcome.action, outcome.checked, counts(outcome)) == ("left", 4 + 1 + 1, (0, 0, 3))
         assert outcome.left is not None
         assert list(outcome.left.partitions) == ["ds=c"]
-        assert followed(catalog).looked_at == 3, "three times at each attempt"
+        assert followed(catalog).checked == 3, "three times at each attempt"
     assert counts(followed(catalog)) == (0, 0, 1)
 
 
@@ -400,7 +400,7 @@ def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
     server.insert("s", of, "ds=b")
     assert counts(followed(catalog)) == (0, 0, 1)
     assert indexed(catalog)["ds=a"] == {"one": 1, "two": 1}
-    assert catalog.index.followed.doubts() == []
+    assert catalog.index.followed.suspects() == []
 
 
 def test_a_table_that_was_left_as_it_was_dropped_is_made_anew(
@@ -684,7 +684,7 @@ def test_a_server_that_answers_slowly_is_asked_for_more(monkeypatch: pytest.Monk
     server = LoggingMetastore()
     for _ in range(5000):
         server.insert("s", "t", "ds=a")
-    monkeypatch.setattr("catalog_ext.following.log._SLOW_S", -1.0)
+    monkeypatch.setattr("catalog_ext.hms_events.log._SLOW_S", -1.0)
     assert len(read_batch(server, 0, 5000).events) == 5000
     assert server.calls["events_after"] == 2
     server.log = [replace(event, message_size=40_000) for event in server.log]
@@ -705,7 +705,7 @@ def test_a_log_that_was_lost_and_has_grown_again(
     catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has events with the numbers of those that are known: what they are decides."""
-    monkeypatch.setattr(follow_run, "SIGN_OF_LIFE_MS", -1)
+    monkeypatch.setattr(follow_run, "KEEPALIVE_MS", -1)
     cursor = catalog.index.followed.load().event_id or 0
     catalog.follower.close()
     write(three, "ds=a/two")
@@ -736,7 +736,7 @@ def test_a_log_that_is_the_same_is_asked_for_no_call_more(
 def test_an_event_that_has_expired_says_nothing_of_the_log(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow_run, "SIGN_OF_LIFE_MS", -1)
+    monkeypatch.setattr(follow_run, "KEEPALIVE_MS", -1)
     server.log.clear()
     assert catalog.follower.look().gap is None
     server.insert("s", "t", "ds=a")
@@ -752,23 +752,23 @@ def test_a_number_that_another_server_gave_later_is_no_other_log(
     assert catalog.follower.look().gap is None
 
 
-def test_doubts_of_a_table_are_bounded_and_keep_what_was_dropped() -> None:
-    doubt = TableDoubt("s", "t")
+def test_suspects_of_a_table_are_bounded_and_keep_drops() -> None:
+    suspect = SuspectTable("s", "t")
     for number in range(MOST_PARTITIONS):
-        doubt.partitions[f"k={number}"] = PartitionDoubt(dropped=number == 7)
-    doubt.add(TableDoubt("s", "t", partitions={"k=x": PartitionDoubt()}))
-    assert doubt.whole
-    assert doubt.partitions == {"k=7": PartitionDoubt(dropped=True)}
+        suspect.partitions[f"k={number}"] = SuspectPartition(dropped=number == 7)
+    suspect.add(SuspectTable("s", "t", partitions={"k=x": SuspectPartition()}))
+    assert suspect.whole
+    assert suspect.partitions == {"k=7": SuspectPartition(dropped=True)}
 
 
-def test_doubts_outlive_their_process() -> None:
-    doubt = TableDoubt(
+def test_suspects_outlive_their_process() -> None:
+    suspect = SuspectTable(
         "s", "t", definition=True, created=True, dropped=True, whole=True, parameters={"a"}, renamed_to=("s", "u"),
-        partitions={"k=1": PartitionDoubt(True, frozenset({Statistics("1", "2", "3")})), "k=2": PartitionDoubt()},
+        partitions={"k=1": SuspectPartition(True, frozenset({Statistics("1", "2", "3")})), "k=2": SuspectPartition()},
     )  # fmt: skip
-    assert TableDoubt.from_json("s.t", doubt.to_json()) == doubt
-    vague = TableDoubt("s", "t", parameters=None)
-    assert TableDoubt.from_json("s.t", vague.to_json()) == vague
+    assert SuspectTable.from_json("s.t", suspect.to_json()) == suspect
+    vague = SuspectTable("s", "t", parameters=None)
+    assert SuspectTable.from_json("s.t", vague.to_json()) == vague
 
 
 def test_a_whole_table_is_compared_with_its_places_and_sizes(
@@ -785,7 +785,7 @@ def test_a_whole_table_is_compared_with_its_places_and_sizes(
     )
     server.emit("ALTER_PARTITION", "s", "t", None)
     outcome = followed(catalog)
-    assert (outcome.looked_at, counts(outcome)) == (1, (0, 0, 1))
+    assert (outcome.checked, counts(outcome)) == (1, (0, 0, 1))
 
 
 def test_the_log_is_read_on_when_the_metastore_gets_its_identity(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.following.comparison import FollowedComparison
-from catalog_ext.following.doubts import PartitionDoubt, TableOutcome
-from catalog_ext.following.names import NewNames, TableNames, lies_at
-from catalog_ext.following.partitions import PartitionFollowing
+from catalog_ext.hms_events.comparison import FollowedComparison
+from catalog_ext.hms_events.names import NewNames, TableNames, lies_at
+from catalog_ext.hms_events.partitions import PartitionFollowing
+from catalog_ext.hms_events.suspects import SuspectPartition, TableOutcome
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.following.doubts import TableDoubt
+    from catalog_ext.hms_events.suspects import SuspectTable
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
@@ -100,14 +100,14 @@ class TableFollowing:
     def _seen(self, table: Table) -> Seen | None:
         return None if self._forgotten else self._context.index.followed.seen(table.table_id)
 
-    def settle_names(self, client: HiveMetastore, doubts: Mapping[str, TableDoubt]) -> dict[str, str]:
+    def settle_names(self, client: HiveMetastore, suspects: Mapping[str, SuspectTable]) -> dict[str, str]:
         """Apply renames of tables; return what was done, by their old names.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer, or is a different one.
             IndexDatabaseError: The index does not answer.
         """
-        names = NewNames(self._context.index, self._names, client, doubts)
+        names = NewNames(self._context.index, self._names, client, suspects)
         try:
             names.settle()
         except (MetastoreUnavailableError, IndexDatabaseError):
@@ -118,13 +118,18 @@ class TableFollowing:
         return names.settled
 
     def bring_in_sync(
-        self, client: HiveMetastore, doubt: TableDoubt, comparison: FollowedComparison | None = None, *, refused: bool
+        self,
+        client: HiveMetastore,
+        suspect: SuspectTable,
+        comparison: FollowedComparison | None = None,
+        *,
+        refused: bool,
     ) -> TableOutcome:
         """Check the suspect parts of a table, and import their changes; return the outcome, with parts to check again.
 
         Args:
             client: The metastore.
-            doubt: The suspect parts.
+            suspect: The suspect parts.
             comparison: The comparison for a table with all partitions suspect; None for a comparison that drops
                 nothing.
             refused: Whether the table's state was refused in the last run.
@@ -133,9 +138,9 @@ class TableFollowing:
             MetastoreUnavailableError: The metastore does not answer, or is a different one.
             IndexDatabaseError: The index does not answer.
         """
-        outcome = TableOutcome(doubt.name)
+        outcome = TableOutcome(suspect.name)
         try:
-            self._follow(client, doubt, outcome, comparison, refused=refused)
+            self._follow(client, suspect, outcome, comparison, refused=refused)
         except (MetastoreUnavailableError, IndexDatabaseError):
             raise
         except CatalogExtError as error:
@@ -144,16 +149,16 @@ class TableFollowing:
             # says nothing about the table, and gives no sign when it can be listed again, so that table is retried
             # periodically.
             passes = error.retryable or isinstance(error, StorageError)
-            outcome.action = "left" if passes or doubt.partitions else "refused"
-            outcome.left = doubt if outcome.action == "left" else None
-            logger.warning("Table %s is %s: %s", doubt.name, outcome.action, error.message)
+            outcome.action = "left" if passes or suspect.partitions else "refused"
+            outcome.left = suspect if outcome.action == "left" else None
+            logger.warning("Table %s is %s: %s", suspect.name, outcome.action, error.message)
         return outcome
 
     def _follow(
-        self, client: HiveMetastore, doubt: TableDoubt, outcome: TableOutcome, comparison: FollowedComparison | None, *,
-        refused: bool,
+        self, client: HiveMetastore, suspect: SuspectTable, outcome: TableOutcome,
+        comparison: FollowedComparison | None, *, refused: bool,
     ) -> None:  # fmt: skip
-        identifier = TableIdentifier(doubt.database, doubt.table)
+        identifier = TableIdentifier(suspect.database, suspect.table)
         ours = self._names.relation(identifier)
         if isinstance(ours, View):
             # The metastore's view was published by the index. If it is not, the publication reports that.
@@ -171,29 +176,29 @@ class TableFollowing:
             if pending.definition:
                 # The index's own creation, rename or move of the table is pending. Keep what the events say until it is
                 # delivered.
-                if not (pending.remakes or doubt.dropped):
-                    _leave(doubt, outcome)
+                if not (pending.remakes or suspect.dropped):
+                    _leave(suspect, outcome)
                 return
-            if theirs is None or not _has_moved(doubt, ours, theirs):
-                self._end(client, doubt, ours, theirs, pending, outcome)
+            if theirs is None or not _has_moved(suspect, ours, theirs):
+                self._end(client, suspect, ours, theirs, pending, outcome)
                 return
             check_keys(ours.definition, theirs)
             ours = self._move(ours, theirs, outcome)
-        if doubt.moved_from and not ours.definition.partition_columns:
+        if suspect.moved_from and not ours.definition.partition_columns:
             # Check the files also if a follower that was killed has stored the new location already.
-            doubt.partitions[""] = PartitionDoubt()
+            suspect.partitions[""] = SuspectPartition()
         check_keys(ours.definition, theirs)
-        refused = refused and _may_retry(doubt)
-        doubt.definition = doubt.definition or refused
-        if doubt.definition and not pending.definition:
-            self._alter(client, doubt, ours, theirs, outcome, refused=refused)
-        if doubt.created and self._seen(ours) is None:
+        refused = refused and _may_retry(suspect)
+        suspect.definition = suspect.definition or refused
+        if suspect.definition and not pending.definition:
+            self._alter(client, suspect, ours, theirs, outcome, refused=refused)
+        if suspect.created and self._seen(ours) is None:
             # The import may have been killed, so that the index has only a part of the partitions.
-            doubt.whole = True
-        waits = doubt.definition and pending.definition and not pending.remakes
-        self._bring_partitions_in_sync(client, theirs, ours, doubt, pending, outcome, comparison)
+            suspect.whole = True
+        waits = suspect.definition and pending.definition and not pending.remakes
+        self._bring_partitions_in_sync(client, theirs, ours, suspect, pending, outcome, comparison)
         if waits:
-            _leave_definition(doubt, outcome)
+            _leave_definition(suspect, outcome)
 
     def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
         """Check that the metastore lacks a table that it cannot store.
@@ -226,8 +231,8 @@ class TableFollowing:
         outcome.action, outcome.version, outcome.added = "imported", taken.version, taken.totals.partitions
 
     def _end(
-        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, pending: PendingMessages,
-        outcome: TableOutcome,
+        self, client: HiveMetastore, suspect: SuspectTable, ours: Table, theirs: HiveTable | None,
+        pending: PendingMessages, outcome: TableOutcome,
     ) -> None:  # fmt: skip
         """Remove or rename a table that was dropped or renamed; a table without a known drop stays.
 
@@ -237,7 +242,7 @@ class TableFollowing:
             ConflictError: The table was dropped in the metastore, and the index has pending changes of it: acknowledged
                 rows stay.
         """
-        if not doubt.dropped:
+        if not suspect.dropped:
             if theirs is not None:
                 check_location(theirs, [ours.definition.location])
             raise TableNotFoundError(
@@ -245,8 +250,8 @@ class TableFollowing:
                 f"It stays; catalog-ext publish {ours.identifier} makes it again.",
                 {"table": str(ours.identifier)},
             )
-        name = TableIdentifier(doubt.database, doubt.table)
-        if doubt.renamed_to is not None and self._rename(client, name, ours, TableIdentifier(*doubt.renamed_to)):
+        name = TableIdentifier(suspect.database, suspect.table)
+        if suspect.renamed_to is not None and self._rename(client, name, ours, TableIdentifier(*suspect.renamed_to)):
             outcome.action = "renamed"
         elif pending.any:
             table = str(ours.identifier)
@@ -293,7 +298,7 @@ class TableFollowing:
         )  # fmt: skip
 
     def _alter(
-        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome, *,
+        self, client: HiveMetastore, suspect: SuspectTable, ours: Table, theirs: HiveTable, outcome: TableOutcome, *,
         refused: bool,
     ) -> None:  # fmt: skip
         """Import columns, format and properties.
@@ -301,7 +306,7 @@ class TableFollowing:
         Changes that cannot be imported are reported; partitions are still checked.
         """
         # After a refusal take all parts of the definition, because the refused part is not stored.
-        changed = all_of(theirs) if refused else self._changed(doubt, ours, theirs)
+        changed = all_of(theirs) if refused else self._changed(suspect, ours, theirs)
         if not changed:
             return
         try:
@@ -318,74 +323,74 @@ class TableFollowing:
                 )
         except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
             outcome.action, outcome.error = "refused", error.message
-            logger.warning("What has become of table %s in the metastore is refused: %s", doubt.name, error.message)
+            logger.warning("What has become of table %s in the metastore is refused: %s", suspect.name, error.message)
             return
         outcome.altered = True
         if not self._dry_run:
             self._context.sync.publish(ours.table_id)
 
-    def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
+    def _changed(self, suspect: SuspectTable, ours: Table, theirs: HiveTable) -> Changed:
         """Return the changes: those in events, or else the difference to the last comparison."""
-        if doubt.parameters is not None:
-            return Changed(doubt.columns, frozenset(doubt.parameters), doubt.storage)
-        if doubt.dropped and doubt.created:
+        if suspect.parameters is not None:
+            return Changed(suspect.columns, frozenset(suspect.parameters), suspect.storage)
+        if suspect.dropped and suspect.created:
             return all_of(theirs)
         seen = self._seen(ours)
         # Without an earlier comparison it is unknown which side is newer.
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
 
     def _bring_partitions_in_sync(
-        self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, pending: PendingMessages,
+        self, client: HiveMetastore, theirs: HiveTable, ours: Table, suspect: SuspectTable, pending: PendingMessages,
         outcome: TableOutcome, comparison: FollowedComparison | None,
     ) -> None:  # fmt: skip
-        doubts = dict(doubt.partitions)
-        if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
+        suspects = dict(suspect.partitions)
+        if (suspect.columns or suspect.storage or outcome.altered) and theirs.partition_columns:
             # ALTER TABLE … CASCADE changes the partitions' columns without an event, and partitions may have the new
             # format, so check the partitions with descriptors.
             for name in self._context.index.descriptors.formats(ours):
-                doubts.setdefault(hive_partition_name(theirs, name), PartitionDoubt())
-        if doubt.whole:
+                suspects.setdefault(hive_partition_name(theirs, name), SuspectPartition())
+        if suspect.whole:
             comparison = comparison or FollowedComparison(self._context, client, sizes_decide=False, drops=False)
-            made_anew = doubt.dropped and doubt.created
+            made_anew = suspect.dropped and suspect.created
             found, missing = comparison.partitions(theirs, ours, outcome, pending, made_anew=made_anew)
             seen = Seen(ours.version, missing, written_definition(theirs))
             if not self._dry_run:
                 self._context.index.followed.note_seen(ours.table_id, seen)
             for name, each in found.items():
-                known = doubts.setdefault(name, each)
+                known = suspects.setdefault(name, each)
                 known.dropped = known.dropped or each.dropped
                 # The comparison found a difference, so check the partition even if all its events are deliveries of the
                 # index.
                 known.written = None
-        left = self._partitions.bring_in_sync(client, theirs, ours, doubts, outcome)
-        if comparison is not None and doubt.whole and not left:
+        left = self._partitions.bring_in_sync(client, theirs, ours, suspects, outcome)
+        if comparison is not None and suspect.whole and not left:
             self._partitions.count(ours, comparison.miscounted)
         if left:
-            doubt.definition, doubt.whole, doubt.partitions = False, False, left
-            outcome.action, outcome.left = "left", doubt
+            suspect.definition, suspect.whole, suspect.partitions = False, False, left
+            outcome.action, outcome.left = "left", suspect
 
 
-def _leave(doubt: TableDoubt, outcome: TableOutcome) -> None:
+def _leave(suspect: SuspectTable, outcome: TableOutcome) -> None:
     """Keep the suspect parts until the index's pending message about the table itself is delivered."""
-    outcome.action, outcome.left = "left", doubt
+    outcome.action, outcome.left = "left", suspect
     outcome.error = outcome.error or "the metastore does not have our last alteration of the table yet"
 
 
-def _leave_definition(doubt: TableDoubt, outcome: TableOutcome) -> None:
+def _leave_definition(suspect: SuspectTable, outcome: TableOutcome) -> None:
     """Keep the table itself suspect, besides the remaining partitions."""
     if outcome.left is None:
-        doubt.whole, doubt.partitions = False, {}
-    doubt.definition = True
-    _leave(doubt, outcome)
+        suspect.whole, suspect.partitions = False, {}
+    suspect.definition = True
+    _leave(suspect, outcome)
 
 
-def _may_retry(doubt: TableDoubt) -> bool:
+def _may_retry(suspect: SuspectTable) -> bool:
     """Return whether an event suggests that a refused change is possible now, so that it has to be tried again."""
-    return doubt.definition or any(each.dropped for each in doubt.partitions.values())
+    return suspect.definition or any(each.dropped for each in suspect.partitions.values())
 
 
-def _has_moved(doubt: TableDoubt, ours: Table, theirs: HiveTable) -> bool:
+def _has_moved(suspect: SuspectTable, ours: Table, theirs: HiveTable) -> bool:
     """Return whether ALTER TABLE has moved the index's table to the metastore table's location."""
-    if doubt.dropped or theirs.table_type == VIRTUAL_VIEW:
+    if suspect.dropped or theirs.table_type == VIRTUAL_VIEW:
         return False
-    return any(same_location(place, ours.definition.location) for place in doubt.moved_from)
+    return any(same_location(place, ours.definition.location) for place in suspect.moved_from)

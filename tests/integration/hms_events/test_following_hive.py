@@ -110,7 +110,7 @@ def test_every_statement_of_hive_arrives(catalog: Catalog, hive: HiveCli, tmp_pa
     assert "made" not in catalog.list_tables("f")
     assert catalog.index.outbox.count() == 0
     assert catalog.follower.look().is_idle
-    assert catalog.index.followed.doubts() == []
+    assert catalog.index.followed.suspects() == []
 
 
 def test_the_delay_from_hives_statement_to_our_answer(catalog: Catalog, hive: HiveCli, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_how_files_are_read_and_where_they_lie(catalog: Catalog, hive: HiveCli, 
     assert (parted.definition.options["sep"], parted.definition.location) == ("|", f"file://{tmp_path}/new")
     assert sizes(catalog, "f.d") == {"k=1": 1, "k=2": 1}
     assert catalog.index.partitions.located(parted) == {"k=1": f"file://{tmp_path}/t/k=1"}
-    (said,) = [entry for entry in catalog.status() if entry.kind == "doubt"]
+    (said,) = [entry for entry in catalog.status() if entry.kind == "suspect"]
     assert (said.table, said.state) == ("f.d", "refused")
     assert "partitions that are there keep their own: of 'k=1' its option sep is '|'" in said.detail
 
@@ -212,7 +212,7 @@ def test_how_files_are_read_and_where_they_lie(catalog: Catalog, hive: HiveCli, 
     catalog.follower.look()
     assert catalog.load_table("f.d").definition.options["sep"] == ","
     assert catalog.load_table("f.w").definition.format == "orc"
-    assert catalog.index.followed.doubts() == []
+    assert catalog.index.followed.suspects() == []
     assert catalog.index.outbox.count() == 0
 
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.conf.resolved import Settings
-from catalog_ext.following.log import BATCH_EVENTS, read_batch
+from catalog_ext.hms_events.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import IndexDatabaseError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.connect import MetastoreClient, Server
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 from tests.kit.repair_cases import indexed
-from tests.unit.following.test_bad_luck import ONE, _statements, _versions
-from tests.unit.following.test_bad_luck import _no_waiting as _no_waiting
-from tests.unit.following.test_bad_luck import three as three
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import open_catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
+from tests.unit.hms_events.test_bad_luck import ONE, _statements, _versions
+from tests.unit.hms_events.test_bad_luck import _no_waiting as _no_waiting
+from tests.unit.hms_events.test_bad_luck import three as three
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import open_catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_nothing_is_lost_or_done_twice(
             assert indexed(after) == {"ds=a": a, "ds=d": ONE, "ds=e": ONE, "ds=f": ONE}, f"died at call {step}"
             assert indexed(after, "s.u") == {"ds=a": ONE}
             assert after.follower.look(databases=["s"]).is_idle
-            assert after.index.followed.doubts() == []
+            assert after.index.followed.suspects() == []
             assert {e.state for e in after.status() if e.kind == "follower"} == {"in sync"}
             versions.append(_versions(after))
         step += 1

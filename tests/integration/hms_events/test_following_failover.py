@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.following.log import BATCH_EVENTS
+from catalog_ext.hms_events.log import BATCH_EVENTS
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable
 from catalog_ext.metastore.hive.thrift.connect import connect
@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.tables import Column
 from tests.integration.thrift_proxy import ThriftProxy
 from tests.kit.repair_cases import indexed, write
 from tests.servers.metastores_on_postgres import copy_events, expire_events, metastores_on_postgres
-from tests.unit.following.test_following import PARQUET
+from tests.unit.hms_events.test_following import PARQUET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,7 +21,7 @@ MOST_PARTITIONS = 20_000
 
 
 @dataclass(slots=True)
-class PartitionDoubt:
+class SuspectPartition:
     """A suspect partition: it may have changed in the metastore or on the store.
 
     Attributes:
@@ -35,7 +35,7 @@ class PartitionDoubt:
 
 
 @dataclass(slots=True)
-class TableDoubt:
+class SuspectTable:
     """The suspect parts of a table.
 
     Attributes:
@@ -60,7 +60,7 @@ class TableDoubt:
     created: bool = False
     dropped: bool = False
     whole: bool = False
-    partitions: dict[str, PartitionDoubt] = field(default_factory=dict)
+    partitions: dict[str, SuspectPartition] = field(default_factory=dict)
     parameters: set[str] | None = field(default_factory=set)
     renamed_to: tuple[str, str] | None = None
     columns: bool = False
@@ -97,9 +97,9 @@ class TableDoubt:
 
     def _note_partition(self, hint: PartitionHint) -> None:
         written = None if hint.written is None else frozenset((hint.written,))
-        self._merge(hint.name, PartitionDoubt(hint.dropped, written))
+        self._merge(hint.name, SuspectPartition(hint.dropped, written))
 
-    def _merge(self, name: str, new: PartitionDoubt) -> None:
+    def _merge(self, name: str, new: SuspectPartition) -> None:
         known = self.partitions.get(name)
         if known is None:
             self.partitions[name] = new
@@ -107,7 +107,7 @@ class TableDoubt:
         known.dropped = known.dropped or new.dropped
         known.written = None if known.written is None or new.written is None else known.written | new.written
 
-    def add(self, other: TableDoubt) -> None:
+    def add(self, other: SuspectTable) -> None:
         """Merge another set of suspect parts of the same table."""
         self.definition = self.definition or other.definition
         self.created = self.created or other.created
@@ -120,18 +120,18 @@ class TableDoubt:
         self.parameters = None if None in (self.parameters, other.parameters) else {
             *(self.parameters or ()), *(other.parameters or ()),
         }  # fmt: skip
-        for name, doubt in other.partitions.items():
-            self._merge(name, PartitionDoubt(doubt.dropped, doubt.written))
+        for name, suspect in other.partitions.items():
+            self._merge(name, SuspectPartition(suspect.dropped, suspect.written))
         self._bound()
 
-    def come_after(self, left: TableDoubt) -> None:
+    def come_after(self, left: SuspectTable) -> None:
         """Merge the suspect parts that are left from earlier events."""
         if left.dropped and self.created:
             # A creation after an earlier drop makes everything suspect, as when one batch has both events (``note``).
             self.whole, self.parameters = True, None
         self.add(left)
 
-    def take_over(self, before: TableDoubt, *, made_anew: bool) -> None:
+    def take_over(self, before: SuspectTable, *, made_anew: bool) -> None:
         """Merge the suspect parts that events name under the table's previous name, without the rename itself.
 
         Args:
@@ -144,7 +144,7 @@ class TableDoubt:
         if len(self.partitions) > MOST_PARTITIONS:
             # The whole table is compared, which finds everything except drops: keep only dropped partitions.
             self.whole = True
-            self.partitions = {name: doubt for name, doubt in self.partitions.items() if doubt.dropped}
+            self.partitions = {name: suspect for name, suspect in self.partitions.items() if suspect.dropped}
 
     def to_json(self) -> str:
         """Return the suspect parts as JSON text, which is stored in the index."""
@@ -152,8 +152,8 @@ class TableDoubt:
             {
                 "definition": self.definition, "created": self.created, "dropped": self.dropped, "whole": self.whole,
                 "partitions": [
-                    [name, doubt.dropped, None if doubt.written is None else sorted(doubt.written)]
-                    for name, doubt in self.partitions.items()
+                    [name, suspect.dropped, None if suspect.written is None else sorted(suspect.written)]
+                    for name, suspect in self.partitions.items()
                 ],
                 "parameters": None if self.parameters is None else sorted(self.parameters),
                 "renamed_to": self.renamed_to, "columns": self.columns, "storage": self.storage,
@@ -163,12 +163,14 @@ class TableDoubt:
         )  # fmt: skip
 
     @classmethod
-    def from_json(cls, name: str, text: str) -> TableDoubt:
+    def from_json(cls, name: str, text: str) -> SuspectTable:
         """Parse the text that ``to_json`` wrote for the table of this name."""
         body: dict[str, Any] = json.loads(text)
         database, _, table = name.partition(".")
         partitions = {
-            name: PartitionDoubt(dropped, None if written is None else frozenset(Statistics(*each) for each in written))
+            name: SuspectPartition(
+                dropped, None if written is None else frozenset(Statistics(*each) for each in written)
+            )
             for name, dropped, written in body["partitions"]
         }
         parameters, renamed = body["parameters"], body["renamed_to"]
@@ -179,45 +181,45 @@ class TableDoubt:
         )  # fmt: skip
 
 
-def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
+def suspects_of(events: Iterable[HiveEvent]) -> dict[str, SuspectTable]:
     """Return the suspect parts of each table from events, in the order of the tables' first events."""
-    doubts: dict[str, TableDoubt] = {}
+    suspects: dict[str, SuspectTable] = {}
     for event in events:
         if event.says_nothing:
             continue
-        doubt = doubts.setdefault(f"{event.database}.{event.table}", TableDoubt(event.database, event.table))
-        made_anew = doubt.dropped and doubt.created
-        doubt.note(event)
+        suspect = suspects.setdefault(f"{event.database}.{event.table}", SuspectTable(event.database, event.table))
+        made_anew = suspect.dropped and suspect.created
+        suspect.note(event)
         if event.dropped:
             # Events before a rename are about the table that has the new name now.
-            for before in doubts.values():
-                if before is not doubt and before.renamed_to == (event.database, event.table):
+            for before in suspects.values():
+                if before is not suspect and before.renamed_to == (event.database, event.table):
                     before.renamed_to = event.renamed_to
         if event.renamed_to is not None:
             database, table = event.renamed_to
-            new = doubts.setdefault(f"{database}.{table}", TableDoubt(database, table))
+            new = suspects.setdefault(f"{database}.{table}", SuspectTable(database, table))
             new.definition = new.whole = True
-            new.take_over(doubt, made_anew=made_anew)
-    return doubts
+            new.take_over(suspect, made_anew=made_anew)
+    return suspects
 
 
 def with_new_names(
-    doubts: Mapping[str, TableDoubt], renames: Sequence[tuple[TableIdentifier, TableIdentifier]]
-) -> dict[str, TableDoubt]:
+    suspects: Mapping[str, SuspectTable], renames: Sequence[tuple[TableIdentifier, TableIdentifier]]
+) -> dict[str, SuspectTable]:
     """Move suspect parts from a table's name in the metastore to its new name in the index.
 
     Args:
-        doubts: The suspect parts from the events, by name.
+        suspects: The suspect parts from the events, by name.
         renames: The renames by this index that the metastore has not applied yet, in order.
     """
-    found = dict(doubts)
-    for doubt in copy.deepcopy(list(doubts.values())):
-        name = TableIdentifier(doubt.database, doubt.table)
+    found = dict(suspects)
+    for suspect in copy.deepcopy(list(suspects.values())):
+        name = TableIdentifier(suspect.database, suspect.table)
         for before, after in renames:
             name = after if before == name else name
-        if str(name) != doubt.name and not doubt.dropped:
-            new = found.setdefault(str(name), TableDoubt(name.namespace, name.name))
-            new.take_over(doubt, made_anew=False)
+        if str(name) != suspect.name and not suspect.dropped:
+            new = found.setdefault(str(name), SuspectTable(name.namespace, name.name))
+            new.take_over(suspect, made_anew=False)
     return found
 
 
@@ -232,7 +234,7 @@ class TableOutcome:
         table: ``namespace.table``, with the metastore's name.
         action: ``followed``; ``imported``, ``removed``, ``renamed``; ``refused`` if its changes cannot be imported;
             ``left`` if it must be checked again.
-        looked_at: The number of listed partitions.
+        checked: The number of listed partitions.
         added: The number of added partitions; likewise ``dropped`` and ``changed``.
         altered: Whether columns or properties were changed in the index.
         version: The table's version after the run.
@@ -243,7 +245,7 @@ class TableOutcome:
 
     table: str
     action: str = "followed"
-    looked_at: int = 0
+    checked: int = 0
     added: int = 0
     dropped: int = 0
     changed: int = 0
@@ -251,7 +253,7 @@ class TableOutcome:
     version: int = 0
     skipped: list[str] = field(default_factory=list)
     error: str | None = None
-    left: TableDoubt | None = None
+    left: SuspectTable | None = None
 
     @property
     def says_something(self) -> bool:

@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class UnderWay:
+class InFlightCalls:
     """Counts running calls, including those whose clients have disconnected."""
 
     def __init__(self) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.conf.key_suggestions import check_catalog_keys, check_variables
 from catalog_ext.conf.keys import SETTINGS
-from catalog_ext.conf.near_keys import check_catalog_keys, check_variables
 from catalog_ext.conf.resolution import Given, Use, resolve
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.conf.setting import Scope

@@ -37,7 +37,7 @@ def operation_of(path: str, operations: Collection[str]) -> str:
     return name if path.startswith(PREFIX) and name in operations else OTHER
 
 
-class Observation:
+class RequestMetrics:
     """ASGI middleware that measures each operation, from the request's head to the answer's end. It ignores pages."""
 
     def __init__(self, app: ASGIApp, operations: Collection[str], metrics: ServiceMetrics) -> None:

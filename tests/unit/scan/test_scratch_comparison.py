@@ -16,15 +16,15 @@ from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import Key
 from catalog_ext.repair.difference import StoreDifference
 from catalog_ext.repair.mass_drop import found_nothing
-from catalog_ext.scan import sides as sides_module
+from catalog_ext.scan import scratch_comparison
 from catalog_ext.scan.scratch import Scratch
-from catalog_ext.scan.sides import Everything, Sides
+from catalog_ext.scan.scratch_comparison import Everything, ScratchComparison
 from tests.kit.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from catalog_ext.scan.sides import FileRow
+    from catalog_ext.scan.scratch_comparison import FileRow
 
 KEYS = (Key(0, "k", parse_type("STRING")),)
 WRITTEN = f"part-0-{'0123456789abcdef' * 2}.parquet"
@@ -96,7 +96,7 @@ def found(scratch: Scratch, *, has_directories: bool, with_files: bool) -> tuple
 
 @pytest.fixture(params=[0, 1, (1 << 14) - 1], ids=lambda mask: f"{mask + 1}-buckets")
 def mask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sides_module, "_MASK", request.param)
+    monkeypatch.setattr(scratch_comparison, "_MASK", request.param)
     return int(request.param)
 
 
@@ -105,7 +105,7 @@ def compared(of: Rows, *, has_directories: bool, with_files: bool) -> Iterator[S
     if not with_files:
         of = of._replace(registered=[])
     fill(Everything(everything, "listed"), Everything(everything, "indexed"), of)
-    sides = Sides(some, with_files=with_files, timeless=not has_directories)
+    sides = ScratchComparison(some, with_files=with_files, timeless=not has_directories)
     fill(sides.listed, sides.indexed, of)
     sides.compare()
     sides.close()
@@ -133,7 +133,7 @@ def test_the_difference_is_that_of_everything(has_directories: bool, with_files:
 def test_what_is_in_sync_is_looked_at_no_further() -> None:
     files = [(name, "x", 1, 1, 7) for name in NAMES]
     scratch = Scratch()
-    sides = Sides(scratch, with_files=True, timeless=False)
+    sides = ScratchComparison(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([list(NAMES)], [], [files], dict.fromkeys(NAMES), files))
     sides.compare()
     sides.close()
@@ -148,7 +148,7 @@ def test_what_is_in_sync_is_looked_at_no_further() -> None:
 def test_changes_that_are_each_others_opposite_are_seen() -> None:
     """Two files of each of a thousand partitions have swapped their times, and of a thousand others their sizes."""
     scratch = Scratch()
-    sides = Sides(scratch, with_files=True, timeless=False)
+    sides = ScratchComparison(scratch, with_files=True, timeless=False)
     names = [f"k={number}" for number in range(2000)]
     swapped = [(2, 1) if number < 1000 else (1, 2) for number in range(2000)]
     before = [row for name in names for row in ((name, "x", 1, 1, None), (name, "y", 2, 2, None))]
@@ -167,7 +167,7 @@ def test_changes_that_are_each_others_opposite_are_seen() -> None:
 def test_names_in_sync_are_there_for_new_ones_alone() -> None:
     files = [(name, "x", 1, 1, 7) for name in NAMES]
     scratch = Scratch()
-    sides = Sides(scratch, with_files=True, timeless=False)
+    sides = ScratchComparison(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([[*NAMES, "k=new"]], [], [files], dict.fromkeys(NAMES), files))
     sides.compare()
     sides.close()
@@ -178,7 +178,7 @@ def test_names_in_sync_are_there_for_new_ones_alone() -> None:
 def test_times_of_written_files_count_where_the_store_has_directories() -> None:
     def in_sync(path: str, *, timeless: bool) -> int:
         scratch = Scratch()
-        sides = Sides(scratch, with_files=True, timeless=timeless)
+        sides = ScratchComparison(scratch, with_files=True, timeless=timeless)
         fill(
             sides.listed,
             sides.indexed,
@@ -199,8 +199,8 @@ def test_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     scratch = Scratch()
-    sides = Sides(scratch, with_files=True, timeless=False)
-    monkeypatch.setattr(sides_module.marshal, "dumps", full)
+    sides = ScratchComparison(scratch, with_files=True, timeless=False)
+    monkeypatch.setattr(scratch_comparison.marshal, "dumps", full)
     with pytest.raises(StorageError, match="TMPDIR") as caught:
         sides.listed.partitions([("k=a",)])
     assert "No space left" in caught.value.message

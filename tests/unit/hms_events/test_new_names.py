@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.repair_cases import indexed, write
-from tests.unit.following.test_following import add, hive_table
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
+from tests.unit.hms_events.test_following import add, hive_table
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
 
 if TYPE_CHECKING:
     from pathlib import Path

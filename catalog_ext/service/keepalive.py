@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-HEADER = "X-Sign-Of-Life"
+HEADER = "X-Keepalive"
 _LATE = "application/octet-stream"
 UNBUFFERED = {"X-Accel-Buffering": "no"}
 """Headers of a streamed answer: they stop nginx from buffering it, which would hold the keepalives back."""

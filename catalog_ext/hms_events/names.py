@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.following.doubts import TableDoubt
+    from catalog_ext.hms_events.suspects import SuspectTable
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
@@ -83,16 +83,16 @@ class NewNames:
         index: The index.
         names: The names of its tables, which in a preview include planned renames.
         client: The metastore.
-        doubts: The suspect parts of tables from the events of a batch.
+        suspects: The suspect parts of tables from the events of a batch.
     """
 
     def __init__(
-        self, index: Index, names: TableNames, client: HiveMetastore, doubts: Mapping[str, TableDoubt]
+        self, index: Index, names: TableNames, client: HiveMetastore, suspects: Mapping[str, SuspectTable]
     ) -> None:
         self._index = index
         self._names = names
         self._client = client
-        self._doubts = doubts
+        self._suspect_tables = suspects
         self._theirs: dict[TableIdentifier, HiveTable | None] = {}
         self.settled: dict[str, str] = {}
         """For each old name, what was done to its table: ``renamed`` or ``removed``."""
@@ -104,24 +104,24 @@ class NewNames:
             MetastoreUnavailableError: The metastore does not answer.
             IndexDatabaseError: The index does not answer.
         """
-        renamed = [doubt for doubt in self._doubts.values() if doubt.renamed_to is not None]
-        ends = sum(doubt.dropped for doubt in self._doubts.values())
+        renamed = [suspect for suspect in self._suspect_tables.values() if suspect.renamed_to is not None]
+        ends = sum(suspect.dropped for suspect in self._suspect_tables.values())
         if not renamed or (ends == 1 and not renamed[0].created):
             return
         while (moves := self._moves(renamed)) and (self._step(moves) or self._park(moves)):
             pass
 
-    def _moves(self, renamed: Iterable[TableDoubt]) -> dict[TableIdentifier, TableIdentifier]:
+    def _moves(self, renamed: Iterable[SuspectTable]) -> dict[TableIdentifier, TableIdentifier]:
         """Return the index's tables whose name in the metastore is a different one, with that name."""
         targets = [
-            *(TableIdentifier(*doubt.renamed_to) for doubt in renamed if doubt.renamed_to is not None),
+            *(TableIdentifier(*suspect.renamed_to) for suspect in renamed if suspect.renamed_to is not None),
             # If two tables had the same name one after the other, only the last rename is known. The new names of the
             # first are among the suspect tables.
-            *(TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.definition and d.whole),
+            *(TableIdentifier(d.database, d.table) for d in self._suspect_tables.values() if d.definition and d.whole),
         ]
         found: dict[TableIdentifier, TableIdentifier] = {}
-        for doubt in renamed:
-            name = TableIdentifier(doubt.database, doubt.table)
+        for suspect in renamed:
+            name = TableIdentifier(suspect.database, suspect.table)
             ours = self._names.relation(name)
             if not isinstance(ours, Table) or unrepresentable_reason(ours.definition) is not None:
                 continue
@@ -144,9 +144,9 @@ class NewNames:
                 return True
             if place in moves or not isinstance(holder, Table):
                 continue
-            doubt = self._doubts.get(str(place))
+            suspect = self._suspect_tables.get(str(place))
             pending = pending_for(self._index, place, holder)
-            if doubt is not None and doubt.dropped and not self._is_at(place, holder) and not pending.any:
+            if suspect is not None and suspect.dropped and not self._is_at(place, holder) and not pending.any:
                 self._names.remove(place)
                 self.settled[str(place)] = "removed"
                 return True
@@ -157,7 +157,9 @@ class NewNames:
 
         Return whether that was possible.
         """
-        between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
+        between = (
+            TableIdentifier(d.database, d.table) for d in self._suspect_tables.values() if d.renamed_to is not None
+        )
         free = next((n for n in between if self._names.relation(n) is None and self._find(n) is None), None)
         circle = next((name for name, place in moves.items() if place in moves), None)
         if free is None or circle is None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.kit.repair_cases import indexed, write
 from tests.kit.writes import insert
-from tests.unit.following.test_following import add, counts, followed, hive_table
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
+from tests.unit.hms_events.test_following import add, counts, followed, hive_table
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_partition_of_an_undelivered_table_is_checked_again(
     catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hive has made the table of the name before our message came, and has added a partition to it."""
-    monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr("catalog_ext.hms_events.run._FIRST_PAUSE_MS", 0)
     place = tmp_path / "n"
     write(place, "ds=b/one")
     server.down = True
@@ -102,12 +102,12 @@ def test_a_dropped_table_to_which_we_have_written_stays(catalog: Catalog, server
     outcome = followed(catalog)
     assert outcome.action == "left"
     assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]
-    (entry,) = [each for each in catalog.status() if each.kind == "doubt"]
+    (entry,) = [each for each in catalog.status() if each.kind == "suspect"]
     assert "publish s.t makes it again" in entry.detail
     assert [each.pending for each in catalog.publish("s.t")] == [0]
     catalog.follower.look()
     assert sorted(server.partition_names("s", "t")) == ["ds=a", "ds=b"]
-    assert [each for each in catalog.status() if each.kind == "doubt"] == []
+    assert [each for each in catalog.status() if each.kind == "suspect"] == []
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_partition_that_hive_drops_before_our_rename_arrives_goes(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
     """One rename, two, and a swap with another table: the drop waits until the metastore has the new name."""
-    monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr("catalog_ext.hms_events.run._FIRST_PAUSE_MS", 0)
     other = root.parent / "o"
     write(other, "ds=a/other")
     server.create_table(hive_table(other, "o"))
@@ -148,7 +148,7 @@ def test_a_partition_that_hive_drops_before_our_rename_arrives_goes(
     assert catalog.deliver().pending == 0
     catalog.follower.look()
     assert indexed(catalog, new) == {"ds=a": {"one": 1}}
-    assert not catalog.index.followed.doubts()
+    assert not catalog.index.followed.suspects()
     if names == ["swap"]:
         assert indexed(catalog, "s.t") == {"ds=a": {"other": 1}}
 
@@ -167,7 +167,7 @@ def test_a_partition_that_hive_drops_before_our_alteration_arrives_goes(
 def test_a_property_that_hive_sets_before_our_alteration_is_adopted(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catalog_ext.following.run._FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr("catalog_ext.hms_events.run._FIRST_PAUSE_MS", 0)
     server.down = True
     catalog.alterations.alter_table_properties("s.t", set_={"ours": "1"})
     server.down = False
@@ -178,4 +178,4 @@ def test_a_property_that_hive_sets_before_our_alteration_is_adopted(
     assert catalog.deliver().pending == 0
     catalog.follower.look()
     assert catalog.load_table("s.t").definition.properties == {"ours": "1", "hives": "1"}
-    assert not catalog.index.followed.doubts()
+    assert not catalog.index.followed.suspects()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.doubts import FollowOutcome, TableOutcome
+    from catalog_ext.hms_events.suspects import FollowOutcome, TableOutcome
 
 PARQUET = HiveStorage(
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
@@ -226,7 +226,7 @@ def test_table_that_hive_cannot_hold_is_reported(catalog: Catalog, server: Loggi
     outcome = followed(catalog, "s.v")
     assert outcome.action == "left"
     assert "Hive has no type for column 'nothing' VOID" in (outcome.error or "")
-    assert [entry.table for entry in catalog.status() if entry.kind == "doubt"] == ["s.v"]
+    assert [entry.table for entry in catalog.status() if entry.kind == "suspect"] == ["s.v"]
 
 
 def test_cascaded_columns_reach_partitions_with_a_descriptor(
@@ -302,7 +302,7 @@ def followed_again(catalog: Catalog, server: LoggingMetastore) -> TableOutcome:
 
 
 def replayed(catalog: Catalog, server: LoggingMetastore) -> FollowOutcome:
-    from tests.unit.following.states import set_cursor
+    from tests.unit.hms_events.states import set_cursor
 
     set_cursor(catalog, 0)
     return catalog.follower.look()
@@ -351,8 +351,8 @@ def test_a_type_that_no_file_can_be_read_as_is_refused_and_said(
     assert (outcome.action, counts(outcome)) == ("refused", (0, 0, 1))
     assert "has become DATE in the metastore" in (outcome.error or "")
     assert catalog.load_table("s.t").definition.columns[0].type == "int"
-    (kept,) = catalog.index.followed.doubts()
-    assert (kept.table, kept.doubt) == ("s.t", None)
+    (kept,) = catalog.index.followed.suspects()
+    assert (kept.table, kept.suspect) == ("s.t", None)
 
 
 def test_a_dropped_table_goes_and_its_files_stay(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
@@ -412,7 +412,7 @@ def test_new_tables_of_followed_databases_are_taken_and_refusals_kept(
     outcome = catalog.follower.look(databases=["s"])
     assert {each.table: each.action for each in outcome.tables} == {"s.u": "imported", "s.acid": "refused"}
     assert indexed(catalog, "s.u") == {"ds=a": {"one": 1}}
-    (kept,) = catalog.index.followed.doubts()
+    (kept,) = catalog.index.followed.suspects()
     assert "ACID" in kept.error
     calls = server.calls["get_table"]
     assert catalog.follower.look(databases=["s"]).is_idle
@@ -441,7 +441,7 @@ def test_our_own_deliveries_are_not_looked_at(catalog: Catalog, server: LoggingM
     version = catalog.load_table("s.own").version
     outcome = catalog.follower.look()
     assert outcome.events == 2
-    assert [each.looked_at for each in outcome.tables] == [0]
+    assert [each.checked for each in outcome.tables] == [0]
     assert catalog.load_table("s.own").version == version
 
 
@@ -465,7 +465,7 @@ def test_an_own_delivery_is_known_again_when_the_commit_has_taken_seconds(
     monkeypatch.setattr(Applier, "flush", flushed)
     catalog.repair_partitions("s.own")
     assert catalog.deliver().pending == 0
-    assert [each.looked_at for each in catalog.follower.look().tables] == [0]
+    assert [each.checked for each in catalog.follower.look().tables] == [0]
 
 
 def test_undelivered_changes_win(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
@@ -505,7 +505,7 @@ def test_a_write_of_ours_is_not_looked_at_and_hives_beside_it_is(
     insert(catalog, "ds=a", "ds=x%2Fy", "ds=__HIVE_DEFAULT_PARTITION__", table="s.own")
     assert catalog.deliver().pending == 0
     outcome = catalog.follower.look()
-    assert [each.looked_at for each in outcome.tables] == [0]
+    assert [each.checked for each in outcome.tables] == [0]
     write(place, "ds=a/hive", "ds=x%2Fy/hive")
     (there,) = server.partitions_by_names("s", "own", ["ds=a"])
     counted = {**there.parameters, "numFiles": "9", "totalSize": "9", "transient_lastDdlTime": "9"}
@@ -515,7 +515,7 @@ def test_a_write_of_ours_is_not_looked_at_and_hives_beside_it_is(
     server.insert("s", "own", "ds=x%2Fy")
     server.insert("s", "own", "ds=__HIVE_DEFAULT_PARTITION__")
     outcome = followed(catalog, "s.own")
-    assert (outcome.looked_at, counts(outcome)) == (3, (0, 0, 2))
+    assert (outcome.checked, counts(outcome)) == (3, (0, 0, 2))
     assert {name: len(files) for name, files in indexed(catalog, "s.own").items()} == {
         "ds=a": 4, "ds=b": 2, "ds=x%2Fy": 2, "ds=__HIVE_DEFAULT_PARTITION__": 1,
     }  # fmt: skip

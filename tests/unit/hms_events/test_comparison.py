@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.following import comparison
+from catalog_ext.hms_events import comparison
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.tables import Column
 from tests.kit.fakes_metastore import FakeMetastore, serving
 from tests.kit.repair_cases import indexed, write
 from tests.kit.writes import insert
-from tests.unit.following.test_following import counts, followed, hive_table, open_catalog
+from tests.unit.hms_events.test_following import counts, followed, hive_table, open_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def test_what_came_changed_and_went_is_found(catalog: Catalog, server: FakeMetas
     there = server.get_table("s", "t")
     server.alter_table(replace(there, columns=(*there.columns, Column("y", "string"))))
     outcome = followed(catalog)
-    assert (counts(outcome), outcome.looked_at, outcome.altered) == ((1, 1, 1), 2, True)
+    assert (counts(outcome), outcome.checked, outcome.altered) == ((1, 1, 1), 2, True)
     assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}, "ds=c": ONE, "ds=d": ONE}
     assert counts(followed(catalog)) == (0, 0, 0)
 
@@ -109,7 +109,7 @@ def test_a_dropped_table_without_partition_columns_goes(catalog: Catalog, server
 
 def test_partitions_whose_sizes_are_ours_are_not_listed(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
     write(root, "ds=a/two")
-    assert followed(catalog).looked_at == 0
+    assert followed(catalog).checked == 0
 
 
 def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
@@ -117,7 +117,7 @@ def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
 ) -> None:
     (a,) = server.partitions_by_names("s", "t", ["ds=a"])
     server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "9", "totalSize": "9"})])
-    looks = [followed(catalog).looked_at for _ in range(5)]
+    looks = [followed(catalog).checked for _ in range(5)]
     assert looks == [1, 0, 1, 0, 0], "once, and once when the statistics have been set, which is a change"
     write(root, "ds=a/two")
     server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "8", "totalSize": "9"})])
@@ -132,10 +132,10 @@ def test_what_hive_has_inserted_before_our_append_is_found(catalog: Catalog, ser
     server.alter_partitions("s", "t", [replace(there, parameters={**there.parameters, **changed})])
     insert(catalog, "ds=a")
     assert catalog.deliver().pending == 0
-    assert followed(catalog).looked_at == 1
+    assert followed(catalog).checked == 1
     assert {"one", "hive"} < set(indexed(catalog)["ds=a"])
     followed(catalog)
-    assert followed(catalog).looked_at == 0, "once for each commit, that of the look included"
+    assert followed(catalog).checked == 0, "once for each commit, that of the look included"
 
 
 def test_a_job_that_has_run_once_more_and_left_as_many_bytes(
@@ -145,12 +145,12 @@ def test_a_job_that_has_run_once_more_and_left_as_many_bytes(
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
     (root / "ds=a" / "one").unlink()
     write(root, "ds=a/two")
-    for since_s, looked_at in ((-7200, 0), (5, 1)):
+    for since_s, checked in ((-7200, 0), (5, 1)):
         changed = {"transient_lastDdlTime": str(int(time.time()) + since_s)}
         server.alter_partitions("s", "t", [replace(there, parameters={**there.parameters, **changed})])
-        assert followed(catalog).looked_at == looked_at
+        assert followed(catalog).checked == checked
     followed(catalog)
-    assert followed(catalog).looked_at == 0, "not again and again"
+    assert followed(catalog).checked == 0, "not again and again"
     assert indexed(catalog)["ds=a"] == {"two": 1}
 
 
@@ -225,7 +225,7 @@ def test_tables_without_partition_columns_are_compared_by_their_sizes(
     place = import_plain(catalog, server, root)
     catalog.follower.look()
     write(place, "two")
-    assert followed(catalog, "s.plain").looked_at == 0
+    assert followed(catalog, "s.plain").checked == 0
     there = server.get_table("s", "plain")
     server.alter_table(replace(there, parameters={**there.parameters, "numFiles": "2", "totalSize": "2"}))
     assert counts(followed(catalog, "s.plain")) == (0, 0, 1)
@@ -243,7 +243,7 @@ def test_a_descriptor_of_a_partition_without_statistics_is_seen(
     server.alter_partitions("s", "t", [replace(unknown, storage=orc, columns=(Column("x", "int"),))])
     assert counts(followed(catalog)) == (0, 0, 1)
     assert [d.format for d in catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()] == ["orc"]
-    assert followed(catalog).looked_at == 0, "what is known is as it was"
+    assert followed(catalog).checked == 0, "what is known is as it was"
     server.alter_partitions(
         "s", "t", [replace(unknown, storage=replace(orc, serde="Avro"), columns=(Column("x", "int"),))]
     )
@@ -270,13 +270,13 @@ def test_stale_statistics_are_set_once_they_stay(catalog: Catalog, server: FakeM
     server.alter_partitions("s", "t", [replace(a, parameters=touched)])
     assert counts(followed(catalog)) == (0, 0, 1)
     assert (differing(catalog), sizes(server, "ds=a")) == ({("statistics", "ds=a")}, ("1", "1"))
-    assert followed(catalog).looked_at == 1, "the sizes are others now"
+    assert followed(catalog).checked == 1, "the sizes are others now"
     assert sizes(server, "ds=a") == ("1", "1"), "Hive moves files first, and counts them then"
     followed(catalog)
     assert (differing(catalog), sizes(server, "ds=a")) == (set(), ("2", "2"))
     followed(catalog)
     calls = server.calls["alter_partitions"]
-    assert [followed(catalog).looked_at for _ in range(3)] == [0, 0, 0]
+    assert [followed(catalog).checked for _ in range(3)] == [0, 0, 0]
     assert server.calls["alter_partitions"] == calls, "once"
 
 
@@ -289,7 +289,7 @@ def test_statistics_that_are_old_are_set_by_the_first_look(
     server.alter_partitions("s", "t", [replace(a, parameters=old)])
     catalog.close()
     with open_catalog(tmp_path) as another:
-        assert followed(another).looked_at == 1
+        assert followed(another).checked == 1
         assert (differing(another), sizes(server, "ds=a")) == (set(), ("1", "1"))
 
 
@@ -299,7 +299,7 @@ def test_statistics_of_a_table_without_partition_columns_are_set(
     import_plain(catalog, server, root)
     there = server.get_table("s", "plain")
     server.alter_table(replace(there, parameters={**there.parameters, "numFiles": "7", "totalSize": "7"}))
-    assert [followed(catalog, "s.plain").looked_at for _ in range(5)] == [1, 0, 1, 0, 0]
+    assert [followed(catalog, "s.plain").checked for _ in range(5)] == [1, 0, 1, 0, 0]
     assert server.get_table("s", "plain").parameters["numFiles"] == "1"
     assert differing(catalog, "s.plain") == set()
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.following.doubts import PartitionDoubt
+from catalog_ext.hms_events.suspects import SuspectPartition
 from catalog_ext.metastore.errors import MassDropError
 from catalog_ext.metastore.hive.mapping.conversion import values_or_none
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
-    from catalog_ext.following.doubts import TableOutcome
+    from catalog_ext.hms_events.suspects import TableOutcome
     from catalog_ext.metastore.hive.mapping.descriptors import Reading
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -53,7 +53,7 @@ _MOST_MISSING = 1000
 """The most missing partitions that are stored; with more, the next comparison knows nothing about earlier ones."""
 
 
-class LookedAt:
+class Checked:
     """Remembers the partitions that were checked although the metastore's statistics differ from the index's.
 
     The metastore's statistics may be wrong, or older than the last change. Such a partition is checked once, and not by
@@ -63,9 +63,9 @@ class LookedAt:
     def __init__(self) -> None:
         self._states: dict[tuple[int, int], tuple[tuple[int, int], str, int]] = {}
 
-    def copy(self) -> LookedAt:
+    def copy(self) -> Checked:
         """Return a copy, so that a preview does not change the original."""
-        made = LookedAt()
+        made = Checked()
         made._states = dict(self._states)
         return made
 
@@ -90,7 +90,7 @@ class FollowedComparison:
             the log it is False: then every partition without statistics is checked.
         drops: Whether a partition that an earlier comparison has seen, and the metastore lacks now, counts as dropped.
             It does not if the metastore may have been restored to an older state.
-        looked_at: The results of earlier comparisons.
+        checked: The results of earlier comparisons.
         since_s: The time when the metastore was last known to be in sync, by the index's clock; None for never. A
             delivery since that time may have overwritten the trace of an engine's change.
 
@@ -101,9 +101,9 @@ class FollowedComparison:
 
     def __init__(
         self, context: Context, client: HiveMetastore, *, sizes_decide: bool, drops: bool,
-        looked_at: LookedAt | None = None, since_s: int | None = None,
+        checked: Checked | None = None, since_s: int | None = None,
     ) -> None:  # fmt: skip
-        self._looked_at = looked_at or LookedAt()
+        self._checked = checked or Checked()
         self._context = context
         self._client = client
         self._sizes_decide = sizes_decide
@@ -119,7 +119,7 @@ class FollowedComparison:
         pending: PendingMessages,
         *,
         made_anew: bool = False,
-    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
+    ) -> tuple[dict[str, SuspectPartition], frozenset[str] | None]:
         """Return the suspect partitions, by the metastore's names, and the index's partitions that the metastore lacks.
 
         Args:
@@ -137,21 +137,21 @@ class FollowedComparison:
         self.miscounted.clear()
         if not ours.definition.partition_columns:
             differs = made_anew or self._table_differs(theirs, ours)
-            return {"": PartitionDoubt()} if differs else {}, frozenset()
+            return {"": SuspectPartition()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
-        doubts, places = self._in_doubt(theirs, ours, names, made_anew=made_anew)
+        suspects, places = self._suspects(theirs, ours, names, made_anew=made_anew)
         dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, pending, made_anew=made_anew)
-        return doubts | dropped, unseen
+        return suspects | dropped, unseen
 
-    def _in_doubt(
+    def _suspects(
         self, theirs: HiveTable, ours: Table, names: Sequence[str], *, made_anew: bool
-    ) -> tuple[dict[str, PartitionDoubt], set[str]]:
+    ) -> tuple[dict[str, SuspectPartition], set[str]]:
         """Return the metastore's partitions that differ from the index's, and their locations.
 
         In a recreated table all partitions are suspect: an engine may have written to their directories under the
         table's previous name, and a delivery of the index has overwritten the statistics since.
         """
-        doubts: dict[str, PartitionDoubt] = {}
+        suspects: dict[str, SuspectPartition] = {}
         places: set[str] = set()
         followed = self._context.index.followed
         oldest = followed.oldest_version_s(ours)
@@ -171,10 +171,10 @@ class FollowedComparison:
             for partition in found:
                 held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
                 if made_anew or not any(is_same(each, partition, reading, when) for each in held):
-                    doubts[name := theirs.name_of(partition.values)] = PartitionDoubt()
+                    suspects[name := theirs.name_of(partition.values)] = SuspectPartition()
                     if reading.problem is None and layout.judge(name).place is Place.PARTITION:
                         places.add(comparable_location(partition.location))
-        return doubts, places
+        return suspects, places
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
         if not self._sizes_decide:
@@ -207,7 +207,7 @@ class FollowedComparison:
         Statistics are final if they did not change after a check, or are old: a Hive engine moves files first and
         counts them afterwards.
         """
-        is_new = self._looked_at.is_new(table, mine, sizes, "")
+        is_new = self._checked.is_new(table, mine, sizes, "")
         changed = parameters.get(DDL_TIME, "")
         is_old = changed.isdecimal() and int(changed) < time.time() - _CLOCKS_S
         if (is_old or not is_new) and len(self.miscounted) < _MOST_MISCOUNTED:
@@ -231,7 +231,7 @@ class FollowedComparison:
         hides = self._since_s is not None and published and latest >= self._since_s - _WAITED_S
         if not hides and ((*sizes, int(changed)) in published or int(changed) < latest - _CLOCKS_S):
             return False
-        return self._looked_at.is_new(table, mine, sizes, changed)
+        return self._checked.is_new(table, mine, sizes, changed)
 
     def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
         found: dict[tuple[str, ...], list[Partition]] = {}
@@ -244,7 +244,7 @@ class FollowedComparison:
     def _missing(
         self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome,
         pending: PendingMessages, *, made_anew: bool,
-    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
+    ) -> tuple[dict[str, SuspectPartition], frozenset[str] | None]:  # fmt: skip
         """Return the suspects among partitions that the metastore lacks, and those without a known drop.
 
         After a gap in the log all missing partitions are suspect, otherwise only dropped ones. The second value is None
@@ -265,7 +265,7 @@ class FollowedComparison:
                         # Renamed: another partition has its directory. If both stayed, its rows would count twice.
                         renamed.add(name)
         if made_anew:
-            return dict.fromkeys(missing, PartitionDoubt(dropped=True)), frozenset()
+            return dict.fromkeys(missing, SuspectPartition(dropped=True)), frozenset()
         seen = self._seen(ours, list(missing.values())) if self._drops else set()
         dropped = {name for name, mine in missing.items() if mine in seen and name not in renamed}
         unseen = [mine for name, mine in missing.items() if name not in dropped and name not in renamed]
@@ -284,8 +284,8 @@ class FollowedComparison:
         kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
         dropped |= renamed
         # After a gap check all missing partitions: an engine may have written to them before they disappeared.
-        doubtful = dropped if self._sizes_decide else missing
-        return {name: PartitionDoubt(dropped=name in dropped) for name in doubtful}, kept
+        suspect_names = dropped if self._sizes_decide else missing
+        return {name: SuspectPartition(dropped=name in dropped) for name in suspect_names}, kept
 
     def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
         """Return which of the partitions an earlier comparison has seen in the metastore."""

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.following import run as follow_run
-from catalog_ext.following.log import read_batch
+from catalog_ext.hms_events import run as follow_run
+from catalog_ext.hms_events.log import read_batch
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveStorage
 from catalog_ext.metastore.model.tables import Column
 from tests.kit.repair_cases import indexed, write
-from tests.unit.following.states import set_cursor
-from tests.unit.following.test_following import add, hive_table
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
-from tests.unit.following.test_new_names import SWAP, names, rename
-from tests.unit.following.test_new_names import both as both
+from tests.unit.hms_events.states import set_cursor
+from tests.unit.hms_events.test_following import add, hive_table
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
+from tests.unit.hms_events.test_new_names import SWAP, names, rename
+from tests.unit.hms_events.test_new_names import both as both
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.following.doubts import FollowOutcome
+    from catalog_ext.hms_events.suspects import FollowOutcome
     from tests.kit.fakes_metastore_log import LoggingMetastore
 
 
@@ -127,7 +127,7 @@ def test_preview_counts_events_and_partitions_of_all_batches_once(
     assert sum(each.added for each in preview.tables) == sum(each.added for each in done.tables) == 6
     assert (preview.events, preview.event_id, preview.gap) == (done.events, done.event_id, done.gap)
     if missing is None:
-        assert sum(each.looked_at for each in done.tables) == 6, "a batch looks at its own partitions alone"
+        assert sum(each.checked for each in done.tables) == 6, "a batch looks at its own partitions alone"
 
 
 def test_message_that_cannot_be_read_stops_only_its_table(

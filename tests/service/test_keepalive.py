@@ -1,4 +1,4 @@
-"""Answers that take longer than their client waits for a sign of life."""
+"""Answers that take longer than their client waits for a keepalive."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from catalog_ext.service.keepalive import HEADER, send_batches
 from catalog_ext.service.server import Service
-from catalog_ext.service.sign_of_life import HEADER, send_batches
 from tests.kit.repair_cases import local_catalog
 from tests.kit.service_client import Answer, Client
 
@@ -31,7 +31,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def ask(service: Service, operation: str, seconds: str, **fields: object) -> Answer:
-    """What a client gets that waits for so long for a sign of life."""
+    """What a client gets that waits for so long for a keepalive."""
     connection = http.client.HTTPConnection(service.uri.removeprefix("http://"), timeout=30)
     headers = {"Authorization": f"Bearer {service.token}", HEADER: seconds}
     with closing(connection):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.resolved import UNSET
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.runtime.wording import did_you_mean
-from catalog_ext.tables.lookups import near_namespaces, near_tables
+from catalog_ext.tables.lookups import similar_namespaces, similar_tables
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
@@ -24,7 +24,7 @@ def where_to_look(invocation: Invocation, error: NotFoundError, *, of_metastore:
     try:
         with replace(invocation, metastore=UNSET).catalog(with_metastore=False) as catalog:
             is_table = isinstance(error, TableNotFoundError)
-            question = near_tables(catalog.index, asked, 3) if is_table else near_namespaces(catalog.index, asked)
+            question = similar_tables(catalog.index, asked, 3) if is_table else similar_namespaces(catalog.index, asked)
             index = catalog.index.url
     except CatalogExtError:
         return where

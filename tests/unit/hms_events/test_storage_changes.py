@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.following.tables import TableFollowing
+from catalog_ext.hms_events.tables import TableFollowing
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY
 from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.model.alterations import ChangeType
@@ -15,10 +15,10 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.sync.definitions import check_partitions
 from tests.kit.repair_cases import indexed, write
 from tests.kit.writes import begin, insert
-from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table
-from tests.unit.following.test_following import catalog as catalog
-from tests.unit.following.test_following import root as root
-from tests.unit.following.test_following import server as server
+from tests.unit.hms_events.test_following import PARQUET, add, counts, followed, hive_table
+from tests.unit.hms_events.test_following import catalog as catalog
+from tests.unit.hms_events.test_following import root as root
+from tests.unit.hms_events.test_following import server as server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def options(catalog: Catalog) -> tuple[str, str | None]:
 
 def states(catalog: Catalog) -> dict[str, str]:
     """What ``status`` says of tables that are not followed."""
-    return {entry.table: entry.detail for entry in catalog.status() if entry.kind == "doubt"}
+    return {entry.table: entry.detail for entry in catalog.status() if entry.kind == "suspect"}
 
 
 def test_settings_of_a_table_without_partitions_are_its_files(
@@ -274,14 +274,14 @@ def test_what_is_kept_of_tables_is_read_once_for_all_of_them(
         server.create_table(replace(table, name=name, location=f"file://{tmp_path}/{name}"))
         write(tmp_path / name, "one")
         catalog.import_table(f"s.{name}")
-    followed_tables, doubts = type(catalog.index.followed), type(catalog.index.followed).doubts
+    followed_tables, suspects = type(catalog.index.followed), type(catalog.index.followed).suspects
     calls: list[object] = []
 
     def counted(self: object) -> object:
         calls.append(self)
-        return doubts(self)  # type: ignore[arg-type]
+        return suspects(self)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(followed_tables, "doubts", counted)
+    monkeypatch.setattr(followed_tables, "suspects", counted)
     catalog.follower.look()
     calls.clear()
     asked: list[int] = []
@@ -331,7 +331,7 @@ def test_a_partition_committed_after_the_comparison_keeps_its_format(
         check_partitions(*args)
         insert(catalog, "ds=b", table="s.d")
 
-    monkeypatch.setattr("catalog_ext.following.tables.check_partitions", compared_then_committed)
+    monkeypatch.setattr("catalog_ext.hms_events.tables.check_partitions", compared_then_committed)
     outcome = followed(catalog, "s.d")
     assert (outcome.action, outcome.altered) == ("left", False)
     assert options(catalog) == ("csv", "|")

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
     monkeypatch.chdir(tmp_path)
-    caplog.set_level(logging.INFO, "catalog_ext.conf.near_index")
+    caplog.set_level(logging.INFO, "catalog_ext.conf.index_suggestions")
     return tmp_path
 
 
 def reported(caplog: pytest.LogCaptureFixture, index: str | None) -> list[tuple[str, str]]:
     caplog.clear()
     catalog_ext.connect(index=index, metastore=None).close()
-    return [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "catalog_ext.conf.near_index"]
+    return [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "catalog_ext.conf.index_suggestions"]
 
 
 def test_new_index_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

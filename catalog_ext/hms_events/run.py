@@ -6,17 +6,17 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.following.comparison import FollowedComparison, LookedAt
-from catalog_ext.following.doubts import FollowOutcome, TableDoubt, TableOutcome, doubts_of, with_new_names
-from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
-from catalog_ext.following.tables import TableFollowing
+from catalog_ext.hms_events.comparison import Checked, FollowedComparison
+from catalog_ext.hms_events.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
+from catalog_ext.hms_events.suspects import FollowOutcome, SuspectTable, TableOutcome, suspects_of, with_new_names
+from catalog_ext.hms_events.tables import TableFollowing
 from catalog_ext.identity.record import METASTORE_ID
 from catalog_ext.metastore.errors import (
     MetastoreError,
     MetastoreRefusedError,
     MetastoreReplacedError,
 )
-from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
+from catalog_ext.metastore.index.tables.followed import KEEPALIVE_MS, KeptSuspect, Progress
 from catalog_ext.sync.pending import PendingMessages
 from catalog_ext.sync.tables import known_names
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.following.log import LogEvents
+    from catalog_ext.hms_events.log import LogEvents
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index.tables.followed import Followed
     from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -52,10 +52,10 @@ class FollowRun:
 
     def __init__(
         self, context: Context, parts: tuple[TableRepair, HiveImport, TableRemoval], databases: frozenset[str],
-        compare_s: float, holder: str, looked_at: LookedAt, *, dry_run: bool = False,
+        compare_s: float, holder: str, checked: Checked, *, dry_run: bool = False,
     ) -> None:  # fmt: skip
         self._context = context
-        self._looked_at = looked_at
+        self._checked = checked
         self._index = context.index
         self._followed = context.index.followed
         self._tables = TableFollowing(context, *parts, databases, dry_run=dry_run)
@@ -128,7 +128,7 @@ class FollowRun:
             logger.warning("%s. All that is followed is compared.", gap)
             yield self._compare(client, who, newest, newest, gap, again=False, drops=True)
             return
-        doubts: dict[str, TableDoubt] = {}
+        suspects: dict[str, SuspectTable] = {}
         events = 0
         missing: str | None = None
         while cursor < newest:
@@ -144,10 +144,10 @@ class FollowRun:
                 events += len(batch.events)
                 missing = batch.gap = missing or batch.gap
             if self._dry_run and batch.upto < newest:
-                _add(doubts, batch)
+                _add(suspects, batch)
                 self._mark = batch.mark
             else:
-                before = doubts if self._dry_run else {}
+                before = suspects if self._dry_run else {}
                 yield self._apply(client, who, newest, batch, before, events or len(batch.events))
             cursor, unread = batch.upto, 0
 
@@ -178,7 +178,7 @@ class FollowRun:
 
     def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
         """Check suspects that are due again; otherwise record from time to time that this process still follows."""
-        looks_closely = state.error is not None or _is_old(state, SIGN_OF_LIFE_MS)
+        looks_closely = state.error is not None or _is_old(state, KEEPALIVE_MS)
         if looks_closely:
             # Check the mark too: a replaced log may have reached the same event number.
             there = self._marks_at(client, newest)
@@ -202,7 +202,7 @@ class FollowRun:
             yield self._settle(client, FollowOutcome(COMPARISON), due, who)
 
     def _apply(
-        self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, TableDoubt],
+        self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, SuspectTable],
         events: int,
     ) -> FollowOutcome:  # fmt: skip
         """Check what a batch's events make suspect; a preview adds the parts in ``before``.
@@ -212,9 +212,9 @@ class FollowRun:
         self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
-            doubts = _add(before, batch)
+            suspects = _add(before, batch)
             return self._compare(
-                client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=doubts,
+                client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=suspects,
                 events=events,
             )  # fmt: skip
         outcome = FollowOutcome(LOG, events, batch.upto, newest)
@@ -223,25 +223,25 @@ class FollowRun:
 
     def _compare(
         self, client: HiveMetastore, who: str, upto: int | None, newest: int | None, gap: str | None, *, again: bool,
-        drops: bool, known: Mapping[str, TableDoubt] | None = None, events: int = 0,
+        drops: bool, known: Mapping[str, SuspectTable] | None = None, events: int = 0,
     ) -> FollowOutcome:  # fmt: skip
         """Compare all tables that are followed."""
         drops = drops and not self._forgotten
         if upto is not None and known is None:
             self._mark = next(iter(self._marks_at(client, upto)), None)
-        doubts = dict(known or {})
-        for doubt in self._everything(client, drops=drops):
-            if doubt.name in doubts:
-                doubts[doubt.name].add(doubt)
+        suspects = dict(known or {})
+        for suspect in self._everything(client, drops=drops):
+            if suspect.name in suspects:
+                suspects[suspect.name].add(suspect)
             else:
-                doubts[doubt.name] = doubt
+                suspects[suspect.name] = suspect
         last = self._followed.load().looked_at_ms
         comparison = FollowedComparison(
             self._context, client, sizes_decide=again or gap is None, drops=drops,
-            looked_at=self._looked_at if again else None, since_s=None if last is None else last // 1000,
+            checked=self._checked if again else None, since_s=None if last is None else last // 1000,
         )  # fmt: skip
         outcome = FollowOutcome(COMPARISON if upto is None else LOG, events, upto, newest, gap)
-        return self._settle(client, outcome, doubts, who, comparison)
+        return self._settle(client, outcome, suspects, who, comparison)
 
     def _marks_at(self, client: HiveMetastore, event_id: int) -> list[str]:
         """Return the marks of an event that is not processed yet; none if the log cannot be read."""
@@ -253,78 +253,80 @@ class FollowRun:
             logger.warning("Whether the metastore's log is lost is not noticed: %s", error.message)
             return []
 
-    def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[TableDoubt]:
+    def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[SuspectTable]:
         """Yield each table that is followed or to be imported, with all its parts suspect."""
-        lost: list[TableDoubt] = []
+        lost: list[SuspectTable] = []
         total = 0
         for database in self._index.namespaces.all():
             there = set(client.list_tables(database))
             for name in self._index.tables.all(database):
                 total += 1
-                doubt = TableDoubt(database, name, definition=True, whole=True, parameters=None)
+                suspect = SuspectTable(database, name, definition=True, whole=True, parameters=None)
                 if name in there:
-                    yield doubt
+                    yield suspect
                 else:
-                    lost.append(doubt)
+                    lost.append(suspect)
         # A missing table was dropped. But if most tables are missing, the metastore was probably restored to an older
         # state.
         drops = drops and (len(lost) == 1 or len(lost) * 2 <= total)
-        for doubt in lost:
-            doubt.dropped = drops and self._was_seen(doubt)
-            yield doubt
+        for suspect in lost:
+            suspect.dropped = drops and self._was_seen(suspect)
+            yield suspect
         yield from self._new_tables(client)
 
-    def _was_seen(self, doubt: TableDoubt) -> bool:
+    def _was_seen(self, suspect: SuspectTable) -> bool:
         """Return whether the metastore had the table. Not so if a pending message may still create it."""
-        identifier = self._context.identify(doubt.name)
+        identifier = self._context.identify(suspect.name)
         ours = self._context.find_table(identifier)
         if ours is None or self._followed.seen(ours.table_id) is None:
             return False
         # An unreadable message may be about this table, so it stays. Other tables are not affected.
         return not PendingMessages(self._index, identifier, ours).any
 
-    def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
-        refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
+    def _new_tables(self, client: HiveMetastore) -> Iterator[SuspectTable]:
+        refused = {kept.table for kept in self._followed.suspects() if kept.suspect is None}
         for database in client.list_databases():
             if not self._tables.takes(database):
                 continue
             ours = known_names(self._index, database)
             for name in client.list_tables(database):
                 if name not in ours and f"{database}.{name}" not in refused:
-                    yield TableDoubt(database, name, definition=True, parameters=None)
+                    yield SuspectTable(database, name, definition=True, parameters=None)
 
-    def _due(self) -> dict[str, TableDoubt]:
-        kept = self._followed.doubts()
-        return {each.table: TableDoubt.from_json(each.table, each.doubt) for each in kept if each.due and each.doubt}
+    def _due(self) -> dict[str, SuspectTable]:
+        kept = self._followed.suspects()
+        return {
+            each.table: SuspectTable.from_json(each.table, each.suspect) for each in kept if each.due and each.suspect
+        }
 
     def _settle(
-        self, client: HiveMetastore, outcome: FollowOutcome, doubts: Mapping[str, TableDoubt], who: str,
+        self, client: HiveMetastore, outcome: FollowOutcome, suspects: Mapping[str, SuspectTable], who: str,
         comparison: FollowedComparison | None = None,
     ) -> FollowOutcome:  # fmt: skip
         """Check suspects, and record the outcome.
 
         The cursor moves, since unfinished suspects are stored in the index.
         """
-        doubts = with_new_names(doubts, self._renames)
-        before = {each.table: each for each in self._followed.doubts()}
+        suspects = with_new_names(suspects, self._renames)
+        before = {each.table: each for each in self._followed.suspects()}
         settled: list[str] = []
-        kept: list[tuple[KeptDoubt, int]] = []
-        named = self._tables.settle_names(client, doubts)
-        _note_made_anew(doubts, before)
-        for name, doubt in doubts.items():
+        kept: list[tuple[KeptSuspect, int]] = []
+        named = self._tables.settle_names(client, suspects)
+        _note_made_anew(suspects, before)
+        for name, suspect in suspects.items():
             known = before.get(name)
-            if known is not None and known.doubt is not None:
+            if known is not None and known.suspect is not None:
                 # Merge what is left from earlier runs, even if it is not due: otherwise the new events would overwrite
                 # it.
-                doubt.come_after(TableDoubt.from_json(name, known.doubt))
-            refused = known is not None and known.doubt is None
-            done = self._tables.bring_in_sync(client, doubt, comparison, refused=refused)
+                suspect.come_after(SuspectTable.from_json(name, known.suspect))
+            refused = known is not None and known.suspect is None
+            done = self._tables.bring_in_sync(client, suspect, comparison, refused=refused)
             if done.action == "followed":
                 done.action = named.get(name, done.action)
             outcome.tables.append(done)
             if done.action in ("left", "refused"):
                 kept.append(_kept(done, known))
-            elif known is None or known.doubt is not None or doubt.definition:
+            elif known is None or known.suspect is not None or suspect.definition:
                 settled.append(name)
         compared = comparison is not None
         self._advance(
@@ -347,36 +349,36 @@ class FollowRun:
             logger.warning("Another process follows the metastore now; what was done meanwhile is done again there.")
 
 
-def _add(doubts: dict[str, TableDoubt], batch: LogEvents) -> dict[str, TableDoubt]:
-    """Merge the suspect parts from a batch's events into ``doubts``, and return all of them."""
-    for name, doubt in doubts_of(batch.events).items():
-        if name in doubts:
-            doubt.come_after(doubts[name])
-        doubts[name] = doubt
-    return doubts
+def _add(suspects: dict[str, SuspectTable], batch: LogEvents) -> dict[str, SuspectTable]:
+    """Merge the suspect parts from a batch's events into ``suspects``, and return all of them."""
+    for name, suspect in suspects_of(batch.events).items():
+        if name in suspects:
+            suspect.come_after(suspects[name])
+        suspects[name] = suspect
+    return suspects
 
 
-def _note_made_anew(doubts: Mapping[str, TableDoubt], before: Mapping[str, KeptDoubt]) -> None:
+def _note_made_anew(suspects: Mapping[str, SuspectTable], before: Mapping[str, KeptSuspect]) -> None:
     """Pass on to the new name that a renamed table was dropped and created again under its old name.
 
     The drop was in an earlier run and could not be processed; the creation and the rename are in this one. All
     partitions have to be checked under the new name.
     """
-    for name, doubt in doubts.items():
+    for name, suspect in suspects.items():
         known = before.get(name)
-        if known is None or known.doubt is None or not doubt.created or doubt.renamed_to is None:
+        if known is None or known.suspect is None or not suspect.created or suspect.renamed_to is None:
             continue
-        renamed = doubts.get(".".join(doubt.renamed_to))
-        if renamed is not None and TableDoubt.from_json(name, known.doubt).dropped:
-            renamed.take_over(doubt, made_anew=True)
+        renamed = suspects.get(".".join(suspect.renamed_to))
+        if renamed is not None and SuspectTable.from_json(name, known.suspect).dropped:
+            renamed.take_over(suspect, made_anew=True)
             renamed.whole, renamed.parameters = True, None
 
 
-def _kept(done: TableOutcome, known: KeptDoubt | None) -> tuple[KeptDoubt, int]:
+def _kept(done: TableOutcome, known: KeptSuspect | None) -> tuple[KeptSuspect, int]:
     attempts = 1 if known is None else known.attempts + 1
     pause = min(_FIRST_PAUSE_MS * 2 ** min(attempts - 1, 20), _LONGEST_PAUSE_MS)
-    doubt = None if done.left is None else done.left.to_json()
-    return KeptDoubt(done.table, doubt, done.error or "it is to be looked at again", attempts), pause
+    suspect = None if done.left is None else done.left.to_json()
+    return KeptSuspect(done.table, suspect, done.error or "it is to be looked at again", attempts), pause
 
 
 def _is_old(state: Followed, age_ms: int) -> bool:
