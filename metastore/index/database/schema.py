@@ -364,7 +364,8 @@ def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
     """Return the condition for rows of ``partitions`` in the newest version, for readers without the table's lock.
 
     A deferred delete (``write.deferred_deletes``) leaves rows without an end that began before
-    ``deleted_before_version``; the condition excludes them. Under the table's lock no deferred delete is pending, and no such rows exist.
+    ``deleted_before_version``; the condition excludes them. Under the table's lock no deferred delete is pending, and
+    no such rows exist.
     """
     deleted_before = sa.select(tables.c.deleted_before_version).where(tables.c.table_id == table_id).scalar_subquery()
     return sa.and_(rows.c.end_version == ALIVE, rows.c.begin_version >= sa.func.coalesce(deleted_before, 0))

@@ -108,7 +108,8 @@ class Partitions(IndexPart):
             for some in batched(names, _NAMES_AT_ONCE):
                 hashes = {name_hash(name): name for name in some}
                 found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, {
-                    "table_id": table.table_id, "at": table.version, "begins_at": table.begins_at, "hashes": list(hashes),
+                    "table_id": table.table_id, "at": table.version, "begins_at": table.begins_at,
+                    "hashes": list(hashes),
                 }))  # fmt: skip
         return found
 

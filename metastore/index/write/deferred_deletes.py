@@ -1,8 +1,8 @@
 """Deferred deletes: a DELETE or overwrite of a whole large table sets the end version of its rows after its commit.
 
 The commit writes its version into ``tables.deleted_before_version``, and readers ignore rows that began before that
-version. The rows then get their end version in pages, in short transactions. Each writer that locks the table completes the deferred
-delete first, so only readers must consider ``deleted_before_version``.
+version. The rows then get their end version in pages, in short transactions. Each writer that locks the table completes
+the deferred delete first, so only readers must consider ``deleted_before_version``.
 """
 
 from __future__ import annotations
