@@ -318,7 +318,7 @@ def test_hives_file_stays_if_a_repair_registers_it_before_the_commit(
 
 
 @pytest.mark.parametrize("ours", ["delete", "repair"])
-def test_a_partition_that_we_drop_in_the_middle_of_hives_overwrite_fails_it(
+def test_hives_overwrite_fails_when_its_partition_is_dropped_meanwhile(
     tmp_path: Path, metastore: FakeMetastore, ours: str
 ) -> None:
     """Hive's statement fails; the files that it has left are there, and a repair finds them."""

@@ -133,7 +133,7 @@ def test_a_repair_between_any_two_steps_does_nothing(
 
 
 @each_write
-def test_a_repair_after_a_crash_does_nothing_and_recovery_leaves_the_old_or_the_new(
+def test_repair_after_a_crash_is_a_no_op_and_recovery_is_atomic(
     catalog: Catalog, tmp_path: Path, do_write: Callable[[Catalog, str], None]
 ) -> None:
     points, new = reached(catalog, tmp_path, do_write)

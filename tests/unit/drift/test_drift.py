@@ -172,7 +172,7 @@ def test_definitions(catalog: Catalog, metastore: FakeMetastore) -> None:
     assert (order.kind, order.subject, sides(order)[1:]) == (DriftKind.COLUMN, "(order)", ("x, y", "y, x"))
 
 
-def test_columns_that_spark_spells_otherwise_or_keeps_from_hive_do_not_differ(
+def test_columns_that_only_spark_can_express_do_not_differ(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     write(tmp_path / "deep", "a.parquet")
@@ -312,7 +312,7 @@ def test_a_table_whose_creation_and_one_whose_end_is_pending(
     assert differences == {"s.u": (DriftKind.TABLE, True), "s.t": (DriftKind.TABLE, True)}
 
 
-def test_a_listing_that_fails_in_part_is_said_and_nothing_is_missing_for_it(
+def test_a_failed_listing_is_reported_and_not_as_missing_partitions(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deny(monkeypatch, tmp_path / "t" / "ds=1")

@@ -133,7 +133,7 @@ def test_partition_at_a_location_that_is_not_allowed_is_left_alone(
     assert set(indexed(catalog)) == {"ds=1", "ds=2", "ds=3"}
 
 
-def test_a_partition_that_the_metastore_has_is_not_dropped_because_its_directory_is_away(
+def test_mend_from_the_metastore_keeps_partitions_without_directory(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     """Its store may be away in part; the metastore, which is right, has it."""
@@ -222,7 +222,7 @@ def test_a_descriptor_is_taken_over_and_brought_back(
     assert list(catalog.drift("s.t")) == []
 
 
-def test_a_preview_says_what_would_be_left_alone_and_what_still_differs_is_no_success(
+def test_preview_names_partitions_left_alone_and_remaining_differences(
     catalog: Catalog, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = metastore.get_table("s", "t")

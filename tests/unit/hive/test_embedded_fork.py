@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.embedded.lease import Lease
 
 
-def test_a_child_that_is_forked_while_the_server_starts_waits_for_nothing_at_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_forked_during_the_servers_start_exits_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends, begun = Event(), Event()
 
     def starting(_: EmbeddedMetastore) -> Lease:

@@ -171,7 +171,7 @@ def test_a_request_whose_answer_is_lost_holds_nothing(server: FakeMetastore) -> 
     assert server.locks.requests == {}
 
 
-def test_a_request_for_several_whose_answer_is_lost_gives_up_its_own_and_no_other(server: FakeMetastore) -> None:
+def test_a_lost_answer_releases_the_locks_of_its_own_request_only(server: FakeMetastore) -> None:
     """The owner of a transaction and the process that recovers it ask for the same lock."""
     other = replace(PART, partition="k=2")
     owner = HiveLock(server, [PART, other], "catalog-ext INSERT 1", 60, pause=Clock().pause)

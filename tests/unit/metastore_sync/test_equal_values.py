@@ -66,7 +66,7 @@ def test_an_overwrite_moves_the_metastore_to_what_it_leaves(
     assert [e.action for e in catalog.publish("s.t")] == ["in sync"]
 
 
-def test_spellings_that_are_other_strings_are_two_partitions_of_the_metastore(
+def test_spellings_that_differ_as_strings_are_two_metastore_partitions(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     made(catalog, tmp_path / "t", "ds=03/a.csv", type_="INT")

@@ -31,7 +31,7 @@ def test_the_reason_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         assert "Connection refused" in catalog.metastore_state(table)
 
 
-def test_the_reason_is_said_once_by_a_process_whose_first_change_is_a_table(
+def test_the_reason_is_logged_once_when_the_first_change_is_a_table(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("a", "b"):

@@ -57,9 +57,7 @@ def version(catalog: Catalog) -> int:
     return catalog.load_table("s.t").version
 
 
-def test_a_first_repair_registers_every_partition_and_a_second_one_has_nothing_to_do(
-    catalog: Catalog, root: Path
-) -> None:
+def test_first_repair_registers_every_partition_and_second_is_a_no_op(catalog: Catalog, root: Path) -> None:
     write(root, f"{A}/1.csv", f"{A}/2.csv", f"{B}/1.csv", f"{C}/")
     report = catalog.repair_partitions("s.t")
     assert [e.partition for e in report.added] == [A, B, C]
@@ -114,7 +112,7 @@ def test_sync_says_of_each_file_what_became_of_it(catalog: Catalog, root: Path) 
     assert indexed(catalog) == walked(root, 2)
 
 
-def test_a_partition_that_lost_its_last_file_stays_where_directories_are_kept(catalog: Catalog, root: Path) -> None:
+def test_a_partition_without_files_stays_if_its_directory_exists(catalog: Catalog, root: Path) -> None:
     write(root, f"{A}/1.csv")
     catalog.repair_partitions("s.t")
     (root / A / "1.csv").unlink()
@@ -324,7 +322,7 @@ def add(catalog: Catalog, name: str, location: str | None = None, *files: DataFi
     )
 
 
-def test_a_partition_registered_elsewhere_is_synced_there_and_its_namesake_reported(
+def test_a_relocated_partition_is_synced_and_its_namesake_reported(
     catalog: Catalog, root: Path, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -386,7 +384,7 @@ def test_a_spelling_that_comes_later_gives_way_to_the_registered_one(tmp_path: P
         ]
 
 
-def test_a_directory_that_was_renamed_to_another_spelling_takes_its_place_in_the_metastore(tmp_path: Path) -> None:
+def test_a_directory_renamed_to_another_spelling_replaces_the_old_one(tmp_path: Path) -> None:
     with local_catalog(tmp_path) as catalog:
         root = tmp_path / "t"
         write(root, "k=a b/1.csv")
@@ -617,7 +615,7 @@ def test_the_threshold_of_a_mass_drop_is_a_table_property(catalog: Catalog, root
         catalog.alter_table_properties("s.t", {"repair.mass-drop-percent": "101"})
 
 
-def test_a_limited_repair_drops_what_it_names_while_the_location_has_anything(catalog: Catalog, root: Path) -> None:
+def test_a_limited_repair_drops_its_partitions_if_the_location_has_any(catalog: Catalog, root: Path) -> None:
     write(root, f"{A}/1.csv", f"{C}/1.csv")
     catalog.repair_partitions("s.t")
     gone(root, "ds=2025-01-01")
@@ -634,9 +632,7 @@ def test_partitions_elsewhere_are_not_the_location_s(catalog: Catalog, root: Pat
     assert len(catalog.repair_partitions("s.t").dropped) == 1
 
 
-def test_a_table_without_partitions_keeps_its_files_when_its_location_is_empty(
-    catalog: Catalog, tmp_path: Path
-) -> None:
+def test_an_unpartitioned_table_keeps_its_files_if_the_location_is_empty(catalog: Catalog, tmp_path: Path) -> None:
     place = tmp_path / "plain"
     write(place, "1.csv", "2.csv")
     register(catalog, place, {}, table="s.plain")

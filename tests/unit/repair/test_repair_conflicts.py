@@ -203,7 +203,7 @@ def test_a_table_that_moved_meanwhile_gets_nothing_of_its_old_place(
     assert indexed(catalog) == {}
 
 
-def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_change(
+def test_repair_skips_partitions_committed_between_its_batches(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"ds=2025-01-01/region={i}" for i in range(9)]
@@ -265,9 +265,7 @@ def test_where_no_directories_are_kept_a_partition_has_files(flat: Catalog, root
     assert indexed(flat) == {A: {"1.csv": 1}}
 
 
-def test_where_no_directories_are_kept_what_had_files_is_dropped_and_what_was_empty_stays(
-    flat: Catalog, root: Path
-) -> None:
+def test_on_object_stores_emptied_partitions_go_and_empty_ones_stay(flat: Catalog, root: Path) -> None:
     write(root, f"{A}/1.csv", f"{B}/1.csv")
     flat.repair_partitions("s.t")
     commit(flat, AddPartition(C, ()))

@@ -85,7 +85,7 @@ def test_the_text_of_deliveries_that_wait() -> None:
     assert "1 change yet;" in str(report(pending_deliveries=1))
 
 
-def test_the_text_of_many_entries_names_the_first_of_each_kind_and_counts_the_others() -> None:
+def test_a_long_report_names_the_first_of_each_kind_and_counts_the_rest() -> None:
     rows: list[Row] = [("skip", "", f"x{i:04d}", 0, 0, "no key") for i in range(1234)]
     rows += [("drop", f"ds={i}", f"ds={i}", 1, 1, "gone") for i in range(20)]
     text = str(report(*rows))

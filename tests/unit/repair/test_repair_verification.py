@@ -89,7 +89,7 @@ def test_a_new_file_that_cannot_be_read_is_reported_and_not_registered(catalog: 
     assert [e.partition for e in catalog.repair_partitions("s.t", verify=True).added] == ["k=2"]
 
 
-def test_a_known_file_that_was_cut_is_reported_and_stays_as_it_is_registered(catalog: Catalog, root: Path) -> None:
+def test_a_truncated_known_file_is_reported_and_stays_registered(catalog: Catalog, root: Path) -> None:
     size = len(whole(root / "k=1" / "a.parquet"))
     catalog.repair_partitions("s.t")
     cut(root / "k=1" / "a.parquet")
@@ -102,9 +102,7 @@ def test_a_known_file_that_was_cut_is_reported_and_stays_as_it_is_registered(cat
     assert not skipped(catalog.repair_partitions("s.t", verify=True)), "what has not changed is not looked into"
 
 
-def test_a_file_at_a_location_of_its_own_and_one_of_a_table_without_partitions(
-    catalog: Catalog, root: Path, tmp_path: Path
-) -> None:
+def test_verification_of_relocated_and_of_unpartitioned_files(catalog: Catalog, root: Path, tmp_path: Path) -> None:
     whole(tmp_path / "own" / "a.parquet")
     catalog.partition_commands.add("s.t", [({"k": "7"}, str(tmp_path / "own"))])
     cut(tmp_path / "own" / "b.parquet")
