@@ -17,9 +17,9 @@ FOLDER = "benchmarks"
 """Of the curves, beside the page."""
 
 HOW = {
-    "first": "Time from existing files to the first query: ours registers and repairs, Hive's catalog runs MSCK REPAIR, "
-    "Iceberg `add_files`, Delta CONVERT TO DELTA, DuckLake `ducklake_add_data_files`; once, on a new table. The three formats "
-    "read the footer of every file meanwhile, ours and Hive do not.",
+    "first": "Time from existing files to the first query: ours registers and repairs, Hive's catalog runs MSCK "
+    "REPAIR, Iceberg `add_files`, Delta CONVERT TO DELTA, DuckLake `ducklake_add_data_files`; once, on a new table. "
+    "The three formats read the footer of every file meanwhile, ours and Hive do not.",
     "rows": "What ours leaves for later: `ANALYZE TABLE … COMPUTE STATISTICS` reads the footers of files whose rows "
     "are not counted yet. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
     "plan one": "`SELECT sum(x)` with all three keys given, another partition each time, up to Spark's input "
