@@ -65,35 +65,38 @@ _BEFORE_NEWEST = (*_OLD, "4.2")
 _SIZE = r"\d+(\.\d)? (K?i?B|bytes)"
 REASONS: Sequence[Reason] = (
     Reason(
-        _OLD, "(CREATE|ALTER|DROP|SHOW) VIEW", "views in catalogs other than Spark's own came with 4.2",
+        _OLD, "(CREATE|ALTER|DROP|SHOW) VIEW", "Spark has views in catalogs other than its own since 4.2",
         "CATALOG_EXT_NEWER_SPARK_NEEDED|VIEW_NOT_FOUND",
     ),
     Reason(
-        _OLD, "SHOW CREATE TABLE", "views in catalogs other than Spark's own came with 4.2",
+        _OLD, "SHOW CREATE TABLE", "Spark has views in catalogs other than its own since 4.2",
         "CATALOG_EXT_NEWER_SPARK_NEEDED",
     ),
-    Reason(("4.0",), r"SELECT id FROM lake\.w\.clock|CREATE TABLE .*\bTIME\(", "TIME came with 4.1"),
+    Reason(("4.0",), r"SELECT id FROM lake\.w\.clock|CREATE TABLE .*\bTIME\(", "Spark has the type TIME since 4.1"),
     Reason(
-        ("4.0",), r"SELECT id FROM lake\.w\.variants", "its Parquet reader does not know how newer ones mark a VARIANT",
+        ("4.0",), r"SELECT id FROM lake\.w\.variants", "4.0's Parquet reader does not know the mark of a VARIANT",
         "CATALOG_EXT_NEWER_SPARK_NEEDED",
     ),
-    Reason(_BEFORE_NEWEST, "SHOW TABLES", "4.3 gave the error a name", "_LEGACY_ERROR_TEMP_1126"),
+    Reason(_BEFORE_NEWEST, "SHOW TABLES", "the error has a name since 4.3", "_LEGACY_ERROR_TEMP_1126"),
     Reason(
-        _BEFORE_NEWEST, "SHOW TABLE EXTENDED", "4.3 leaves out the line of properties where there are none",
+        _BEFORE_NEWEST, "SHOW TABLE EXTENDED", "4.3 omits the line of properties if the table has none",
         r"Table Properties: \[\[, \]\]", r"\\nTable Properties: \[\[, \]\]",
     ),
-    Reason(_OLD, "DESCRIBE EXTENDED", "4.2 shows catalog, namespace and table, older ones show a name", "'Name'"),
     Reason(
-        ("4.0",), "EXPLAIN", "extractions of variants are in plans since 4.1; Parquet files have other sizes",
+        _OLD, "DESCRIBE EXTENDED", "4.2 and newer show catalog, namespace and table; older Sparks show one name",
+        "'Name'",
+    ),
+    Reason(
+        ("4.0",), "EXPLAIN", "plans list VARIANT extractions since 4.1; 4.0 writes Parquet files of another size",
         "Physical Plan", rf"PushedVariantExtractions: \[\], |{_SIZE}",
     ),
     Reason(
-        ("4.0",), "(SHOW TABLE|DESCRIBE) EXTENDED .*PARTITION", "its Parquet library writes files of other sizes",
+        ("4.0",), "(SHOW TABLE|DESCRIBE) EXTENDED .*PARTITION", "4.0's Parquet library writes files of another size",
         "bytes", _SIZE,
     ),
     Reason(
-        ("4.0",), r"CALL lake\.system\.\w+_partitions", "its Parquet library writes files of other sizes", r", \d+, ",
-        r", \d{3,}, ",
+        ("4.0",), r"CALL lake\.system\.\w+_partitions", "4.0's Parquet library writes files of another size",
+        r", \d+, ", r", \d{3,}, ",
     ),
 )  # fmt: skip
 
@@ -157,7 +160,7 @@ def _rows(rows: Sequence[str]) -> str:
 
 def tables(by_spark: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Yield the lines of the page's table of what differs."""
-    yield "| statement | Spark | gets | on the newest | why |"
+    yield "| statement | Spark | result there | result on the newest Spark | why |"
     yield "|---|---|---|---|---|"
     rows: dict[tuple[str, ...], list[str]] = {}
     for spark, found in by_spark.items():

@@ -26,7 +26,7 @@ README_SAYS = f"Spark {OLDEST.minor} to {NEWEST.minor}"
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
-    yield "| Spark | Python | date | tests | passed | failed | left out |"
+    yield "| Spark | Python | date | tests | passed | failed | skipped |"
     yield "|---|---|---|---|--:|--:|--:|"
     for spark in SPARKS.values():
         runs = found["runs"].get(spark.minor, {})
@@ -50,8 +50,10 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield from ("", "## What differs, statement by statement", "")
     for minor, compared in found["statements"].items():
         number, all_ = len(compared["differences"]), compared["compared"]
-        yield f"- {minor}: {number} of {all_} statements get something else than on {NEWEST.minor}."
+        yield f"- Spark {minor}: {number} of {all_} statements have another result than on Spark {NEWEST.minor}."
     if any(compared["differences"] for compared in found["statements"].values()):
+        yield ""
+        yield "`an answer`: a result without an error. `not sent`: the tests do not send the statement to that Spark."
         yield ""
         yield from differences.tables({m: c["differences"] for m, c in found["statements"].items()})
 
