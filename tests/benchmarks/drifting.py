@@ -18,7 +18,7 @@ SIZES = (100_000, 1_000_000)
 MOVED = 100
 MOST_MB = 300
 ON_HIVE = 50_000
-COLUMNS = ["partitions", "time", "CPU time", "differences", "peak memory", "of it before"]
+COLUMNS = ["partitions", "time", "CPU time", "differences", "peak memory", "memory before the comparison"]
 
 
 def drift(stand: Stand) -> Outcome:
@@ -28,17 +28,23 @@ def drift(stand: Stand) -> Outcome:
         folder = stand.folder / f"drift-{size}"
         folder.mkdir()
         child("drift_process", str(folder), str(size), "0", "make")
-        for what, moved in (("in sync", 0), (f"one in {MOVED} elsewhere", MOVED)):
+        for what, moved in (("in sync", 0), (f"one in {MOVED} at another location", MOVED)):
             answer = child("drift_process", str(folder), str(size), str(moved), "compare")
             peak = max(peak, answer["peak_mb"])
             rows.append([f"{size:,}, {what}", *_cells(answer, f"{answer['calls']:,}")])
     return Outcome(
         "Drift",
-        "One comparison, in a process of its own, of partitions with a file each; SQLite index. The metastore and the "
-        "store are in memory, and make theirs while they are asked.",
-        [*COLUMNS[:4], "calls of the metastore", *COLUMNS[4:]],
+        "One comparison of store, index and metastore, in its own process; SQLite index; each partition has one file. "
+        "Metastore and store are simulated, and generate their partitions and files on request.",
+        [*COLUMNS[:4], "calls to the metastore", *COLUMNS[4:]],
         rows,
-        [(f"drift of {SIZES[-1]:,} partitions under {MOST_MB} MB", peak < MOST_MB, f"{peak:.0f} MB")],
+        [
+            (
+                f"a comparison of {SIZES[-1]:,} partitions takes less than {MOST_MB} MB of memory",
+                peak < MOST_MB,
+                f"{peak:.0f} MB",
+            )
+        ],
     )
 
 

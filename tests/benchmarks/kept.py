@@ -63,10 +63,10 @@ def drawn(kept: Mapping[str, Kept]) -> str:
         "",
         "<!-- Made by `make bench`, but for the last section. -->",
         "",
-        "Medians of warm runs that take turns; each section says when and on what. `make bench` measures again, "
-        '`make bench B="NAME --keep"` one of them.',
+        "Each section says when and on which machine it was measured. `make bench` runs all benchmarks again, "
+        '`make bench B="NAME --keep"` the one with this name.',
         "",
-        "| aim | | measured |",
+        "| aim | result | measured |",
         "|---|---|---|",
     ]
     for one in kept.values():

@@ -66,7 +66,7 @@ def run(stand: Stand) -> Outcome:
 
 def _outcome(ours: dict[int, Times], part: dict[int, list[float]], others: dict[tuple[str, int], Times]) -> Outcome:
     rows = [
-        ["catalog-ext, our part of planning", *(shown(median(part[size])) for size in SIZES)],
+        ["catalog-ext, planning by the service", *(shown(median(part[size])) for size in SIZES)],
         ["catalog-ext, planning by Spark", *(shown(median(ours[size].plan)) for size in SIZES)],
         ["catalog-ext, planned and run", *(shown(median(ours[size].whole)) for size in SIZES)],
     ]
@@ -79,14 +79,20 @@ def _outcome(ours: dict[int, Times], part: dict[int, list[float]], others: dict[
     worst = max(median(times) for times in part.values())
     return Outcome(
         "Planning and running `count(x) WHERE p = K`",
-        f"One file of one row a partition, int key, local disk, SQLite index filled directly, a new K each time, warm. "
-        f"Our part: the requests tables/load and tables/plan over HTTP. `spark.read` lists with {LISTING_PARALLELISM} "
-        "tasks, in a new DataFrame each time. Of 100,000 partitions only those that are asked for have files.",
+        "Tables with an INT key and one file of one row per partition, on the local disk; a SQLite index that was "
+        "filled directly. Each query selects another partition K; medians of warm runs. Planning by the service is the "
+        "time of the requests tables/load and tables/plan over HTTP. `spark.read` lists the directories with "
+        f"{LISTING_PARALLELISM} tasks, in a new DataFrame for each query. Of the 100,000 partitions only those that "
+        "the queries select have files.",
         ["", *(f"{size:,} partitions" for size in SIZES)],
         rows,
         [
-            ("planning flat from 10 to 100,000 partitions within 20 %", large <= 1.2 * small, ratio(large, small)),
-            ("our part of planning under 25 ms", worst < 0.025, shown(worst)),
+            (
+                "planning by the service takes at most 20 % longer for 100,000 partitions than for 10",
+                large <= 1.2 * small,
+                ratio(large, small),
+            ),
+            ("planning by the service takes less than 25 ms", worst < 0.025, shown(worst)),
         ],
     )
 

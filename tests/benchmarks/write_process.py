@@ -76,7 +76,7 @@ def _measure(spark: SparkSession, folder: Path, s3: SeaweedServer) -> dict[str, 
     frame = spark.read.parquet(source.as_uri())
     clustered = folder / "clustered"
     _rows(spark).repartition(TASKS, "p").write.parquet(clustered.as_uri())
-    frames = {"as they come": frame, "clustered by the key": spark.read.parquet(clustered.as_uri())}
+    frames = {"unclustered rows": frame, "rows clustered by the key": spark.read.parquet(clustered.as_uri())}
     megabytes = sum(file.stat().st_size for file in source.rglob("*.parquet")) / 1e6
     times = {}
     for store, root in (("local disk", folder.as_uri()), ("S3 (SeaweedFS)", f"s3a://{BUCKET}")):

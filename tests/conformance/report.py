@@ -229,9 +229,9 @@ def page(found: Sequence[Shown], sent: Mapping[str, Sent]) -> str:
 def _lines(found: Sequence[Shown]) -> Iterator[str]:
     yield "# Conformance"
     yield "\n<!-- Made by `python -m tests.conformance.report`; do not edit. -->\n"
-    yield "Each requirement of the five documents that catalog-ext follows, a statement that shows it, and the tests"
-    yield "that run it as it stands here, but for the names of folders, hosts and buckets. Where something is done"
-    yield "otherwise on purpose, the last column says what.\n"
+    yield "The requirements of the five documents that catalog-ext follows. Each row has a statement that shows the"
+    yield "requirement, and the tests that run this statement; tests use other names of folders, hosts and buckets. The"
+    yield "last column says where catalog-ext differs from the document on purpose.\n"
     for title, names in _DOCUMENTS:
         yield f"## {title}\n"
         yield "| requirement | statement | shown by | differs on purpose |"

@@ -55,11 +55,13 @@ def doris(driver: Driver, hive_metastore: HiveMetastore, tmp_path_factory: pytes
 
 @pytest.mark.requirement(
     "Doris.Catalog.Create", statement="SHOW CATALOGS",
-    differs="The session's settings make a catalog (`catalog_ext.configure`); there is no CREATE CATALOG.",
+    differs="Settings of the Spark session create the catalog (`catalog_ext.configure`); there is no "
+    "CREATE CATALOG.",
 )  # fmt: skip
 @pytest.mark.requirement(
     "Doris.Catalog.Drop", statement="SHOW TABLES",
-    differs="A session without the settings has no such catalog; there is no DROP CATALOG. The metastore keeps all.",
+    differs="There is no DROP CATALOG: a session without these settings does not have the catalog. "
+    "The metastore keeps the tables.",
 )  # fmt: skip
 def test_a_catalog_is_a_matter_of_settings(doris: Doris) -> None:
     doris.sql("CREATE TABLE stays (id INT)")
@@ -80,7 +82,8 @@ def test_a_database_is_made_once(doris: Doris) -> None:
 
 @pytest.mark.requirement(
     "Doris.Database.Location", statement="SHOW CREATE DATABASE",
-    differs="The location is a clause; Spark refuses it among DBPROPERTIES.",
+    differs="The database's location is a LOCATION clause; Spark refuses `location` among "
+    "DBPROPERTIES.",
 )  # fmt: skip
 def test_a_database_has_a_location(doris: Doris) -> None:
     place = f"file://{doris.folder}/path/to/db"
@@ -96,7 +99,9 @@ def test_a_database_has_a_location(doris: Doris) -> None:
     doris.sql("DROP DATABASE located CASCADE")
 
 
-@pytest.mark.requirement("Doris.Database.Drop", statement="DROP DATABASE", differs="CASCADE drops the tables first.")
+@pytest.mark.requirement(
+    "Doris.Database.Drop", statement="DROP DATABASE", differs="DROP DATABASE … CASCADE drops the tables first."
+)
 def test_a_database_with_tables_is_dropped_by_cascade_only(doris: Doris) -> None:
     doris.sql("CREATE DATABASE lake.full_db", "CREATE TABLE lake.full_db.t (id INT)")
     with pytest.raises(AnalysisException) as caught:
@@ -107,7 +112,9 @@ def test_a_database_with_tables_is_dropped_by_cascade_only(doris: Doris) -> None
         doris.hive.get_database("full_db")
 
 
-@pytest.mark.requirement("Doris.Table.Create", differs="No ENGINE; USING and STORED AS say the format too.")
+@pytest.mark.requirement(
+    "Doris.Table.Create", differs="There is no ENGINE clause. USING and STORED AS can also name the format."
+)
 def test_an_unpartitioned_table(doris: Doris) -> None:
     doris.sql("""
         CREATE TABLE unpartitioned_table (
@@ -125,10 +132,13 @@ def test_an_unpartitioned_table(doris: Doris) -> None:
     assert found.storage.serde.endswith("ParquetHiveSerDe")
 
 
-@pytest.mark.requirement("Doris.Table.CreatePartitioned", differs="PARTITIONED BY instead of PARTITION BY LIST.")
+@pytest.mark.requirement(
+    "Doris.Table.CreatePartitioned", differs="The clause is PARTITIONED BY, not PARTITION BY LIST."
+)
 @pytest.mark.requirement(
     "Doris.Table.LastColumns",
-    differs="Partition columns may stand anywhere among the columns, or apart as in Hive; the table has them last.",
+    differs="CREATE TABLE may declare partition columns anywhere among the columns, or in PARTITIONED"
+    " BY as in Hive. They are the table's last columns.",
 )
 def test_a_partitioned_table(doris: Doris) -> None:
     doris.sql("""
@@ -171,7 +181,8 @@ def test_tables_are_not_transactional_ones_of_hive(doris: Doris) -> None:
 
 @pytest.mark.requirement(
     "Doris.Table.Drop", statement="DROP TABLE",
-    differs="The files of an external table stay, as in Hive and Spark; those of a managed one are deleted.",
+    differs="DROP TABLE keeps the files of an external table, as in Hive and Spark, and deletes those"
+    " of a managed table.",
 )  # fmt: skip
 def test_dropping_a_table_deletes_its_data(doris: Doris) -> None:
     doris.sql("CREATE TABLE dropped (id INT, pt STRING) PARTITIONED BY (pt)", "INSERT INTO dropped VALUES (1, 'a')")
@@ -183,7 +194,7 @@ def test_dropping_a_table_deletes_its_data(doris: Doris) -> None:
 
 
 @pytest.mark.requirement(
-    "Doris.ColumnTypes", statement="CREATE TABLE all_types", differs="TIMESTAMP is Spark's name for DATETIME.",
+    "Doris.ColumnTypes", statement="CREATE TABLE all_types", differs="Spark's name for DATETIME is TIMESTAMP.",
 )  # fmt: skip
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_every_type_is_hives(doris: Doris, file_format: str) -> None:
@@ -207,9 +218,7 @@ def test_every_type_is_hives(doris: Doris, file_format: str) -> None:
     doris.sql("DROP TABLE all_types")
 
 
-@pytest.mark.requirement(
-    "Doris.Nullable", differs="NOT NULL can be said: a write that would leave NULL there is refused."
-)
+@pytest.mark.requirement("Doris.Nullable", differs="Columns can be NOT NULL: a write of NULL into such a column fails.")
 def test_columns_may_be_null_unless_said_otherwise(doris: Doris) -> None:
     doris.sql("CREATE TABLE nullable (id INT, sure INT NOT NULL)", "INSERT INTO nullable VALUES (NULL, 1)")
     assert doris.rows("SELECT * FROM nullable") == [(None, 1)]
@@ -217,7 +226,9 @@ def test_columns_may_be_null_unless_said_otherwise(doris: Doris) -> None:
         doris.sql("INSERT INTO nullable VALUES (1, NULL)")
 
 
-@pytest.mark.requirement("Doris.DefaultValues", differs="Any constant SQL; no metastore's release matters.")
+@pytest.mark.requirement(
+    "Doris.DefaultValues", differs="A default is any constant SQL expression, with every release of the metastore."
+)
 def test_default_values(doris: Doris) -> None:
     doris.sql(
         "CREATE TABLE defaulted (id INT, n INT DEFAULT 40 + 2, pt STRING DEFAULT 'eu') PARTITIONED BY (pt)",
@@ -228,7 +239,8 @@ def test_default_values(doris: Doris) -> None:
 
 @pytest.mark.requirement(
     "Doris.IncompatibleTypes", statement="INSERT INTO odd",
-    differs="An error, and nothing is written, instead of NULL; TRY_CAST says that NULL is wanted.",
+    differs="A value that does not fit is an error and nothing is written, where Doris writes NULL. "
+    "TRY_CAST in the query writes NULL.",
 )  # fmt: skip
 def test_incompatible_values(doris: Doris) -> None:
     doris.sql("CREATE TABLE odd (id INT)")
@@ -251,11 +263,12 @@ def test_partitions_come_from_the_data(doris: Doris) -> None:
 
 
 @pytest.mark.requirement(
-    "Doris.FileFormats", statement="CREATE TABLE {table}", differs="Parquet is the default; CSV, JSON, text are there."
+    "Doris.FileFormats", statement="CREATE TABLE {table}",
+    differs="Parquet is the default format. CSV, JSON and text are also supported.",
 )  # fmt: skip
 @pytest.mark.requirement(
     "Doris.Compression", statement="CREATE TABLE {table}",
-    differs="ORC is written with Snappy unless said otherwise.",
+    differs="ORC files are written with Snappy by default.",
 )  # fmt: skip
 @pytest.mark.parametrize(
     ("file_format", "compression", "codec"),
@@ -299,7 +312,8 @@ def test_insert_appends(doris: Doris) -> None:
 
 @pytest.mark.requirement(
     "Doris.InsertOverwrite", statement="INSERT OVERWRITE",
-    differs="Of a partitioned table it replaces the partitions that receive rows, as in Hive.",
+    differs="INSERT OVERWRITE of a partitioned table replaces only the partitions that receive rows, "
+    "as in Hive.",
 )  # fmt: skip
 def test_insert_overwrite_replaces(doris: Doris) -> None:
     doris.sql(
@@ -313,7 +327,9 @@ def test_insert_overwrite_replaces(doris: Doris) -> None:
 
 @pytest.mark.requirement("Doris.CTAS")
 @pytest.mark.requirement(
-    "Doris.CTAS.Options", statement="CREATE TABLE chosen", differs="PARTITIONED BY instead of PARTITION BY LIST."
+    "Doris.CTAS.Options",
+    statement="CREATE TABLE chosen",
+    differs="The clause is PARTITIONED BY, not PARTITION BY LIST.",
 )
 def test_create_table_as_select(doris: Doris) -> None:
     doris.sql(

@@ -109,7 +109,7 @@ class TestPartitionSql:
     @pytest.mark.requirement(
         "Flink.CatalogProperties",
         statement="ALTER TABLE lake.s.page_view PARTITION",
-        differs="a partition has a location of its own; formats and serialisation are the table's",
+        differs="A partition can have its own location; its format and SerDe are those of the table.",
     )
     def test_data_that_is_there_already(self, lake: Lake, tmp_path: Path) -> None:
         for folder, user in (("x", "e"), ("y", "f")):
@@ -207,7 +207,8 @@ class TestPartitionCommands:
         lake.sql("UNCACHE TABLE lake.s.page_view")
 
     @pytest.mark.requirement(
-        "Flink.ShowPartitions", differs="by the keys' typed values, which for STRING is alphabetical"
+        "Flink.ShowPartitions",
+        differs="SHOW PARTITIONS orders by the keys' typed values; for STRING keys this is alphabetical.",
     )
     @pytest.mark.requirement("Flink.ShowPartitionsOf", statement="SHOW PARTITIONS lake.s.page_view PARTITION")
     def test_show(self, lake: Lake) -> None:

@@ -60,7 +60,8 @@ def test_a_renaming_layer_with_browsable_partitions(spark: SparkSession) -> None
 @pytest.mark.requirement(
     "HivePV.Approach.Inferred",
     statement="CREATE VIEW",
-    differs="Hive leaves inferred partitions out; here a property of the view asks for them.",
+    differs="Hive does not implement inferred partitions. In catalog-ext the view's property "
+    "`partition.auto` turns them on.",
 )
 def test_a_renaming_layer_whose_partitions_come_by_themselves(spark: SparkSession) -> None:
     spark.sql("""
@@ -107,7 +108,8 @@ def test_a_day_is_added_by_a_statement_when_its_hours_are_there(spark: SparkSess
 @pytest.mark.requirement(
     "HivePV.Approach.Inferred",
     statement="CREATE VIEW",
-    differs="Hive leaves inferred partitions out; here a property of the view asks for them.",
+    differs="Hive does not implement inferred partitions. In catalog-ext the view's property "
+    "`partition.auto` turns them on.",
 )
 def test_a_day_that_appears_when_its_hours_are_there(spark: SparkSession) -> None:
     spark.sql(f"CREATE TABLE hours {HOURS}")
@@ -163,7 +165,8 @@ def test_partitions_of_a_join_are_added_by_a_statement(spark: SparkSession) -> N
 @pytest.mark.requirement(
     "HivePV.Approach.Inferred",
     statement="CREATE VIEW sums",
-    differs="Hive leaves inferred partitions out; here a property of the view asks for them.",
+    differs="Hive does not implement inferred partitions. In catalog-ext the view's property "
+    "`partition.auto` turns them on.",
 )
 def test_a_join_whose_partitions_come_by_themselves(spark: SparkSession) -> None:
     make_joined(spark)

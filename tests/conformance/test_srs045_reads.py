@@ -112,8 +112,8 @@ def test_only_chosen_partitions_are_read_and_nothing_is_listed(reads: Reads) -> 
 
 @pytest.mark.requirement(
     "RQ.HivePartitioning.Generic.Performance",
-    differs="Without virtual columns the same filter has no column to name, so one on a data column stands for it; "
-    "shown by the files that are read, not by a clock.",
+    differs="Without virtual columns a query cannot filter by the key, so the test compares with a "
+    "filter on a data column. It compares the files that are read, not times.",
 )
 def test_a_filter_on_a_key_costs_less_than_one_on_a_column(reads: Reads) -> None:
     pruned = reads.files("SELECT sum(price) FROM lake.s.sales WHERE `date` >= '2025-01-07'")
@@ -198,7 +198,8 @@ def test_values_are_strings_without_type_inference(reads: Reads) -> None:
 @pytest.mark.requirement(
     "RQ.HivePartitioning.HivePartitionValue.EmptyValue",
     statement="SELECT city",
-    differs="'' for STRING keys only, NULL for others; the metastore cannot hold such a partition, as repair reports.",
+    differs="A directory without a value is '' for a STRING key, NULL for keys of other types. The "
+    "metastore cannot have such a partition; repair reports this.",
 )
 def test_a_directory_without_a_value(reads: Reads) -> None:
     reads.spark.range(1).coalesce(1).write.parquet(f"s3a://{reads.bucket}/empty/city=")

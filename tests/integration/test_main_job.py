@@ -249,7 +249,7 @@ def test_a_metastore_that_is_down_is_said_and_catches_up(flights: Lake) -> None:
 @pytest.mark.requirement(
     "RQ.HivePartitioning.TableEngines.Hive",
     statement="CALL lake.system.import_table",
-    differs="A table is imported once; after that the index answers, and the metastore follows.",
+    differs="A table is imported once. Afterwards queries read the index, which publishes changes to the metastore.",
 )
 def test_unregister_import_and_drop(flights: Lake) -> None:
     flights.rows("CALL lake.system.unregister_table(table => 'sales.flights')")

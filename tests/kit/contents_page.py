@@ -24,14 +24,14 @@ _BEGIN, _END = "<!-- Made by `python -m tests.kit.contents_page`, from here. -->
 
 def lines() -> Iterator[str]:
     """The lines of the two tables."""
-    yield "| what lies there | repair | `verify => 'all'` | ANALYZE | query | registration without a schema |"
+    yield "| file or directory | repair | `verify => 'all'` | ANALYZE | query | registration without a schema |"
     yield "|---|---|---|---|---|---|"
     for kind in KINDS:
         yield "| " + " | ".join((kind.name, kind.repair, kind.verify, kind.analyze, kind.query, kind.register)) + " |"
     yield ""
-    yield "On S3, besides:"
+    yield "Only on S3, repair also meets these object keys:"
     yield ""
-    yield "| what lies there | repair |"
+    yield "| object key | repair |"
     yield "|---|---|"
     for name, (_, repair) in S3_KEYS.items():
         yield f"| {name} | {repair} |"

@@ -221,18 +221,19 @@ def page_lines(found: dict[str, list[list[str]]]) -> Iterator[str]:
             about += [f"file {table.file}"] * (table.file != "rows") + [f"lines end with {table.end!r}"] * (
                 table.end != "\n"
             )
-            yield f"`{'; '.join(about)}`"
+            yield f"Table: `{'; '.join(about)}`"
             yield ""
         rows = found[table.name]
         if len(rows) == len(table.lines) and "\n" not in "".join(table.lines):
-            yield "| text | values |"
+            yield "| line | values read |"
             yield "|---|---|"
             for line, row in zip(table.lines, rows, strict=True):
                 yield f"| {_code(line)} | {', '.join(map(_value, row))} |"
         else:
-            yield f"Text: {_code(table.end.join(table.lines))}"
+            yield f"File: {_code(table.end.join(table.lines))}"
             yield ""
-            yield f"Rows: {'; '.join('(' + ', '.join(map(_value, row)) + ')' for row in rows) or 'none'}"
+            shown = "; ".join("(" + ", ".join(map(_value, row)) + ")" for row in rows)
+            yield f"Rows read: {shown or 'none'}"
         yield ""
 
 

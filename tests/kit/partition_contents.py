@@ -180,7 +180,7 @@ KINDS = (
     Kind("`_delta_log/` of a Delta table", "_delta_log/0.json", _bytes(b"{}"), IGNORED_WARNED),
     Kind("`.hoodie/` of a Hudi table", ".hoodie/hoodie.properties", _bytes(b"{}"), IGNORED_WARNED),
     Kind(
-        "`metadata/` of an Iceberg table (a warning besides)",
+        "`metadata/` of an Iceberg table (also a warning)",
         "metadata/v1.metadata.json",
         _bytes(b"{}"),
         SKIPPED,
@@ -191,22 +191,22 @@ KINDS = (
     Kind("a directory below a partition", "k=1/more/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("a data file above the partitions", "a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("README.txt above the partitions", "README.txt", _bytes(b"Hello"), IGNORED_WARNED),
-    Kind("a plain folder", "archive/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
+    Kind("a folder without `key=`", "archive/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("a partition without files", "k=2", _directory, REGISTERED, PASSES, NO_ROWS, NO_ROWS),
     Kind("a named pipe", "k=1/pipe", lambda path: os.mkfifo(path), SKIPPED),
     Kind("a device or a socket", "k=1/device", _link("/dev/zero"), SKIPPED),
     Kind("a link to nothing", "k=1/link", _link("nothing"), SKIPPED),
     Kind("a link to itself", "k=1/itself", _link("itself"), SKIPPED),
     Kind("a link to a directory above it", "k=1/loop", _link(".."), SKIPPED),
-    Kind("a name that is not UTF-8", os.fsdecode(b"k=1/\xff.parquet"), _bytes(_PARQUET), SKIPPED),
+    Kind("a file name that is not UTF-8", os.fsdecode(b"k=1/\xff.parquet"), _bytes(_PARQUET), SKIPPED),
 )
 """On the local disk, beside a whole Parquet file ``k=1/whole.parquet``."""
 
 S3_KEYS = {
     "a key with a doubled slash (`t//k=1/a`)": ("/k=1/a.parquet", SKIPPED),
     "a key with `.` or `..`": ("../k=1/a.parquet", SKIPPED),
-    "a key that ends in a slash and is empty (a directory)": ("k=1/sub/", IGNORED),
-    "a key that ends in a slash and holds something": ("k=1/full/", SKIPPED),
+    "an empty object whose key ends in a slash (a directory)": ("k=1/sub/", IGNORED),
+    "an object with content whose key ends in a slash": ("k=1/full/", SKIPPED),
     "a key that is also a prefix (`k=1/a` beside `k=1/a/b`)": ("k=1/whole.parquet/b", SKIPPED),
 }
 """On S3: what it is, its key below the table, and what a repair does with it."""

@@ -47,11 +47,11 @@ class Lake:
         )
 
     def rows(self) -> None:
-        raise NoSuchThingError("registering has read every footer")
+        raise NoSuchThingError("the first registration has read every footer")
 
     def plan(self, condition: str) -> int | None:
         if condition:
-            raise NoSuchThingError("it fetches its files while the query runs: see “run one”")
+            raise NoSuchThingError("it lists its files while the query runs, see “run one”")
         found = _one(self._connection, "SELECT count(*) FROM ducklake_list_files('lake', 't')")
         return int(str(found))
 
@@ -59,7 +59,9 @@ class Lake:
         return _one(self._connection, _sql(expression, "lake.t", condition))
 
     def unchanged(self) -> None:
-        raise NoSuchThingError("it does not follow a tree of files: adding a file again adds its rows again")
+        raise NoSuchThingError(
+            "it does not compare its list with a tree of files; a file that is added twice counts twice"
+        )
 
     def commit(self, partition: Partition) -> None:
         self._connection.execute(
@@ -79,10 +81,10 @@ class Glob:
         self.version = f"DuckDB {duckdb.__version__}, glob"
 
     def first(self) -> None:
-        raise NoSuchThingError("there is nothing to register: every query lists the tree")
+        raise NoSuchThingError("there is nothing to register, because every query lists the tree")
 
     def rows(self) -> None:
-        raise NoSuchThingError("it keeps nothing between queries")
+        raise NoSuchThingError("it stores nothing between queries")
 
     def plan(self, condition: str) -> int | None:
         sql = f"EXPLAIN {_sql('sum(x)', self._table, condition)}"
@@ -94,10 +96,12 @@ class Glob:
         return _one(self._connection, _sql(expression, self._table, condition))
 
     def unchanged(self) -> None:
-        raise NoSuchThingError("there is nothing to repair: every query lists the tree")
+        raise NoSuchThingError("there is nothing to repair, because every query lists the tree")
 
     def commit(self, partition: Partition) -> None:
-        raise NoSuchThingError("it has no commits: a file counts as soon as its name is there, whole or not")
+        raise NoSuchThingError(
+            "it has no commits: queries read a file as soon as its name exists, even an incomplete one"
+        )
 
     def close(self) -> None:
         self._connection.close()

@@ -17,60 +17,66 @@ FOLDER = "benchmarks"
 """Of the curves, beside the page."""
 
 HOW = {
-    "first": "Time from existing files to the first query: ours registers and repairs, Hive's catalog runs MSCK "
-    "REPAIR, Iceberg `add_files`, Delta CONVERT TO DELTA, DuckLake `ducklake_add_data_files`; once, on a new table. "
-    "The three formats read the footer of every file meanwhile, ours and Hive do not.",
-    "rows": "What ours leaves for later: `ANALYZE TABLE … COMPUTE STATISTICS` reads the footers of files whose rows "
-    "are not counted yet. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
-    "plan one": "`SELECT sum(x)` with all three keys given, another partition each time, up to Spark's input "
-    "partitions; in DuckDB EXPLAIN.",
-    "run one": "`SELECT count(x)` of one partition, planned and run, another partition each time.",
-    "plan year": "`SELECT sum(x)` of the first tenth of the days, at most 365 days (a year is 105,120 partitions), up "
-    "to Spark's input partitions.",
-    "plan all": "`SELECT sum(x)` of the whole table, up to Spark's input partitions; DuckLake's list of files.",
-    "count": "The rows of the whole table, planned and run.",
-    "max": "The greatest day of the whole table, planned and run.",
-    "unchanged": "The tree is looked through and is as it was. The formats have no such thing: their own lists count, "
-    "and they do not notice a file that another program adds to the tree or removes.",
-    "commit": "INSERT of one row into one partition by SQL, a new file in each (DuckLake's inlining of small inserts "
-    "is off), from the statement to the end of the commit.",
+    "first": "The time from existing files to the first query, once, on a new table. catalog-ext "
+    "registers and repairs, Hive's catalog runs MSCK REPAIR, Iceberg `add_files`, Delta CONVERT TO DELTA, DuckLake "
+    "`ducklake_add_data_files`. Iceberg, Delta and DuckLake also read the footer of every file; catalog-ext and Hive "
+    "do not.",
+    "rows": "The first registration of catalog-ext counts no rows: `ANALYZE TABLE … COMPUTE STATISTICS` reads the "
+    "footers of files without a count. It ran before `count(*)` below. Tables that catalog-ext has written do not need "
+    "it.",
+    "plan one": "Planning of `SELECT sum(x)` with values for all three keys, for another partition each time, up to "
+    "Spark's input partitions; in DuckDB EXPLAIN.",
+    "run one": "Planning and execution of `SELECT count(x)` of one partition, another partition each time.",
+    "plan year": "Planning of `SELECT sum(x)` of the first tenth of the days, at most 365 days (a year has 105,120 "
+    "partitions), up to Spark's input partitions.",
+    "plan all": "Planning of `SELECT sum(x)` of the whole table, up to Spark's input partitions; for DuckLake, "
+    "fetching its list of files.",
+    "count": "Planning and execution of `count(*)` of the whole table.",
+    "max": "Planning and execution of `max(ds)`, the last day of the whole table.",
+    "unchanged": "A repair looks through the directories and finds no change. Iceberg, Delta and DuckLake have no such "
+    "operation: they read their own lists of files, and do not notice a file that another program adds or removes.",
+    "commit": "INSERT of one row into one partition by SQL, from the statement to the end of the commit. Each INSERT "
+    "writes a new file (DuckLake's inlining of small inserts is off).",
 }
 """What a measure is, in a sentence or two."""
 
-_SMALL = "no Spark; the tree is small enough to be listed in less time than a statement takes Spark"
+_SMALL = "DuckDB runs without Spark, and lists this small tree in less time than Spark takes to run a statement"
 _LISTINGS = (
     "Spark keeps the listings of directories that it has read (250 MB by default) and plans warm queries from them; it "
-    "does not see what others have added since"
+    "does not see files that other programs have added since"
 )
-_SERVICE = "ours asks a service, which locks, checks and writes an index that other processes share"
-_MANIFESTS = "the table's few manifests are read in Spark's own process; ours asks a service beside it"
-_LOG = "the log's snapshot is kept in Spark's own process; ours asks a service beside it"
+_SERVICE = "catalog-ext asks a service in another process, which locks, checks and writes an index that processes share"
+_MANIFESTS = "Spark's own process reads the table's few manifests; catalog-ext asks a service in another process"
+_LOG = "Spark's own process keeps the snapshot of the log; catalog-ext asks a service in another process"
+_EXPLAIN = "DuckDB runs without Spark, and EXPLAIN ends at the list of file names"
 
 WHY = {
-    ("run one", "ducklake"): "no Spark: DuckDB plans and reads in one process, without a session's parser, optimizer "
-    "and scheduler and a service beside it",
-    ("count", "ducklake"): "no Spark: the sum stands in DuckLake's statistics, and DuckDB answers without a job",
-    ("max", "ducklake"): "no Spark: the greatest value stands in DuckLake's statistics",
-    ("commit", "ducklake"): "no Spark: DuckDB writes one small file and a few rows of its catalogue in one process",
-    ("plan all", "ducklake"): "only the list of files is fetched, within DuckDB; no input partitions are made",
+    (
+        "run one",
+        "ducklake",
+    ): "DuckDB plans and reads in one process, without Spark's parser, optimizer and scheduler and without a service",
+    ("count", "ducklake"): "DuckLake's statistics have the row count, and DuckDB answers without a Spark job",
+    ("max", "ducklake"): "DuckLake's statistics have the maximum, and DuckDB answers without a Spark job",
+    ("commit", "ducklake"): "DuckDB writes one small file and a few rows of its catalog in one process, without Spark",
+    ("plan all", "ducklake"): "DuckDB only fetches the list of files; Spark also creates input partitions",
     ("run one", "duckdb"): _SMALL,
     ("plan one", "duckdb"): _SMALL,
-    ("plan year", "duckdb"): "no Spark, and EXPLAIN stops at the list of names",
-    ("plan all", "duckdb"): "no Spark, and EXPLAIN stops at the list of names",
+    ("plan year", "duckdb"): _EXPLAIN,
+    ("plan all", "duckdb"): _EXPLAIN,
     ("count", "duckdb"): _SMALL,
     ("max", "duckdb"): _SMALL,
     ("plan year", "hive"): _LISTINGS,
     ("plan all", "hive"): _LISTINGS,
     ("plan one", "hive"): "the metastore's answer for one partition is small, and Spark asks it itself",
-    ("commit", "hive"): "it does less: files are moved and a new partition is added to the metastore, without a "
-    "transaction, a check for conflicts or a version, and a query meanwhile sees a part",
+    ("commit", "hive"): "it only moves files and adds a new partition to the metastore, without a transaction, a "
+    "check for conflicts or a version; a query at that time reads a part of the rows",
     ("commit", "iceberg"): f"a commit writes a few small files from within Spark; {_SERVICE}",
     ("commit", "delta"): f"a commit writes one small file from within Spark; {_SERVICE}",
     ("plan one", "iceberg"): _MANIFESTS,
     ("run one", "iceberg"): _MANIFESTS,
     ("plan year", "iceberg"): _MANIFESTS,
     ("plan all", "iceberg"): _MANIFESTS,
-    ("count", "iceberg"): "the sum stands in the snapshot, which is in Spark's own process",
+    ("count", "iceberg"): "the snapshot has the row count, and Spark's own process reads the snapshot",
     ("plan one", "delta"): _LOG,
     ("run one", "delta"): _LOG,
     ("plan year", "delta"): _LOG,
@@ -84,11 +90,11 @@ _QUIET = 2.0
 """Load averages up to here are those of the contenders before."""
 
 _PROVISIONAL = (
-    " **Provisional**: others used the machine too, and not always as much: a ratio between a half and two says "
-    "nothing yet."
+    " **Provisional**: other programs used the machine during some runs, so a ratio between 0.5 and 2 is not "
+    "significant."
 )
 
-NOT_KNOWN = "why has not been looked into"
+NOT_KNOWN = "the reason is not known"
 
 
 def section(comparison: Comparison, machine: str) -> str:
@@ -149,14 +155,14 @@ def _introduction(comparison: Comparison, machine: str) -> str:
     missing = f" Not measured yet: {_listed(left)} partitions." if left else ""
     machine = machine.partition(", load average")[0]  # that of one run; the figures may be of several
     return (
-        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: keys `ds DATE, "
-        "region STRING, hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each "
-        "contender runs in a process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most "
-        "7 runs after 15 s of runs that do not count (commits: after 6), fewer where they take long. In brackets: how "
-        "many times as long as catalog-ext it took; above 1 "
-        "the peer is slower. "
-        "Every answer was checked. — stands where there is no figure, with the reason below the table. "
-        "`python -m tests.benchmarks peers --keep` measures again, `--sizes 1000,100000` and `--contenders` a part."
+        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} All contenders have the same tree of "
+        "files on the local disk: keys `ds DATE, region STRING, hour INT`, 288 partitions a day, one Parquet file of "
+        "one row in each partition. Each contender runs in its own process, one after the other, Spark with 2 cores "
+        "and 4 GB. Figures are medians of at most 7 runs after 15 s of runs that do not count (commits: after 6), "
+        "fewer where they take long. The number in brackets is the contender's time divided by that of catalog-ext: "
+        "above 1 the contender is slower. Every result was checked. A cell with — has no figure; the reason is below "
+        "its table. `python -m tests.benchmarks peers --keep` measures again; `--sizes 1000,100000` and `--contenders` "
+        "limit what it measures."
         f"{missing}"
     )
 
@@ -186,23 +192,23 @@ def _reasons(comparison: Comparison, measure: str) -> Iterator[str]:
             found.setdefault((figure.contender, figure.reason), []).append(figure.partitions)
     for (name, reason), sizes in found.items():
         everywhere = len(sizes) == len([size for size in comparison.sizes() if comparison.of(name, measure, size)])
-        where = "" if everywhere and len(sizes) > 1 else f" at {_listed(sizes)}"
-        yield f"- {CONTENDERS[name]}{where}: —, {reason}."
+        where = "" if everywhere and len(sizes) > 1 else f" for {_listed(sizes)} partitions"
+        yield f"- {CONTENDERS[name]} has no figure{where}: {reason}."
 
 
 def _ahead(comparison: Comparison, measure: str) -> Iterator[str]:
     """Who is ahead of us, and why."""
     found: dict[str, list[str]] = {}
     for figure, ratio in comparison.ahead(measure):
-        found.setdefault(figure.contender, []).append(f"{figure.partitions:,} ({_times(ratio)})")
+        found.setdefault(figure.contender, []).append(f"{_times(ratio)} its time at {figure.partitions:,}")
     for name, where in found.items():
         why = WHY.get((measure, name), NOT_KNOWN)
-        yield f"- **{CONTENDERS[name]} is ahead** at {', '.join(where)}: {why}."
+        yield (f"- **{CONTENDERS[name]} is faster than catalog-ext**, with {' and '.join(where)} partitions: {why}.")
 
 
 def _line_of_text(comparison: Comparison, measure: str) -> str:
-    """How each contender grows from its smallest to its largest table."""
-    parts = []
+    """How each contender grows from its smallest to its largest table, grouped by these sizes."""
+    found: dict[tuple[int, int], list[str]] = {}
     for name, label in CONTENDERS.items():
         timed = sorted(
             (figure.partitions, figure.seconds)
@@ -211,8 +217,9 @@ def _line_of_text(comparison: Comparison, measure: str) -> str:
         )
         if len(timed) > 1:
             (small, quick), (large, slow) = timed[0], timed[-1]
-            parts.append(f"{label} {_times(slow / quick)} from {small:,} to {large:,}")
-    return f"How the time grows with the table: {'; '.join(parts)}."
+            found.setdefault((small, large), []).append(f"{label} {_times(slow / quick)}")
+    parts = [f"from {small:,} to {large:,} partitions {', '.join(of)}" for (small, large), of in found.items()]
+    return f"Growth of the time with the size of the table: {'; '.join(parts)}."
 
 
 def _times(ratio: float) -> str:

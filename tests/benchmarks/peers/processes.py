@@ -99,7 +99,7 @@ def _run(assignment: Assignment, measures: tuple[str, ...], answers: Answers) ->
             except queue.Empty:
                 if not answers.under_way:
                     raise AssertionError(f"{assignment.contender} did not start within {limit:.0f} s") from None
-                _give_up(answers, measures, f"longer than {limit / 60:.2g} min")
+                _give_up(answers, measures, f"it took longer than {limit / 60:.2g} min")
                 return
             if line is None:
                 break
@@ -129,7 +129,7 @@ def _give_up(answers: Answers, measures: tuple[str, ...], reason: str) -> None:
     answers.give_up(measure, reason)
     if measure == "first":
         for name in answers.left_of(measures):
-            answers.give_up(name, f"registering: {reason}")
+            answers.give_up(name, f"its first registration failed ({reason})")
 
 
 def _lines_of(stream: IO[str]) -> queue.Queue[str | None]:

@@ -56,7 +56,7 @@ class _InSpark:
         raise NotImplementedError
 
     def rows(self) -> None:
-        raise NoSuchThingError("registering has read every footer")
+        raise NoSuchThingError("the first registration has read every footer")
 
     def plan(self, condition: str) -> int | None:
         execution = self._frame("sum(x)", condition)._jdf.queryExecution()
@@ -154,7 +154,7 @@ class Hive(_InSpark):
         self.unchanged()
 
     def rows(self) -> None:
-        raise NoSuchThingError("it answers no query from counts")
+        raise NoSuchThingError("it answers no query from row counts")
 
     def unchanged(self) -> None:
         self.spark.sql(f"MSCK REPAIR TABLE {self.table}")
@@ -209,7 +209,7 @@ class Iceberg(_Packaged):
         return int(scan.scan().estimateStatistics().numRows().getAsLong())
 
     def unchanged(self) -> None:
-        raise NoSuchThingError("it does not follow a tree of files: `add_files` adds, and refuses a file twice")
+        raise NoSuchThingError("it does not compare its list with a tree of files; `add_files` only adds files")
 
 
 class Delta(_Packaged):
@@ -235,4 +235,4 @@ class Delta(_Packaged):
         self.spark.sql(f"CONVERT TO DELTA parquet.`{self.task.root}` PARTITIONED BY (ds DATE, region STRING, hour INT)")
 
     def unchanged(self) -> None:
-        raise NoSuchThingError("it does not follow a tree of files: once converted, its log alone counts")
+        raise NoSuchThingError("it does not compare its log with a tree of files")

@@ -226,7 +226,8 @@ def test_adhoc_paths_through_both_servers(
 
 @pytest.mark.requirement(
     "Flink.TemporaryTables",
-    differs="Spark has no temporary tables: a temporary view reads partitioned tables and paths, and is not written",
+    differs="Spark has no temporary tables. A temporary view can read partitioned tables and paths; "
+    "it cannot be written.",
 )
 def test_a_temporary_view_prunes(spark: SparkSession, tables: None) -> None:
     spark.sql("CREATE TEMPORARY VIEW recent AS SELECT *, ds FROM lake.s.days WHERE ds >= 'b'")

@@ -24,10 +24,10 @@ _TESTS = Path(__file__).parent
 _HEAD = """\
 # Public bug reports, tried here
 
-Bug reports that users of other engines and libraries filed about Hive-style tables. Each was restated as a test on
-tables of this catalog, with real files, a real Hive Metastore and Spark. The outcome says what happens here today:
-"Fixed" means that the test failed when it was written. The page is made from the tests by
-`python -m tests.integration.reports.page`.
+Bug reports that users of other engines and libraries filed about Hive-style tables. A test restates each report on
+tables of this catalog, with real files, a real Hive Metastore and Spark. "Right" in the column "here" means that
+catalog-ext passed the test when it was written; "Fixed" means that it failed then and passes now. The page is made from
+the tests by `python -m tests.integration.reports.page`.
 
 | report | what users met | here | test |
 |---|---|---|---|

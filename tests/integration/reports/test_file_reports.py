@@ -62,8 +62,8 @@ def check_like_spark(lake: Lake, table: str, root: Path, kind: str, schema: str,
 @pytest.mark.report("apache/paimon#9464")
 @pytest.mark.report("ByConity/ByConity#1998")
 def test_orc_files_with_positional_names_beside_named_ones(lake: Lake) -> None:
-    """ORC files of old Hives have the columns _col0, _col1, matched by position; beside files with names, columns
-    are NULL or mixed up.
+    """ORC files of old Hive releases have columns _col0, _col1, which are matched by position. In a table that also has
+    files with real names, columns become NULL or mixed up.
     """
     root = lake.folder / "positional"
     write(root / "k=1" / "a.orc", pa.table({"_col0": pa.array([1, 2], pa.int32()), "_col1": ["one", None]}))
@@ -79,7 +79,9 @@ def test_orc_files_with_positional_names_beside_named_ones(lake: Lake) -> None:
 @pytest.mark.report("deephaven/deephaven-core#8425")
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_nulls_beside_bounds_are_found(lake: Lake, kind: str) -> None:
-    """Bounds say nothing of NULLs: `<>`, NOT IN, `<=>` and IS NULL lose rows when files are skipped by them."""
+    """Engines lose rows when they skip files by column bounds, because bounds ignore NULLs: `<>`, NOT IN, `<=>` and IS
+    NULL miss rows.
+    """
     root = lake.folder / f"null_bounds_{kind}"
     x, f = pa.int32(), pa.float64()
     nan = float("nan")
@@ -102,7 +104,9 @@ def test_nulls_beside_bounds_are_found(lake: Lake, kind: str) -> None:
 @pytest.mark.report("apache/datafusion#1433")
 @pytest.mark.report("pola-rs/polars#15323")
 def test_texts_and_unsigned_numbers_beside_odd_bounds(lake: Lake) -> None:
-    """Bounds in the order of signed bytes, cut-off texts and unsigned numbers: an equality finds no row."""
+    """An equality filter finds no row, because file bounds were computed in the order of signed bytes, from cut-off
+    texts, or for unsigned numbers.
+    """
     root = lake.folder / "odd_bounds"
     texts = ["Two Way", "ÿÿ", "é", "z" * 400, "", "a\0b", "\U0001f600", "\uffff"]
     for number, text in enumerate(texts):

@@ -89,8 +89,8 @@ def ids(*values: int) -> pa.Table:
 
 @pytest.mark.report("apache/arrow#39938")
 def test_null_and_empty_keys_of_a_write_read_back(reports: Reports) -> None:
-    """NULL and '' as partition values do not read back as what was written: the empty string is written as NULL, as
-    Hive does.
+    """NULL and '' as partition values do not read back as written. (Here the empty string is written as NULL, as in
+    Hive.)
     """
     t = f"lake.{DB}.empties"
     reports.sql(
@@ -106,8 +106,8 @@ def test_null_and_empty_keys_of_a_write_read_back(reports: Reports) -> None:
 @pytest.mark.report("apache/iceberg#15332")
 @pytest.mark.parametrize(("kind", "value"), [("INT", "7"), ("BIGINT", "9223372036854775807"), ("DATE", "2024-02-29")])
 def test_default_partition_of_a_typed_key_is_null(reports: Reports, kind: str, value: str) -> None:
-    """The default partition of an INT, BIGINT or DATE key fails to read, or IS NULL finds nothing while the total
-    has its rows.
+    """The default partition (NULL) of an INT, BIGINT or DATE key cannot be read, or IS NULL finds no rows although the
+    total counts them.
     """
     name = f"nulls_{kind.lower()}"
     root = reports.parquet(name, {f"k={value}/a.parquet": ids(1), f"k={NULL_NAME}/b.parquet": ids(2, 3)})
@@ -120,7 +120,7 @@ def test_default_partition_of_a_typed_key_is_null(reports: Reports, kind: str, v
 
 @pytest.mark.report("apache/arrow#38804")
 def test_key_with_a_nul_character_is_one_value(reports: Reports) -> None:
-    """A NUL in a partition value silently changes the rows that are found."""
+    """A filter on a partition value with a NUL character silently finds wrong rows."""
     t = f"lake.{DB}.nul"
     reports.sql(f"CREATE TABLE {t} (id INT, k STRING) USING parquet PARTITIONED BY (k)")
     reports.sql(f"INSERT INTO {t} VALUES (1, concat('a', chr(0), 'b')), (2, 'a'), (3, 'ab')")
@@ -145,7 +145,7 @@ def test_columns_in_another_case_in_files_are_found(reports: Reports) -> None:
 
 @pytest.mark.report("aws/aws-sdk-pandas#586")
 def test_overwrite_of_a_partition_elsewhere_leaves_no_row_behind(reports: Reports) -> None:
-    """A partition that was put at another prefix by mistake is overwritten: the table must show the new rows once."""
+    """A partition was registered at a wrong location and is then overwritten: the table must show the new rows once."""
     elsewhere = reports.parquet("mistaken_prefix", {"a.parquet": ids(1, 2)})
     t = f"lake.{DB}.elsewhere"
     reports.sql(
@@ -161,7 +161,7 @@ def test_overwrite_of_a_partition_elsewhere_leaves_no_row_behind(reports: Report
 
 @pytest.mark.report("aws/aws-sdk-pandas#60")
 def test_date_key_in_another_form_is_reported(reports: Reports) -> None:
-    """Directories such as d=20240105 under a DATE key become NULL or wrong days without a word."""
+    """Directories such as d=20240105 under a DATE key silently become NULL or wrong days."""
     root = reports.parquet("dates", {"d=2024-01-05/a.parquet": ids(1), "d=20240105/a.parquet": ids(2)})
     reports.catalog.register_table(
         f"{DB}.dates", location=str(root), format="parquet", partition_columns={"d": "DATE"}, schema="id INT"
@@ -174,8 +174,8 @@ def test_date_key_in_another_form_is_reported(reports: Reports) -> None:
 @pytest.mark.report("apache/datafusion#23226")
 @pytest.mark.report("apache/hudi#10754")
 def test_escaped_keys_are_decoded_and_filtered(reports: Reports) -> None:
-    """Values with '/', '=', '%', blanks or a slash at their end are shown encoded, mixed up, or not found by a
-    filter.
+    """Partition values with '/', '=', '%', blanks or a slash at the end are shown encoded or mixed up, or a filter does
+    not find them.
     """
     values = ["Electronics/Computers", "a=b", "100%", "with space", "end/", "a%2Fb", "partition=", "ü:?#[]"]
     t = f"lake.{DB}.escaped"
@@ -190,7 +190,7 @@ def test_escaped_keys_are_decoded_and_filtered(reports: Reports) -> None:
 
 @pytest.mark.report("apache/datafusion#18083")
 def test_file_at_the_root_and_empty_value_are_reported_or_null(reports: Reports) -> None:
-    """A file without a partition, and a directory ``year=``, come up as a text in an INT column, or fail the query."""
+    """A file outside all partitions, or a directory ``year=``, fails the query or appears as text in an INT column."""
     root = reports.parquet(
         "rootfile", {"year=2002/foo.parquet": ids(1), "baz.parquet": ids(2), "year=/baz.parquet": ids(3)}
     )
@@ -204,7 +204,9 @@ def test_file_at_the_root_and_empty_value_are_reported_or_null(reports: Reports)
 
 @pytest.mark.report("apache/datafusion#17049")
 def test_keys_are_found_without_being_named(reports: Reports) -> None:
-    """Keys in the paths are not found unless they are declared; the column count and filters on them are wrong."""
+    """Partition columns in the paths are not found unless they are declared; the column count and filters on them are
+    wrong.
+    """
     root = reports.parquet(
         "overture", {"theme=addresses/type=address/a.parquet": ids(1), "theme=base/type=water/b.parquet": ids(2)}
     )
@@ -214,7 +216,7 @@ def test_keys_are_found_without_being_named(reports: Reports) -> None:
 
 @pytest.mark.report("apache/hudi#19668")
 def test_default_partition_of_an_outer_key_reaches_the_metastore(reports: Reports) -> None:
-    """A default partition among dated ones breaks the metastore's sync of the whole table."""
+    """One default partition (NULL) among date partitions makes the sync of the whole table with the metastore fail."""
     t = f"lake.{DB}.dated"
     reports.sql(
         f"CREATE TABLE {t} (id INT, d DATE, h INT) USING parquet PARTITIONED BY (d, h)",
@@ -228,7 +230,7 @@ def test_default_partition_of_an_outer_key_reaches_the_metastore(reports: Report
 @pytest.mark.report("Eventual-Inc/Daft#4821")
 @pytest.mark.report("delta-io/delta#4441")
 def test_encoded_timestamps_are_values_in_the_metastore_and_in_queries(reports: Reports) -> None:
-    """Directories such as ts=2025-06-10 05%3A00%3A00 come up as NULL, or stay encoded in the metastore."""
+    """Directories such as ts=2025-06-10 05%3A00%3A00 become NULL, or stay percent-encoded in the metastore."""
     root = reports.parquet(
         "hours", {"ts=2025-06-10 05%3A00%3A00/a.parquet": ids(1), "ts=2025-06-10 06%3A30%3A00.5/a.parquet": ids(2)}
     )
@@ -252,7 +254,7 @@ def test_date_as_value_of_a_timestamp_key_is_midnight(reports: Reports) -> None:
 
 @pytest.mark.report("apache/hudi#8403")
 def test_folders_that_are_no_keys_are_named(reports: Reports) -> None:
-    """Plain folders among key=value ones fail the sync of the whole table with "not in the form key=value"."""
+    """Folders without key=value make the sync of the whole table fail with "not in the form key=value"."""
     root = reports.parquet("plain_folders", {"p=1/a.parquet": ids(1), "2023/04/a.parquet": ids(2)})
     reports.catalog.register_table(
         f"{DB}.plain_folders", location=str(root), format="parquet", partition_columns={"p": "INT"}, schema="id INT"
@@ -264,7 +266,7 @@ def test_folders_that_are_no_keys_are_named(reports: Reports) -> None:
 
 @pytest.mark.report("apache/iceberg#7949")
 def test_partition_of_files_without_rows_can_be_dropped(reports: Reports) -> None:
-    """A partition that only has files without rows cannot be deleted, and counts as one that has rows."""
+    """A partition whose files have no rows cannot be deleted, and is counted as one with rows."""
     root = reports.parquet("rowless", {"p=1/a.parquet": ids(1), "p=2/a.parquet": ids()})
     t = reports.registered("rowless", root, {"p": "INT"})
     assert reports.rows(f"SELECT DISTINCT p FROM {t}") == [(1,)]
@@ -286,7 +288,7 @@ def test_import_of_a_table_without_partitions(reports: Reports) -> None:
 @pytest.mark.report("apache/iceberg#12212")
 @pytest.mark.report("linkedin/iceberg#50")
 def test_import_of_a_partition_whose_directory_has_gone(reports: Reports) -> None:
-    """One partition of the metastore without a directory fails the import of the table."""
+    """If the directory of one partition is missing, the import of the whole table from the metastore fails."""
     place = reports.folder / "dangling"
     reports.sql(
         f"CREATE TABLE spark_catalog.{DB}.dangling (id INT) PARTITIONED BY (p INT) STORED AS PARQUET "
@@ -305,7 +307,9 @@ def test_import_of_a_partition_whose_directory_has_gone(reports: Reports) -> Non
 @pytest.mark.report("mbta/lamp#339")
 @pytest.mark.report("confluentinc/kafka-connect-storage-common#290")
 def test_key_that_is_also_in_the_files_has_the_value_of_the_path(reports: Reports) -> None:
-    """The key is a column of the files too, with another type: "Unable to merge", or two columns of one name."""
+    """The partition column is also a column of the files, with another type: the query fails with "Unable to merge", or
+    shows two columns of one name.
+    """
     both = pa.table({"id": pa.array([1], pa.int32()), "norder": pa.array([200], pa.uint8())})
     root = reports.parquet("in_files", {"Norder=1/a.parquet": both})
     t = reports.registered("in_files", root, {"Norder": "INT"})
@@ -319,7 +323,7 @@ def test_key_that_is_also_in_the_files_has_the_value_of_the_path(reports: Report
 
 @pytest.mark.report("apache/paimon#9353")
 def test_overwrite_by_no_rows_empties_what_it_names(reports: Reports) -> None:
-    """An overwrite from a query without rows leaves all rows; a static overwrite behaves as a dynamic one."""
+    """An overwrite by a query without rows leaves all old rows; a static overwrite behaves like a dynamic one."""
     reports.sql(
         f"CREATE TABLE lake.{DB}.whole (id INT) USING parquet",
         f"INSERT INTO lake.{DB}.whole VALUES (1)",
@@ -338,7 +342,7 @@ def test_overwrite_by_no_rows_empties_what_it_names(reports: Reports) -> None:
 @pytest.mark.report("databricks/dbt-databricks#687")
 @pytest.mark.report("aws-samples/dbt-glue#49")
 def test_overwrite_with_dynamic_keys_keeps_other_partitions(reports: Reports) -> None:
-    """A client that has not set partitionOverwriteMode loses the history with the next incremental run."""
+    """If the client has not set partitionOverwriteMode, an incremental run deletes all older partitions."""
     t = f"lake.{DB}.incremental"
     reports.sql(
         f"CREATE TABLE {t} (id INT, d STRING) USING parquet PARTITIONED BY (d)",
@@ -351,7 +355,7 @@ def test_overwrite_with_dynamic_keys_keeps_other_partitions(reports: Reports) ->
 @pytest.mark.report("apache/gravitino#1655")
 @pytest.mark.report("apache/paimon#2979")
 def test_drop_of_an_external_table_keeps_its_files(reports: Reports) -> None:
-    """DROP TABLE or DROP PARTITION of an external table deletes its files, or does not say that they stay."""
+    """DROP TABLE or DROP PARTITION of an external table deletes its files, or does not report that they stay."""
     root = reports.parquet("kept", {"p=1/a.parquet": ids(1), "p=2/a.parquet": ids(2)})
     t = reports.registered("kept", root, {"p": "INT"})
     reports.sql(f"ALTER TABLE {t} DROP PARTITION (p = 1)", f"DROP TABLE {t}")
@@ -360,7 +364,9 @@ def test_drop_of_an_external_table_keeps_its_files(reports: Reports) -> None:
 
 @pytest.mark.report("apache/trafodion#680")
 def test_files_of_a_hive_staging_folder_are_never_rows(reports: Reports) -> None:
-    """A running INSERT of Hive leaves .hive-staging folders, whose files other engines read and then miss."""
+    """A running INSERT of Hive has .hive-staging folders. Other engines read their files as rows, and fail when Hive
+    removes them.
+    """
     root = reports.parquet(
         "staging",
         {"p=1/a.parquet": ids(1), "p=1/.hive-staging_hive_2026/-ext-10000/000000_0": ids(2),
@@ -374,7 +380,9 @@ def test_files_of_a_hive_staging_folder_are_never_rows(reports: Reports) -> None
 @pytest.mark.report("NVIDIA/cudf-spark#6005")
 @pytest.mark.report("NVIDIA/cudf-spark#9807")
 def test_column_and_field_that_came_later_are_null_in_older_files(reports: Reports) -> None:
-    """Older partitions lack a column, or a field of a struct: the query fails, or shows values of another column."""
+    """Files of older partitions lack a column, or a field of a struct: the query fails, or shows values of another
+    column.
+    """
     old = pa.table({"a": ["x"], "c": pa.array([{"ca": "1"}], pa.struct([("ca", pa.string())]))})
     new = pa.table(
         {"a": ["y"], "c": pa.array([{"ca": "2", "cb": "3"}], pa.struct([("ca", pa.string()), ("cb", pa.string())])),
@@ -396,7 +404,7 @@ def test_column_and_field_that_came_later_are_null_in_older_files(reports: Repor
 
 @pytest.mark.report("delta-io/delta#510")
 def test_location_that_looks_like_a_partition_is_no_key(reports: Reports) -> None:
-    """A table whose own location ends in year=2020 is refused, or gets a key that it does not have."""
+    """A table whose location ends in year=2020 is refused, or gets a partition column ``year`` that it does not have."""
     root = reports.parquet("events/year=2020", {"month=1/a.parquet": ids(1), "month=2/a.parquet": ids(2)})
     t = reports.registered("year_2020", root)
     assert reports.rows(f"SELECT id, month FROM {t} WHERE month = '2'") == [(2, "2")]
@@ -407,7 +415,7 @@ def test_location_that_looks_like_a_partition_is_no_key(reports: Reports) -> Non
 @pytest.mark.report("delta-io/delta-rs#2626")
 @pytest.mark.report("delta-io/delta-rs#1718")
 def test_partitioned_folder_is_registered_without_a_schema(reports: Reports) -> None:
-    """A partitioned folder cannot be taken without the types of its keys, or all of them stay text for ever."""
+    """A partitioned folder can only be registered with the types of its keys, or all keys stay text for ever."""
     root = reports.parquet("untyped", {"part=1/a.parquet": ids(1), "part=2/a.parquet": ids(2)})
     t = reports.registered("untyped", root)
     assert reports.rows(f"SELECT typeof(part) FROM {t} LIMIT 1") == [("string",)]
@@ -417,7 +425,7 @@ def test_partitioned_folder_is_registered_without_a_schema(reports: Reports) -> 
 
 @pytest.mark.report("delta-io/delta#6546")
 def test_value_that_is_no_number_of_its_key_is_reported(reports: Reports) -> None:
-    """part=not_a_number under an INT key fails queries later, or becomes NULL."""
+    """A directory part=not_a_number under an INT key becomes NULL, or makes later queries fail."""
     root = reports.parquet("numbers", {"part=1/a.parquet": ids(1), "part=not_a_number/a.parquet": ids(2)})
     reports.catalog.register_table(
         f"{DB}.numbers", location=str(root), format="parquet", partition_columns={"part": "INT"}, schema="id INT"
@@ -429,7 +437,7 @@ def test_value_that_is_no_number_of_its_key_is_reported(reports: Reports) -> Non
 
 @pytest.mark.report("apache/paimon#3593")
 def test_expiry_reaches_a_metastore_that_was_away(reports: Reports) -> None:
-    """Partitions that expired while the metastore refused stay there for ever, without files."""
+    """If the metastore did not answer while partitions expired, it keeps them for ever, without files."""
     t = f"lake.{DB}.expiring"
     reports.sql(
         f"CREATE TABLE {t} (id INT, d DATE) USING parquet PARTITIONED BY (d)",
@@ -443,7 +451,7 @@ def test_expiry_reaches_a_metastore_that_was_away(reports: Reports) -> None:
 
 @pytest.mark.report("apache/datafusion#7891")
 def test_dictionary_encoded_keys_can_be_written(reports: Reports) -> None:
-    """Keys whose column is dictionary-encoded (pandas' category) cannot be written."""
+    """Rows whose partition column is dictionary-encoded (pandas' category) cannot be written."""
     import pandas as pd
 
     t = f"lake.{DB}.categories"

@@ -67,7 +67,8 @@ def make(catalog: Catalog, name: str, text: str, *on: str, columns: str = "numbe
 @pytest.mark.requirement(
     "HivePV.Metastore",
     statement="catalog.views.add_partitions(",
-    differs="Theirs is empty: without one Hive itself adds none where its metastore keeps a log of events.",
+    differs="A view's partition has an empty storage descriptor: without a descriptor, Hive adds no "
+    "partition if its metastore keeps an event log.",
 )
 def test_partitions_of_views_lie_nowhere(
     catalog: Catalog, hive_metastore: HiveMetastore, request: pytest.FixtureRequest

@@ -61,7 +61,8 @@ def directories_of_files(catalog: Catalog, root: Location) -> list[str]:
 @pytest.mark.requirement(
     "Doris.HDFS.Partitioned",
     statement="INSERT OVERWRITE",
-    differs="Files are renamed one by one; directories are not, so that a reader of the index never finds one gone.",
+    differs="The commit renames files one by one, and no directories, so that a directory never "
+    "disappears for a reader of the index.",
 )
 def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE lake.sales.t (x BIGINT, ds STRING) PARTITIONED BY (ds)")
@@ -97,12 +98,12 @@ def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
 @pytest.mark.requirement(
     "Doris.HDFS.Staging",
     statement="INSERT INTO",
-    differs="Temporary files lie in a hidden folder of the table (`staging-dir`), so that renames are cheap.",
+    differs="Temporary files are in a hidden folder of the table (`staging-dir`), so that renames are cheap.",
 )
 @pytest.mark.requirement(
     "Doris.HDFS.Unpartitioned",
     statement="INSERT OVERWRITE",
-    differs="Files are renamed one by one; the table's directory is not.",
+    differs="The commit renames files one by one, and never the table's directory.",
 )
 def test_an_unpartitioned_table_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE lake.sales.whole (x BIGINT)")
@@ -124,7 +125,8 @@ def test_an_unpartitioned_table_on_hdfs(spark: SparkSession, catalog: Catalog) -
 @pytest.mark.requirement(
     "RQ.HivePartitioning.TableEngines.HDFS",
     statement="SELECT x",
-    differs="Keys come from the paths, or are given with types at registration; there is no PARTITION BY clause.",
+    differs="Registration takes the keys from the paths, or with types from its arguments; there is "
+    "no PARTITION BY clause.",
 )
 def test_tables_that_others_wrote_on_hdfs(spark: SparkSession, catalog: Catalog, hdfs_server: HdfsServer) -> None:
     location = f"{hdfs_server.uri}/others/sales"

@@ -225,7 +225,7 @@ def test_a_service_that_is_started_again_fails_no_query(service: StandingService
 @pytest.mark.requirement(
     "Doris.Transaction",
     statement="INSERT OVERWRITE",
-    differs="All or nothing also when a process dies: who asks next finishes the write or undoes it.",
+    differs="A write is all or nothing also if its process dies: another process finishes or undoes it.",
 )
 @pytest.mark.parametrize("point", ["reserve.before", "promote.file", "apply.after"])
 def test_the_service_is_killed_while_it_commits(service: StandingService, lake: Lake, point: str) -> None:
@@ -278,7 +278,8 @@ def test_a_batch_is_written_once_by_sql(lake: Lake) -> None:
 @pytest.mark.requirement(
     "Doris.Concurrent.Overwrite",
     statement="INSERT OVERWRITE",
-    differs="Nothing is lost: one overwrite commits, the other gets a retryable CATALOG_EXT_CONFLICT.",
+    differs="If two overwrites of one partition run at once, one commits and the other fails with a "
+    "retryable CATALOG_EXT_CONFLICT. No row is lost.",
 )
 def test_sessions_write_at_once(lake: Lake, tmp_path: Path) -> None:
     table = new_table(lake)

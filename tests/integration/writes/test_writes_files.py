@@ -171,12 +171,13 @@ def test_failing_and_retried_tasks(lake: Lake) -> None:
 @pytest.mark.requirement(
     "Doris.Parameters.OpenPartitions",
     statement="frame.writeTo",
-    differs="`write.max-open-writers`; without it rows are sorted, and a task keeps one file open.",
+    differs="The setting is `write.max-open-writers`. Without it, Spark sorts the rows and a task has one open file.",
 )
 @pytest.mark.requirement(
     "Doris.Parameters.Scaling",
     statement="frame.writeTo",
-    differs="`write.distribution-mode` says whether a shuffle brings a partition to one task; Spark scales the tasks.",
+    differs="Spark decides the number of tasks. `write.distribution-mode` decides whether a shuffle "
+    "brings all rows of a partition to one task.",
 )
 @pytest.mark.parametrize(
     ("options", "files"),
@@ -413,7 +414,7 @@ def test_a_batch_is_written_once(lake: Lake) -> None:
 @pytest.mark.requirement(
     "Flink.CatalogProperties",
     statement="INSERT OVERWRITE lake.w.{table}",
-    differs="a partition has a location of its own; its format is the table's",
+    differs="A partition can have its own location; its format and SerDe are those of the table.",
 )
 def test_partitions_at_their_own_location(lake: Lake) -> None:
     table = new_table(lake, "x BIGINT, k BIGINT", clauses="TBLPROPERTIES ('overwrite-mode' = 'relocate')")

@@ -88,7 +88,8 @@ def make(remote: Remote, table: str, columns: str = "x BIGINT, k STRING", keys: 
 @pytest.mark.requirement(
     "Doris.Transaction.Isolation",
     statement="INSERT INTO",
-    differs="Readers of the index see all partitions of a write at one instant; the metastore follows.",
+    differs="Readers of the index see all partitions of a write at one instant; the metastore gets "
+    "them after the commit.",
 )
 def test_uploads_are_completed_by_the_commit(remote: Remote) -> None:
     make(remote, "t")

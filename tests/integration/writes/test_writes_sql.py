@@ -98,7 +98,7 @@ def create(lake: Lake, name: str, columns: str, keys: str = "", properties: str 
 @pytest.mark.requirement(
     "Flink.InSpark",
     statement="INSERT INTO {table} VALUES",
-    differs="SELECT * shows the columns of declared partition keys, not of virtual ones",
+    differs="SELECT * shows declared partition columns and hides virtual ones.",
 )
 @pytest.mark.requirement("Flink.StaticInsert", statement="INSERT INTO {table} PARTITION (ds = 'c', h = 3)")
 @pytest.mark.requirement("Flink.DynamicInsert", statement="INSERT INTO {table} VALUES")
@@ -367,7 +367,7 @@ def test_what_alter_table_takes_a_write_takes(lake: Lake) -> None:
 
 
 @pytest.mark.requirement(
-    "HiveDP.Syntax.AllDynamic", statement="INSERT INTO {table} VALUES", differs="the mode is nonstrict unless it is set"
+    "HiveDP.Syntax.AllDynamic", statement="INSERT INTO {table} VALUES", differs="The default mode is nonstrict."
 )
 def test_hives_switches_for_dynamic_keys(lake: Lake) -> None:
     table = create(lake, "switches", "id INT, a STRING, b INT", "a, b")
@@ -435,13 +435,13 @@ def test_a_key_that_a_data_column_hides_is_not_written(lake: Lake) -> None:
 @pytest.mark.requirement(
     "HiveDP.Syntax.CTAS",
     statement="CREATE TABLE lake.s.ctas USING orc",
-    differs="Spark takes the names of partition columns only; their types are the query's",
+    differs="PARTITIONED BY has only the names of the partition columns; the query decides their types.",
 )
 @pytest.mark.requirement("HiveDP.Issues.Type", statement="CREATE TABLE lake.s.ctas USING orc")
 @pytest.mark.requirement(
     "HiveDP.Issues.PartitionFunction",
     statement="CREATE TABLE lake.s.ctas USING orc",
-    differs="there is no function to plug in; an expression of the query makes the value",
+    differs="There are no user-defined partition functions; an expression of the query computes the value.",
 )
 def test_create_table_as_select(lake: Lake) -> None:
     lake.sql(
@@ -499,7 +499,7 @@ def test_a_creation_that_fails_leaves_nothing(lake: Lake) -> None:
 @pytest.mark.requirement(
     "HiveDP.Syntax.CTASConstant",
     statement="CREATE OR REPLACE TABLE lake.s.replaced PARTITIONED BY",
-    differs="Spark takes the names of partition columns only; their types are the query's",
+    differs="PARTITIONED BY has only the names of the partition columns; the query decides their types.",
 )
 def test_replacing_a_table(lake: Lake) -> None:
     assert lake.refusal("REPLACE TABLE lake.s.replaced AS SELECT 1 AS a").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"

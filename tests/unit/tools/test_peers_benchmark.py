@@ -212,8 +212,8 @@ def test_the_section_says_who_is_ahead_and_who_has_no_figure_and_why() -> None:
     )  # fmt: skip
     section = page.section(comparison, "2 cores")
     assert "| Spark's Hive catalog | — |" in section
-    assert "- Spark's Hive catalog at 1,000: —, longer than 2 min." in section
-    assert "- **Delta is ahead** at 1,000 (0.5 times): the log's snapshot is kept in" in section
+    assert "- Spark's Hive catalog has no figure for 1,000 partitions: longer than 2 min." in section
+    assert "- **Delta is faster than catalog-ext**, with 0.5 times its time at 1,000 partitions: Spark's own" in section
     assert "- Spark 4.3.0, Hive catalog\n" in section
     assert "load average when a contender began 1.5 to 1.5" in section
     assert "![" not in section, "one size is no curve"
@@ -227,7 +227,8 @@ def test_a_section_that_was_measured_beside_other_work_says_so() -> None:
 
 def test_contender_ahead_without_a_known_reason_is_reported() -> None:
     section = page.section(compared(figure("catalog-ext", 1.0), figure("hive", 0.5)), "2 cores")
-    assert f"- **Spark's Hive catalog is ahead** at 1,000 (0.5 times): {page.NOT_KNOWN}." in section
+    faster = "- **Spark's Hive catalog is faster than catalog-ext**, with 0.5 times its time at 1,000 partitions"
+    assert f"{faster}: {page.NOT_KNOWN}." in section
 
 
 def test_every_reason_is_of_a_known_measure_and_peer() -> None:
@@ -273,7 +274,7 @@ def test_a_page_with_curves_links_to_them(tmp_path: Path) -> None:
     comparing.write_page(comparison, "2 cores", file, "## Notes")
     text = file.read_text(encoding="utf-8")
     assert "](benchmarks/peers-count.svg)" in text
-    assert "catalog-ext 2 times from 1,000 to 100,000" in text
+    assert "from 1,000 to 100,000 partitions catalog-ext 2 times" in text
     assert (tmp_path / "benchmarks" / "peers-count.svg").is_file()
 
 
