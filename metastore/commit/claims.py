@@ -69,7 +69,7 @@ class Claims:
 
 
 def replaces(plan: WritePlan) -> bool:
-    """Return whether the transaction ends existing files."""
+    """Return whether the transaction removes existing files from the table."""
     return not isinstance(plan.asked, Append | AddPartitions)
 
 
@@ -94,7 +94,7 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
 
 
 def chosen_places(plan: WritePlan) -> list[str]:
-    """Return the directories that the command assigns to partitions; they are claimed against other writers."""
+    """Return the directories that ADD PARTITION or SET LOCATION gives to partitions; the transaction claims them."""
     match plan.change:
         case CheckedAdd(partitions=partitions):
             return [partition.location for partition in partitions if partition.location is not None]

@@ -52,7 +52,7 @@ class Trigger(StrEnum):
 
 
 class PolicyKind(StrEnum):
-    """The action for a committed partition. The metastore is updated after every commit, whether it is named or not."""
+    """The action for a committed partition. The metastore is updated also if ``METASTORE`` is not configured."""
 
     METASTORE = "metastore"
     SUCCESS_FILE = "success-file"
@@ -196,7 +196,7 @@ class PartitionCommit:
 
     @property
     def acts(self) -> bool:
-        """Whether there are policies to run for a committed partition, besides updating the metastore."""
+        """Whether a committed partition has policies to run, besides the update of the metastore."""
         return any(policy is not PolicyKind.METASTORE for policy in self.policies)
 
     def custom_policy(self) -> Callable[[Mapping[str, str | None], str], object] | None:

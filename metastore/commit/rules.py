@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def partitions_to_add(
     asked: AddPartitions, table: Table, wanted: Sequence[NewPartition], living: Iterable[Partition]
 ) -> tuple[NewPartition, ...]:
-    """Return the wanted partitions that do not exist yet, compared by their values.
+    """Return the partitions of an ADD PARTITION that do not exist yet; partitions are compared by their values.
 
     Raises:
         PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` is false.
@@ -100,7 +100,7 @@ def _require_one_descriptor(table: Table, partitions: Sequence[Partition]) -> No
 
 
 def staying(living: Iterable[Partition], name: str) -> list[Partition]:
-    """Sort partitions with equal values; SET LOCATION keeps the first, if possible one in the metastore."""
+    """Sort partitions with equal values. SET LOCATION keeps the first: one that the metastore has, if possible."""
     return sorted(living, key=lambda p: (not p.in_metastore, p.name != name, p.name))
 
 
@@ -222,7 +222,7 @@ def _already_exists(table: Table, there: dict[str, list[Partition]]) -> Partitio
 
 
 def not_found(table: Table, which: str, *, droppable: bool = False) -> PartitionNotFoundError:
-    """Return the error for a partition that does not exist in a table or view; the message quotes the statement's name.
+    """Return the error for a partition that a table or view does not have; its message quotes the text ``which``.
 
     ``droppable`` adds a hint to IF EXISTS, for a DROP.
     """
