@@ -69,7 +69,7 @@ _KEPT_BY_METASTORE = frozenset({
 def unrepresentable_reason(definition: TableDefinition) -> str | None:
     """Return the reason why Hive engines could not read the table correctly; None if they can.
 
-    Such a table works on the index alone: registering a table calls this function, and does not publish the table.
+    A table with such a reason is registered in the index only, and is not published to the metastore.
     """
     if definition.has_wildcards:
         return "its location has wildcards, and Hive reads one directory for each partition, and all of it"

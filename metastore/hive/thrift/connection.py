@@ -170,7 +170,7 @@ class ConnectionPool:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 return self._open()
-            if connection.socket.isOpen():  # a server that was restarted has closed it
+            if connection.socket.isOpen():  # a server that was restarted has closed the connection
                 return connection
             connection.close()
             self._lost()
