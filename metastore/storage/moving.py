@@ -99,7 +99,7 @@ class Mover:
         self._displaced: list[Displaced] = []
 
     def promote(self, files: Sequence[StagedLocation]) -> None:
-        """Move files from their sources to their targets; a file at its target is done.
+        """Move files from their sources to their targets; files that are at their targets already stay there.
 
         Raises:
             OvertakenError: The transaction must not be promoted any more.
@@ -304,7 +304,7 @@ class Mover:
         self.tidy()
 
     def _return(self, file: StagedLocation, place: Location, origin: Location) -> None:
-        """Return a file that this mover must not move to its old location, or beside it if the name is in use."""
+        """Put a file that this mover must not keep back to ``origin``, or beside it if the name is in use."""
         for to in (origin, name_beside(origin, file)):
             try:
                 self._rename(place, to)
@@ -377,7 +377,7 @@ def name_beside(place: Location, file: StagedLocation) -> Location:
 
 
 def _origin(file: StagedLocation, place: Location) -> Location:
-    """Return where a mover took the file from that lies in the mover's directory."""
+    """Return the location from which a mover took the file that is now at ``place`` in the mover's directory."""
     return file.target if place.parent.name.startswith(_BACK) else _source(file)
 
 
