@@ -128,7 +128,7 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
     relocate = (
         isinstance(request.asked, Overwrite | OverwritePartitions)
         and options.get(OVERWRITE_MODE) == RELOCATE
-        and bool(definition.partition_columns)  # else the only directory is the table's own
+        and bool(definition.partition_columns)  # otherwise the table's directory is the only one
     )
     in_place = request.table is not None and request.table.definition.location == location
     fresh = creates and not in_place and _is_new(resources.storage, location, staging)

@@ -118,7 +118,7 @@ class ArrowConnections:
                 return connection, cursor
 
     def _close(self, connection: Any) -> None:  # noqa: ANN401 -- the driver publishes no types
-        with suppress(self._driver.Error):  # a dead connection cannot even be closed
+        with suppress(self._driver.Error):  # closing a broken connection fails, too
             connection.close()
 
     @contextmanager
