@@ -180,7 +180,7 @@ class CommitLocks:
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
     ) -> list[LockComponent]:
-        """Return the lock components for partitions, or for the whole table if ``names`` is None or too long."""
+        """Return the lock components for partitions; for the whole table if ``names`` is None or too long."""
         hive = to_hive(table.definition)
         chosen = None if names is None else sorted(set(names))
         if chosen is None or len(chosen) > MOST_PARTITIONS or not hive.partition_columns:

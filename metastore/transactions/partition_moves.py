@@ -329,7 +329,7 @@ class PartitionMoves:
         return moving_partitions(self._index, transaction, table, names)
 
     def _source_table(self, transaction: Transaction) -> Table:
-        """Return the table whose partitions the command moves."""
+        """Return the table that loses partitions in an EXCHANGE; for other commands the transaction's table."""
         return self._resources.table_of(transaction.plan.source_id or transaction.table_id or 0)
 
 

@@ -25,7 +25,7 @@ class DeliveryOutcome(Protocol):
 
     @property
     def pending(self) -> int:
-        """Return the number of messages that the metastore has not accepted yet."""
+        """Return the number of outbox messages that the metastore has not accepted yet."""
         ...
 
 

@@ -68,7 +68,7 @@ class StoreCleanup:
         self._index.incarnations.before_deleting()
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
-        """Remove the files that a commit replaced; return the removed ones.
+        """Remove the files that a commit replaced; return their locations.
 
         A file that was rewritten since is logged and kept.
 
@@ -147,7 +147,8 @@ class StoreCleanup:
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
         """Remove the directory of a dropped table, and release its location for other tables; a repeated call resumes.
 
-        ``late``: whether other writers may have written there since: their files stay, and are logged.
+        ``late``: whether other writers may have written to the location since the DROP: their files stay, and are
+        logged.
 
         Raises:
             StorageError: A file could not be removed.

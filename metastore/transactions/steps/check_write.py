@@ -88,8 +88,8 @@ class WriteCheck:
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = ReplacedDirectories(self._resources, self._transaction, plan)
             unknown = replaced.unknown(asked, names | static, old)
-        # Skip the search in the history, which is long, if all written partitions are new and their directories have no
-        # files.
+        # If all written partitions are new and their directories have no files, skip the slow search in the history for
+        # files that relocations left there.
         if not plan.relocate and plan.definition is None and not (nothing_there and static <= visible):
             unknown = self._with_left(visible | static, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._policies().acts else ()
@@ -114,7 +114,7 @@ class WriteCheck:
         return self._loaded
 
     def _check_places(self, plan: WritePlan, names: Collection[str], due: Collection[str]) -> None:
-        """Refuse directories that other partitions share, and waiting files that are gone."""
+        """Check that no other partition has a written directory, and that no file held back for later is gone."""
         transaction = self._transaction
         self._refuse_shared(plan, names)
         directories = {name: Location.parse(plan.directory(name)) for name in names}

@@ -1,4 +1,4 @@
-"""Promotes the waiting files of a stream whose partitions are due, and hides them again in an undo."""
+"""Promotes a stream's invisible files when their partitions are due, and hides them again if the commit is undone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def promote_due(
 
 
 def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
-    """Promote waiting files only in state ``reserved``: a late owner must not show files that an undo has hidden."""
+    """Promote files only in state ``reserved``: a slow owner must not show files that an undo has hidden again."""
     if any(place.source is None for place in places):
         # Copies may take too long to hold the lock, so the transaction's state is read before each copy instead.
         promote(

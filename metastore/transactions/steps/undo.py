@@ -1,4 +1,4 @@
-"""Undoes a transaction that is not committed: its files are removed, or moved back to their sources."""
+"""Undoes a transaction that is not committed: removes its files, or moves them back to their sources."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _remove_files(
 
 
 def _made_empty(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
-    """Return the directories that ``promote`` creates for partitions without files."""
+    """Return the directories that ``promote`` creates for partitions that a TRUNCATE leaves without files."""
     write = transaction.plan.write
     static = [] if write is None or write.static_partition is None else [locations.directory(write.static_partition)]
     return [*static, *emptied_directories(resources, transaction, locations)]
