@@ -1,4 +1,4 @@
-"""Which files are needed by current partitions of any table, and which files were replaced by relocating overwrites.
+"""Finds the files that current partitions of any table need, and the files that relocating overwrites replaced.
 
 A relocating overwrite writes a partition's new files into a new directory. The old files stay for readers of older
 versions.

@@ -185,7 +185,7 @@ class Partitions(IndexPart):
         return found
 
     def relocation_ids(self, table_id: int, base: str) -> set[str]:
-        """Return the names of the subdirectories of ``base`` in which current or ended partitions of the table lie."""
+        """Return the names of the subdirectories of ``base`` that contain current or ended partitions of a table."""
         p, prefix = partitions.c, f"{base}/"
         located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
         with self._database.reading(streams=True) as connection:

@@ -316,7 +316,7 @@ class IndexedViews(IndexPart):
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
     ) -> AppliedChanges | None:
-        """Make these the partitions of an automatic view, and record the source versions that they were computed from.
+        """Set the partitions of an automatic view to ``wanted``, and record the versions of its source tables.
 
         Returns None, and changes nothing, if the view was changed or dropped in the meantime.
         """

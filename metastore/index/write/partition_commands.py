@@ -271,7 +271,7 @@ class PartitionCommand:
         return rules.as_checked(table, planned, found, moved)
 
     def _remove_sources(self, table: Table, moving: Iterable[Partition]) -> None:
-        """Record the leftovers at the old locations for removal.
+        """Record for removal what the moved files leave at their old locations.
 
         On S3 these are the copied files; elsewhere only checksum files and empty directories.
         """

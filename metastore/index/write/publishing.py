@@ -154,7 +154,7 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
 
 
 def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None) -> Iterator[list[Partition]]:
-    """Yield the current partitions of some names, or all, that the index has marked as published."""
+    """Yield the current partitions with these names (None: all) that the index has marked as published."""
     if names is not None:
         for chunk in batched(names, _IN_QUERY):
             yield [partition for partition in living_named(connection, table, chunk) if partition.in_metastore]
@@ -164,7 +164,7 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
 
 
 def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:
-    """Return the unpublished partitions that the metastore should have, as it has no other one with their values."""
+    """Return unpublished partitions that the metastore should have, because it has no partition with their values."""
     names = [p.name for p in found if not p.in_metastore and not metastore_obstacle(p.name)]
     chosen = {p.partition_id for p in successors(connection, table, names).values() if not p.in_metastore}
     return [partition for partition in found if partition.partition_id in chosen]

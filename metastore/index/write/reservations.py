@@ -77,7 +77,7 @@ class Reservation:
         self._has_others = False
 
     def run(self) -> Transaction | ApplicationVersion:
-        """Reserve the transaction and return it; or return its application's batch, if that is committed already."""
+        """Reserve the transaction and return it; if its streaming batch is committed already, return that batch."""
         if isinstance(self._plan.asked, CREATIONS):
             return self._reserve_name(self._plan.asked)
         locked = self._lock()
