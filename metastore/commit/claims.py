@@ -46,7 +46,7 @@ class Claims:
     covers: Callable[[str], bool] | None = None
 
     def collision(self, other: Claims, existing: Iterable[str] = ()) -> str | None:
-        """Return a partition that both transactions touch and at least one replaces; None if both may commit.
+        """Return a partition that both transactions write and at least one of them replaces; None if both may commit.
 
         Args:
             other: The claims of a transaction that is reserved, or was committed after this one's base version.

@@ -45,7 +45,7 @@ _LOCAL_TIME = DataType("timestamp_ntz")
 
 
 class Trigger(StrEnum):
-    """The event that makes a waiting partition due."""
+    """The event after which the files that a stream holds back for a partition become visible."""
 
     PROCESS_TIME = "process-time"
     PARTITION_TIME = "partition-time"
@@ -133,7 +133,7 @@ class PartitionCommit:
 
     @property
     def may_wait(self) -> bool:
-        """Whether files of a stream may be kept invisible by one epoch and added by a later one."""
+        """Whether a stream may hold back files in one epoch and make them visible in a later epoch."""
         return self.trigger is Trigger.PARTITION_TIME or self.delay_ms > 0
 
     def variables(self) -> list[str]:
@@ -168,7 +168,7 @@ class PartitionCommit:
     def decide(
         self, staged: Iterable[str], waiting: Mapping[str, int], *, watermark_ms: int | None, final: bool, now_ms: int,
     ) -> Decision:  # fmt: skip
-        """Return the partitions that become visible with this commit, and those that wait.
+        """Return the partitions whose files become visible with this commit, and those whose files stay invisible.
 
         Args:
             staged: Names of the partitions for which this write has files.
@@ -278,7 +278,7 @@ def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
 
 
 def parse_trigger(text: str) -> Trigger:
-    """Return the trigger with this name; like all parsers here, raise ``ValueError`` for an invalid text."""
+    """Return the trigger with this name. An invalid text raises ``ValueError``, as in all parsers of this module."""
     if text.lower() not in tuple(Trigger):
         raise ValueError("give 'process-time' or 'partition-time'")
     return Trigger(text.lower())

@@ -139,7 +139,7 @@ class DropPartitions:
 
 @dataclass(frozen=True, slots=True)
 class RenamePartition:
-    """Renames a partition to other values."""
+    """Gives a partition other values of its partition columns, and so another name."""
 
     kind: ClassVar = WriteKind.RENAME_PARTITION
     name: str

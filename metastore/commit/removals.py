@@ -32,7 +32,7 @@ class Removal:
 
     @property
     def is_marker(self) -> bool:
-        """Whether the file is the empty success file of a policy; a recreated partition gets a new one."""
+        """Whether the removal is the empty file by which a policy marks a complete partition."""
         return (self.size, self.modified_ms, self.etag) == (0, None, None)
 
     def is_still(self, size: int, modified_ms: int | None, etag: int | None) -> bool:

@@ -141,7 +141,7 @@ def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> 
 
 
 def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[Partition]:
-    """Return the partitions with the values of a name, starting with the one of exactly that name.
+    """Return the partitions with the values of a name; the partition with exactly that name comes first.
 
     Raises:
         PartitionNotFoundError: There is no such partition.

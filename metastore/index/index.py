@@ -150,7 +150,7 @@ class Index:
         return public_url(self._database.url)
 
     def state(self) -> IndexState:
-        """Return open and pending work, and the size of the index, by one query.
+        """Return the unfinished transactions, the pending messages and the size of the index, by one query.
 
         Raises:
             IndexNotAtHeadError: The database's schema is older or newer than this release's.

@@ -46,7 +46,7 @@ class DropPartition:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFiles:
-    """Files of a known partition are added and removed; a changed file is both.
+    """Files of a registered partition are added and removed; a changed file is both removed and added.
 
     Attributes:
         removed: Paths relative to the partition's directory.

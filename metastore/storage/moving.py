@@ -63,7 +63,7 @@ class Displaced:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A file that this mover has taken, its present location, and the location to which it is returned."""
+    """A file that this mover has renamed into its own directory, its present location, and where to return it."""
 
     file: StagedLocation
     place: Location
@@ -152,7 +152,7 @@ class Mover:
         self, files: Sequence[StagedLocation], way: str, take: Callable[[Held, StagedLocation], _Taken | None],
         put: Callable[[_Taken], bool],
     ) -> None:  # fmt: skip
-        """Take all files, ask the index whether they are still wanted, and put them down at their new locations.
+        """Rename all files into the mover's directory, ask the index whether to go on, and move them on.
 
         Repeat this for files that another mover of the same transaction took away in the meantime.
         """
@@ -184,7 +184,7 @@ class Mover:
         )
 
     def _still_wanted(self) -> bool:
-        """Return whether the transaction still wants the taken files.
+        """Return whether the transaction still moves its files in this direction.
 
         Raises:
             IndexDatabaseError: The index does not answer; the taken files were returned.
@@ -196,7 +196,7 @@ class Mover:
             raise
 
     def _take_forth(self, held: Held, file: StagedLocation) -> _Taken | None:
-        """Take a file from its source and return it; None if the file is at its target already."""
+        """Rename a file from its source into the mover's directory; None if it is at its target already."""
         fault_point("promote.file")
         source = _source(file)
         for _ in range(_ATTEMPTS):
@@ -222,7 +222,7 @@ class Mover:
         raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
 
     def _take_back(self, held: Held, file: StagedLocation) -> _Taken | None:
-        """Take a file to move it back, and return it; None if it is back at its source already, or was deleted."""
+        """Rename a file into the mover's directory to move it back; None if it is at its source or deleted."""
         source = _source(file)
         for _ in range(_ATTEMPTS):
             if is_moved(file, self._storage.stat(file.target)):
@@ -387,5 +387,5 @@ def _source(file: StagedLocation) -> Location:
 
 
 def _digest(file: StagedLocation) -> str:
-    # Use another length than that of transaction ids, because file names are searched for these ids.
+    # Use 40 digits. With 32 digits a digest would look like a transaction's id, for which file names are searched.
     return hashlib.blake2b(f"{file.source}\n{file.target}".encode(), digest_size=20).hexdigest()

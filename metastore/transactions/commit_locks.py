@@ -65,7 +65,7 @@ class CommitLocks:
         self._metastore = metastore
 
     def of_commit(self, transaction: Transaction) -> CommitLock:
-        """Return the locks of a transaction, not taken yet."""
+        """Return the Hive locks that a transaction needs; they are not requested yet."""
         return CommitLock(self, transaction)
 
     def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[HeldLocks | HiveLock]:
@@ -236,7 +236,7 @@ class CommitLock(HeldLocks):
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
             if components:
                 self._lock = self._locks.take(components, agent, plan.hive_locks)
-        # Set this last: if the index fails above, the caller must be able to call ``take`` again.
+        # Set the flag last: if the index fails above, the caller must be able to call ``take`` again.
         self._asked = True
 
     def confirm(self) -> None:

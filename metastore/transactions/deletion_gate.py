@@ -1,4 +1,4 @@
-"""The check before every deletion: is the file still the recorded one, and does anything else need it?
+"""The check before every deletion of a file: it must be the recorded file, and nothing else may need it.
 
 ``docs/design/15-file-lifetime.md`` lists the states of a file and the deletions that call this check.
 """

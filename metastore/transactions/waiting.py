@@ -43,7 +43,7 @@ class Waiting:
         return self._resources.index.waiting_files.all(table_id, app_id)
 
     def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
-        """Yield the stored lists of waiting files, each with the transaction of the epoch that wrote its files."""
+        """Yield the stored lists of held back files, each with the transaction of the epoch that wrote its files."""
         epochs: dict[str, Transaction] = {}
         for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
@@ -54,7 +54,7 @@ class Waiting:
     def files(
         self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
     ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
-        """Yield the waiting files of a table, or of one query, with their locations, one stored list at a time.
+        """Yield the files that a table's streams, or one query, hold back, with their locations, one list at a time.
 
         ``directory`` returns the present directory of a partition, which may have moved since the files were written.
         None if only the files' present locations matter.
@@ -76,7 +76,7 @@ class Waiting:
         app_id: str | None = None,
         partitions: Collection[str] | None = None,
     ) -> Iterator[LostFile]:
-        """Yield the waiting files that can never be promoted, because they were deleted or changed.
+        """Yield the held back files that can never be promoted, because they were deleted or changed.
 
         ``directory`` returns the present directory of a partition. ``app_id`` and ``partitions`` limit the search.
 
@@ -207,7 +207,7 @@ class WaitingCommits:
         )
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
-        """Return the options of the query's newest epoch that has waiting files."""
+        """Return the options of the query's newest epoch with files that are still held back."""
         epochs = (epoch for _, epoch in self._waiting.with_epochs(table.table_id, app_id))
         newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
         if newest is None:

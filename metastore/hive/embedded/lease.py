@@ -47,7 +47,7 @@ class Lease:
         forget_in_children(self)
 
     def release(self) -> bool:
-        """End the lease. Return whether it was the server's last one, so that the server is ending now."""
+        """End the lease, and return whether it was the server's last lease, so that the server ends now."""
         try:
             self._connection.sendall(b"x")
             answer = _read_line(self._connection)

@@ -49,7 +49,7 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
             try:
                 return decode(*arguments)
             except UnicodeError:
-                # A Hive engine wrote a name that is not UTF-8. The caller reports this error as such.
+                # A Hive engine wrote a name that is not UTF-8. The caller reports the invalid name.
                 raise
             except (TypeError, ValueError, OverflowError) as error:
                 raise TProtocolException(TProtocolException.INVALID_DATA, str(error)) from error

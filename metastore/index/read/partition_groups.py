@@ -174,7 +174,7 @@ def groups_statement(
 
 
 def is_exact(key: Key) -> bool:
-    """Return whether values of the key are equal in the index exactly if they are equal in Spark, save long texts."""
+    """Return whether the index has equal encoded values exactly for values that are equal in Spark, save long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
 
 

@@ -127,7 +127,7 @@ class Retyping:
                 unfit.extend([name] if len(unfit) < _SHOWN else [])
                 return None
 
-        # Also check the partitions of waiting files, which a stream will add when they are due.
+        # Also check the partitions of files that a stream holds back, which it will add when the partitions are due.
         for name in self._connection.execute(self._waiting()).scalars():
             values_of(name)
         for page in self._pages():

@@ -61,7 +61,7 @@ _AT_ONCE = 500
 
 
 class PartitionCommand:
-    """One partition command in its commit.
+    """Applies one partition command in the database transaction of its commit.
 
     Args:
         commit: The commit, with the store's data about moved files.

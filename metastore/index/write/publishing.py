@@ -171,7 +171,7 @@ def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]
 
 
 def _publish_orphans(connection: sa.Connection, table: Table) -> None:
-    """Mark unpublished partitions as published if no other partition with their values is.
+    """Mark unpublished partitions as published if no published partition has their values.
 
     The metastore can hold only one partition with the same values.
     """

@@ -55,8 +55,8 @@ class WaitingLists(IndexPart):
         w = waiting_files.c
 
         def work(connection: sa.Connection) -> int:
-            # Lock the table: a concurrent commit that makes waiting files visible either comes first, or no longer
-            # finds these.
+            # Lock the table: a concurrent commit that makes held back files visible either comes first, or no longer
+            # finds the removed files.
             lock_table(connection, table_id, str(table_id))
             count = 0
             for some in batched(origins, _ORIGINS_AT_ONCE):

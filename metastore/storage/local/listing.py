@@ -159,7 +159,7 @@ class LocalListing:
         yield ListedDirectory(wanted.directory)
 
     def _shares(self, depth: int, entry: os.DirEntry[str]) -> bool:
-        """Return whether another process may read a directory; symbolic links stay here, as they may form loops."""
+        """Return whether another process may read a directory: not a symbolic link, since links may form loops."""
         if depth != self._depth or entry.is_symlink():
             return False
         if self._processes is None:

@@ -1,4 +1,4 @@
-"""The check of a write: its staged files, the directories that it replaces, and its waiting files."""
+"""The check of a write: its staged files, the directories that it replaces, and files that earlier epochs held back."""
 
 from __future__ import annotations
 
@@ -193,7 +193,8 @@ class WriteCheck:
         waiting: dict[str, int] = {}
         for left in self._waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
-        # Read the database's clock only for waiting files, whose times come from that clock.
+        # Read the database's clock only if earlier epochs have held back files: the times of these files come from that
+        # clock.
         now = self._resources.now_ms() if waiting else 0
         return policies.decide(names, waiting, watermark_ms=options.watermark_ms, final=options.final, now_ms=now)
 

@@ -48,8 +48,8 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
-            # Another process has finished it. File names may be reused from then on, since a RENAME moves back any file
-            # that it finds. So delete nothing more.
+            # Another process has finished the transaction. File names may be reused from then on, since a RENAME moves
+            # back any file that it finds. So delete nothing more.
             return replace(commit, transaction=replace(transaction, state=State.FINISHED))
         _remove(resources, transaction, removals, locations.location)
     fault_point("clean.removed")

@@ -30,7 +30,7 @@ _WHILE_HELD = 100
 
 
 def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[StagedFile, StagedLocation]]]:
-    """Yield the waiting files of earlier epochs whose partitions become due with this epoch, in batches."""
+    """Yield files that earlier epochs held back and whose partitions become due with this epoch, in batches."""
     write = transaction.plan.write
     due = frozenset(() if write is None else write.due)
     if due:
@@ -43,7 +43,7 @@ def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[
 def promote_due(
     resources: Resources, transaction: Transaction
 ) -> Iterator[tuple[Sequence[tuple[StagedFile, StagedLocation]], list[Removal]]]:
-    """Promote the waiting files that are due; yield each batch with the copied sources that remain to be deleted.
+    """Promote files of earlier epochs that are due now; yield each batch with the copied sources to delete later.
 
     Raises:
         OvertakenError: The transaction is not reserved any more.
@@ -83,7 +83,7 @@ def _done_in_state(
 
 
 def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
-    """Hide the waiting files that an undone transaction promoted; return their directories.
+    """Hide the files of earlier epochs that an undone transaction promoted; return their directories.
 
     A file that the store refuses to hide stays visible to Hive engines until a later epoch commits it.
     """

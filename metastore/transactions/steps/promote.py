@@ -160,7 +160,7 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
 
 
 def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocations) -> None:
-    """Make waiting files durable: after the commit the stream's source discards their rows."""
+    """Make files durable that wait for a later commit: after this commit the stream's source discards their rows."""
     write = commit.plan.write
     if write is None or not write.waiting:
         return
