@@ -120,7 +120,7 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
 
 
 def claimed_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """Return ``bound_predicate``, but ``TRUE`` for a statement that replaces the table."""
+    """Return the predicate of a write's claim: ``bound_predicate``, or ``TRUE`` if it replaces the table."""
     return TRUE if isinstance(plan.asked, Replace | CreateOrReplace) else bound_predicate(plan, table)
 
 

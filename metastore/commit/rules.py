@@ -174,12 +174,12 @@ def lies_inside(table: Table, place: str) -> bool:
 
 
 def keeps_files(replaced: Table, plan: WritePlan) -> bool:
-    """Return whether a replacement keeps the old table's files: it is external and has another location."""
+    """Return whether a replacement keeps the old table's files: the old table is external, and the location changes."""
     return replaced.definition.table_type is TableType.EXTERNAL and replaced.definition.location != plan.location
 
 
 def goes_with_table(replaced: Table, place: str) -> bool:
-    """Return whether the files in a partition's directory are deleted with a replaced table."""
+    """Return whether the files in a partition's directory are deleted when the table is replaced."""
     return place == replaced.definition.location or lies_inside(replaced, place)
 
 
