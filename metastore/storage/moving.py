@@ -139,7 +139,7 @@ class Mover:
         return bool(self._held())
 
     def place(self, displaced: Displaced, location: Location) -> None:
-        """Move a file that could not be moved back to another location; a repeated call does nothing."""
+        """Move a displaced file, which could not be moved back, to a given location; a repeated call does nothing."""
         if displaced.place != location:
             self._rename(displaced.place, location)
 
@@ -304,7 +304,7 @@ class Mover:
         self.tidy()
 
     def _return(self, file: StagedLocation, place: Location, origin: Location) -> None:
-        """Put a file that this mover must not keep back to ``origin``, or beside it if the name is in use."""
+        """Put a file back to ``origin``, or beside it if the name is in use, because this mover must not keep it."""
         for to in (origin, name_beside(origin, file)):
             try:
                 self._rename(place, to)

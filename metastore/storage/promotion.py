@@ -101,7 +101,7 @@ def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
 
 
 def check_targets(storage: Storage, directories: Iterable[Location], staging: Location) -> None:
-    """Check for visible obstacles to moving staged files to the directories.
+    """Check for obstacles to moving staged files to the directories, as far as they can be seen in advance.
 
     Args:
         storage: The stores.

@@ -79,7 +79,7 @@ class LocalListing:
         self._wanted: list[WantedDirectories] = []
 
     def run(self) -> Generator[Listed, None, None]:
-        """Yield every file and directory.
+        """Yield every file and directory below the root.
 
         Raises:
             LocationNotFoundError, StorageError: The root does not exist, or cannot be read.
