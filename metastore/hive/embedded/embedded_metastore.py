@@ -315,8 +315,7 @@ class EmbeddedMetastore:
             "hive.metastore.warehouse.dir": self._warehouse,
             "hive.metastore.schema.verification": "false",
             "datanucleus.schema.autoCreateAll": "true",
-            # Hive's default connection pool is not among PySpark's jars, and without this setting drop_database fails
-            # for its lack.
+            # Without this setting drop_database fails: Hive's default connection pool is not among PySpark's jars.
             "datanucleus.connectionPoolingType": "NONE",
             "hive.warehouse.subdir.inherit.perms": "false",
             "hive.async.log.enabled": "false",

@@ -115,7 +115,8 @@ def to_hive(definition: TableDefinition) -> HiveTable:
     columns = tuple(c for c in definition.columns if c.name.lower() not in keys)
     external = definition.table_type is TableType.EXTERNAL
     parameters = (
-        # Bucketing is read from Hive's storage descriptor. This catalog never creates bucketed tables.
+        # Leave the bucketing property out: this catalog creates no bucketed tables, and reads bucketing from Hive's
+        # storage descriptor.
         {k: v for k, v in definition.properties.items() if k != BUCKETED_BY_PROPERTY}
         | ({"EXTERNAL": "TRUE"} if external else {})
         | ({} if definition.comment is None else {"comment": definition.comment})

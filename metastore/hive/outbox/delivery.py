@@ -126,8 +126,8 @@ class Deliverer:
         run = _Run(give_up=time.monotonic() + timeout_s)
         for number, delivery in enumerate(self._rows()):
             if run.stopped or number == most:
-                # Only count the rest of a backlog: every commit delivers, and reading all messages each time would be
-                # slow.
+                # Stop after ``most`` messages and only count the rest: every commit delivers, and reading a whole
+                # backlog each time would be slow.
                 run.note(delivery)
                 return DeliveryReport(run.delivered, self._outbox.count(), run.error, not run.halted)
             wait = run.order.wait(delivery)

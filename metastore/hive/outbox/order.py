@@ -1,4 +1,4 @@
-"""The order of deliveries: decides which messages must wait for an undelivered one.
+"""The order of deliveries: decides which messages must wait for an earlier message that is not delivered.
 
 The messages of a table are delivered in order, and a message about a namespace waits for earlier messages in the
 namespace and blocks later ones. A message that is set aside after many refusals blocks only messages that may depend on
@@ -43,7 +43,7 @@ class Order:
     aside: dict[tuple[str, str], list[Message | None]] = field(default_factory=dict)
 
     def wait(self, delivery: Delivery) -> Wait:
-        """Return whether the message must wait for a message passed to ``hold`` before, and for which kind."""
+        """Return whether the message must wait for one that was passed to ``hold`` before, and of which kind."""
         if delivery.table is None:
             return self._wait_of_namespace(delivery)
         names = _names(delivery)
