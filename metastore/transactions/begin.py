@@ -135,7 +135,7 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
     fresh = creates and not in_place and _is_new(resources.storage, location, staging)
     located = LocatedPartitions(exist=False, are_all=True, locations={})
     if request.table is not None and not (relocate or creates or commands):
-    # With partition commit, the write may also make files of earlier epochs visible, in partitions without new rows.
+        # With partition commit, a write may also show files of earlier epochs, in partitions without new rows.
         touches = None if partition_commit else request.touches
         located = resources.index.partitions.located_for_write(request.table, touches, LOCATIONS_IN_PLAN)
     promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME

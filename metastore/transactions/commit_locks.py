@@ -152,7 +152,8 @@ class CommitLocks:
             case ExchangePartitions():
                 source = self.resources.table_of(asked.source_id)
                 moving = self._matching(source, plan)
-                # Use the source's partition names for both tables: their key names are equal, except for case.
+                # For an EXCHANGE, use the source's partition names for both tables: their key names are equal, except
+                # for case.
                 return [part for one in (source, table) for part in self._components(one, *exclusive, moving)]
             case Create():
                 return []
@@ -162,7 +163,7 @@ class CommitLocks:
         plan = transaction.plan
         kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
         if plan.partition_commit:
-            # Files that earlier epochs kept back may become visible with this commit, so lock their partitions as well.
+            # Files that earlier epochs held back may become visible with this commit, so lock their partitions as well.
             waiting = self.resources.index.waiting_files.all(table.table_id, transaction.app_id)
             names = names | {one.partition for one in waiting}
         return self._components(table, kind, LockedOperation.INSERT, names)

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def refuse_linked(
     index: Index, table: str, root: Location, directories: Mapping[str, Location], *, by_case: bool = True
 ) -> None:  # fmt: skip
-    """Check that no partition's directory is a link into another table or differs from another only in case.
+    """Check that no partition's directory is a link into another table, or another partition's in another case.
 
     A link to a table that has the same folder as this one is allowed. The index is read only if there are links.
 

@@ -175,7 +175,7 @@ class NewFiles:
         return pending
 
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
-        """Return the files of the partitions for which a bound predicate is true, by URI."""
+        """Return the index's files of the partitions for which a bound predicate is true, by URI."""
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
         return _by_uri(
             (table.directory(name, own), [DataFile(path, size, at, etag=etag)])
@@ -184,7 +184,7 @@ class NewFiles:
         )
 
     def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
-        """Return the present files of partitions, by URI; ``places`` are the partitions' directories by number."""
+        """Return the index's present files of partitions, by URI; ``places`` has their directories by number."""
         return _by_uri(
             (str(places[number]), files)
             for numbers in batched(places, _ASKED_AT_ONCE)
@@ -192,7 +192,7 @@ class NewFiles:
         )
 
     def visible(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
-        """Return the visible files directly in each directory; hidden files are left out, otherwise as ``contents``."""
+        """Return the visible files directly in each directory: those of ``contents`` without the hidden files."""
         found = self.contents(directories, table)
         return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
 
@@ -288,5 +288,5 @@ def _require_unmoved(table: Table, moving: Mapping[str, Transaction], names: Ite
 
 
 def removal_of(entry: Entry) -> Removal:
-    """Return a listed file as a file to delete."""
+    """Convert a listed file to a ``Removal``, which describes a file to delete."""
     return Removal(entry.location.name, entry.size, entry.modified_ms, entry.etag)

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class PartitionMoves:
     """Moves the files of partition commands and of LOAD DATA.
 
-    Before and after it takes a file it asks the index whether the transaction still wants the file.
+    Before each step of a file's move it asks the index whether the transaction still moves files in this direction.
     """
 
     def __init__(self, resources: Resources) -> None:

@@ -168,7 +168,7 @@ class CommandCheck:
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that the index does not have, or not unchanged, and that no running write has.
+        """Return the files that the index lacks or has in another state, and that no running write has.
 
         Checksum files beside data files are left out.
         """

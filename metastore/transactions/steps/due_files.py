@@ -62,7 +62,7 @@ def promote_due(
 def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
     """Promote files only in state ``reserved``: a slow owner must not show files that an undo has hidden again."""
     if any(place.source is None for place in places):
-        # Copies may take too long to hold the lock, so the transaction's state is read before each copy instead.
+        # Copies may take too long to keep the transaction's row locked, so its state is read before each copy instead.
         promote(
             resources.storage, places, threads=resources.threads,
             wanted=partial(resources.is_reserved, transaction),
@@ -100,7 +100,7 @@ def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
 
 
 def _hidden(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> bool:
-    """Hide files; return False if another process has completed the undo: they may belong to the next epoch by now."""
+    """Hide files; return False if another process has completed the undo: the next epoch may have the files by now."""
     try:
         return _done_in_state(resources, transaction, State.ABORTING, hide, places)
     except StorageError as error:

@@ -109,8 +109,8 @@ def _undo_moves(
     # index lost.
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
-        # Raise the counter in the warehouse: a restored copy of the index that lacks the undo would otherwise finish
-        # the command.
+        # Raise the counter that index and warehouse both store: a restored copy of the index that lacks the undo, and
+        # would finish the command, then has a lower counter and is refused.
         cleanup.before_deleting()
     moved = PartitionMoves(resources).restore(transaction, unrecorded) if restores else []
     directories.update(place.target.parent for place in moved)
