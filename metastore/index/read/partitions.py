@@ -52,7 +52,7 @@ _NAMES_AT_ONCE = 500
 
 
 class Partitions(IndexPart):
-    """Reads the partitions of tables, at one version each."""
+    """Reads the partitions of a table at one of its versions."""
 
     def all(
         self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Properties(IndexPart):
-    """The properties of an index: texts by name."""
+    """Reads and writes the properties of an index, which are texts by name, such as its counter."""
 
     def load(self) -> dict[str, str]:
         """Return all properties by name."""
@@ -88,7 +88,7 @@ class CounterPosition:
 
 
 def position_of(recorded: Mapping[str, str]) -> CounterPosition:
-    """Return the position that is recorded in the properties of an index."""
+    """Return the incarnation and the counter that are recorded in the properties of an index."""
     return CounterPosition(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 

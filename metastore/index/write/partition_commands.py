@@ -1,6 +1,6 @@
 """Applies partition commands (ADD, DROP, RENAME PARTITION, SET LOCATION, EXCHANGE) in ``Commits.apply``.
 
-They change the rows as ``reserve`` saw them.
+They act on the partitions as these were at ``reserve``: partitions and files that were registered later stay.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ class PartitionCommand:
             self._connection.execute(statement, changed)
 
     def _moved_files(self, table: Table, partition: Partition, target: str) -> Iterator[DataFile]:
-        """Yield the files of a partition as files of its target partition, with all known data."""
+        """Yield a partition's files as files of its target partition, with their known times, ETags and statistics."""
         f, s = files.c, file_statistics.c
         statement = (
             sa.select(f.begin_version, s.statistics, *FILE)

@@ -214,7 +214,7 @@ class RowWrite:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, name: str) -> list[tuple[int, StagedFile]]:
-        """Remove the partition's files that earlier batches of the stream held back from their list, and return them.
+        """Take the files that earlier batches of the stream held back for a partition off their list; return them.
 
         Each file comes with the table's version that its batch read.
         """

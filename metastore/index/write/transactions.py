@@ -304,8 +304,8 @@ class IndexedTransactions(IndexPart):
                 rows.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
-        # Need not be durable: if the state is lost in a power failure, the clean-up is repeated and finds nothing to
-        # remove.
+        # The state FINISHED need not be durable: if it is lost in a power failure, the clean-up is repeated and finds
+        # nothing to remove.
         return self._database.write(work, durable=to is not State.FINISHED)
 
     def suspect_reservation(self, transaction_id: str) -> None:
