@@ -72,7 +72,7 @@ def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
 
 
 def _check_partition_columns(old: View, definition: TableDefinition) -> None:
-    """Check that the view may get another definition.
+    """Check that a view may get another definition: only a view without partitions may change partition columns.
 
     Raises:
         ViewPartitionColumnsChangedError: The view has partitions, and the definition changes its partition columns.

@@ -85,7 +85,7 @@ class Publications(IndexPart):
         return self._database.write(work, durable=False)
 
     def publish(self, table: Table, publication: Publication) -> int:
-        """Enqueue the current state of the parts, in place of pending messages; return the number of messages."""
+        """Enqueue the current state of the given parts, in place of pending messages; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))

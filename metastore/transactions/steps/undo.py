@@ -61,7 +61,7 @@ def undo(
     cleanup.remove_directories(transaction.table_id, directories, locations.location)
     storage.sync_directories(directories)
     if transaction.plan.created_location and not index.tables.overlapping(transaction.plan.location):
-        # The directory stays if another table was created in it since.
+        # The table's directory is removed only if it is empty: another table may have been created in it since.
         storage.remove_empty_directories([locations.location], locations.location.parent)
     _end(resources, transaction)
     return removed
