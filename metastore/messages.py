@@ -48,7 +48,7 @@ class DropNamespace:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """Create the table, unless it exists at its location."""
+    """Create the table in the metastore, unless the metastore has a table of this name at the same location."""
 
     operation: ClassVar[str] = "create_table"
     definition: TableDefinition
@@ -62,8 +62,8 @@ class AlterTable:
         removed: Names of the properties to remove.
         rebuild: Whether the columns or the location changed.
         retype: Whether the types of partition columns changed.
-        previous_location: The table's location before the change, with ``rebuild``; None without.
-        kept: Descriptors (``PartitionDescriptor``) of partitions that keep their own columns when the table's change.
+        previous_location: The table's location before the change, if ``rebuild`` is true; otherwise None.
+        kept: Descriptors (``PartitionDescriptor``) of partitions whose columns stay when the table's columns change.
         settings: Settings of the table's SerDe to set.
     """
 
@@ -88,7 +88,7 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Drop the table, if it exists at its location; ``purge`` says that the catalog deletes its files."""
+    """Drop the table, if it exists at its location; ``purge`` says that the catalog deletes the table's files."""
 
     operation: ClassVar[str] = "drop_table"
     definition: TableDefinition
@@ -97,14 +97,14 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPartition:
-    """The state that the metastore's partition should have.
+    """The state that a partition in the metastore should have.
 
     Attributes:
-        name: The directory name.
+        name: The partition's directory name.
         location: Absolute URI; None: below the table's location; empty: a view's partition.
         parameters: Statistics; a view's partition has none.
-        descriptor: The partition's own descriptor, as ``PartitionDescriptor`` writes it; an empty mapping for the
-            table's. None leaves an existing partition's descriptor, and gives a new partition the table's.
+        descriptor: The JSON of the partition's own ``PartitionDescriptor``; an empty mapping if it uses the table's.
+            With None, an existing partition keeps its descriptor, and a new partition gets the table's.
         moved: Whether the change has put the partition at this location. If not, and the metastore has the partition at
             another location, a Hive engine has put it there, and the delivery leaves it there.
     """
@@ -118,7 +118,7 @@ class PublishedPartition:
 
 @dataclass(frozen=True, slots=True)
 class SyncPartitions:
-    """Set partitions of a table or view to the index's state, and drop others.
+    """Make partitions of a table or view in the metastore equal to the index, and drop other partitions there.
 
     Attributes:
         added: Partitions that the index has added.
@@ -193,8 +193,8 @@ class Delivery:
         payload: The message's JSON. ``read_message`` parses it, because another release may have written it.
         attempts: The number of failed attempts.
         last_error: Why the last attempt failed; None before the first failure.
-        next_attempt_at_ms: The time before which it is not retried (milliseconds since the epoch, UTC, by the
-            database's clock).
+        next_attempt_at_ms: The time before which the message is not sent again (milliseconds since the epoch, UTC, by
+            the database's clock).
         refusals: How often the metastore answered and did not accept the message.
         due: Whether the message may be tried now, by the database's clock.
     """
@@ -213,7 +213,7 @@ class Delivery:
 
     @property
     def set_aside(self) -> bool:
-        """Whether the message was refused so often that independent messages are delivered without it."""
+        """Whether the metastore refused the message so often that independent messages are delivered before it."""
         return self.refusals >= SET_ASIDE_AFTER
 
     @property
@@ -223,7 +223,7 @@ class Delivery:
 
 
 def subject(message: Message) -> tuple[str, str | None]:
-    """Return the namespace, and the table or view in it (None for neither), under which a message is enqueued."""
+    """Return the namespace, and the table or view (None for a namespace), that the message's outbox row names."""
     match message:
         case CreateNamespace(namespace) | AlterNamespace(namespace):
             return namespace.name, None

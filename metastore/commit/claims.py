@@ -46,7 +46,7 @@ class Claims:
     covers: Callable[[str], bool] | None = None
 
     def collision(self, other: Claims, existing: Iterable[str] = ()) -> str | None:
-        """Return a partition that both transactions touch and at least one replaces; None if both may commit.
+        """Return a partition that both transactions write and at least one of them replaces; None if both may commit.
 
         Args:
             other: The claims of a transaction that is reserved, or was committed after this one's base version.
@@ -69,7 +69,7 @@ class Claims:
 
 
 def replaces(plan: WritePlan) -> bool:
-    """Return whether the transaction ends existing files."""
+    """Return whether the transaction removes existing files from the table."""
     return not isinstance(plan.asked, Append | AddPartitions)
 
 
@@ -94,7 +94,7 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
 
 
 def chosen_places(plan: WritePlan) -> list[str]:
-    """Return the directories that the command assigns to partitions; they are claimed against other writers."""
+    """Return the directories that ADD PARTITION or SET LOCATION gives to partitions; the transaction claims them."""
     match plan.change:
         case CheckedAdd(partitions=partitions):
             return [partition.location for partition in partitions if partition.location is not None]
@@ -120,7 +120,7 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
 
 
 def claimed_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """Return ``bound_predicate``, but ``TRUE`` for a statement that replaces the table."""
+    """Return the predicate of a write's claim: ``bound_predicate``, or ``TRUE`` if it replaces the table."""
     return TRUE if isinstance(plan.asked, Replace | CreateOrReplace) else bound_predicate(plan, table)
 
 

@@ -25,7 +25,8 @@ class CommitOptions:
     Attributes:
         static_partition: The partition of a fully static PARTITION clause, which is registered also without rows.
         watermark_ms: The watermark of a streaming write, milliseconds since the epoch.
-        final: Whether the streaming query has ended by itself, so that no partition waits any longer.
+        final: Whether the streaming query has ended by itself. All files that wait for the time of their partition then
+            become visible.
     """
 
     static_partition: str | None = None
@@ -42,18 +43,19 @@ class Commit:
         options: The options of the commit call.
         files: The files that the call sends.
         recorded: The number of files recorded before the call (``TransactionFiles.record``); None if unknown.
-        all_files: All staged files of the transaction, if the call has sent them; None: they are read from the index.
-            ``reserve`` records them. From then on none of them waits for its partition to be due.
-        table: The transaction's table, loaded with it; None if the table must be loaded again, or does not exist.
+        all_files: All staged files of the transaction, if the call has sent all of them; ``reserve`` records them in
+            the index. None if the steps read them from the index.
+        table: The transaction's table, as loaded with the transaction; None if the table must be loaded again, or does
+            not exist.
         is_retry: Whether an earlier call got no answer. That call may have completed some steps.
         by_owner: Whether the writer runs the commit; False for a recovery by another process.
         promoted: The partitions in which files of this commit may have their final names. ``promote`` adds to it before
             it touches a file, so that the owner can undo a commit that a restored index has forgotten.
         stored: The store's data about each promoted file, by partition and name.
-        leftovers: Files to delete together with the replaced ones.
+        leftovers: Files to delete in addition to the files that the commit replaces.
         is_staging_removed: Whether ``promote`` has removed the staging directory. ``apply`` then moves a commit without
             files to delete to ``finished``.
-        duplicate_version: The version that committed this batch before; None if it is not a duplicate.
+        duplicate_version: The version that committed this batch of a stream before; None if this is its first commit.
     """
 
     transaction: Transaction
@@ -94,5 +96,5 @@ class Commit:
 
     @property
     def unrecorded_files(self) -> Sequence[StagedFile]:
-        """The files that may not be recorded in the index before ``reserve``; an undo must remove them as well."""
+        """The files of the call that the index may not have recorded before ``reserve``; an undo deletes them, too."""
         return self.files if self.all_files is not None or self.is_retry else ()

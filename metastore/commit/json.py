@@ -254,7 +254,8 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         beside_located=value["beside_located"],
         partition_commit=value["partition_commit"],
         hive_locks=LockSettings(LockMode(locks["mode"]), locks["wait_s"]),
-        # The field is also true for commands that move a table's own files.
+        # In a plan's JSON ``moves`` is also true for commands that move a table's own files, not the user's: exclude
+        # these.
         moves_user_files=value["moves"] and not value["command"],
     )
 

@@ -12,7 +12,7 @@ DEFAULT_WAIT_S = 300.0
 
 
 class LockMode(StrEnum):
-    """Whether Hive locks are taken, and of which type by an append (Hive's ``hive.txn.strict.locking.mode``)."""
+    """Whether a write takes Hive locks, and which type an append takes (Hive's ``hive.txn.strict.locking.mode``)."""
 
     NONE = "none"
     SHARED = "shared"

@@ -45,14 +45,14 @@ _LOCAL_TIME = DataType("timestamp_ntz")
 
 
 class Trigger(StrEnum):
-    """The event that makes a waiting partition due."""
+    """The event after which the files that a stream holds back for a partition become visible."""
 
     PROCESS_TIME = "process-time"
     PARTITION_TIME = "partition-time"
 
 
 class PolicyKind(StrEnum):
-    """The action for a committed partition. The metastore is updated after every commit, whether it is named or not."""
+    """The action for a committed partition. The metastore is updated also if ``METASTORE`` is not configured."""
 
     METASTORE = "metastore"
     SUCCESS_FILE = "success-file"
@@ -133,7 +133,7 @@ class PartitionCommit:
 
     @property
     def may_wait(self) -> bool:
-        """Whether files of a stream may be kept invisible by one epoch and added by a later one."""
+        """Whether a stream may hold back files in one epoch and make them visible in a later epoch."""
         return self.trigger is Trigger.PARTITION_TIME or self.delay_ms > 0
 
     def variables(self) -> list[str]:
@@ -168,7 +168,7 @@ class PartitionCommit:
     def decide(
         self, staged: Iterable[str], waiting: Mapping[str, int], *, watermark_ms: int | None, final: bool, now_ms: int,
     ) -> Decision:  # fmt: skip
-        """Return the partitions that become visible with this commit, and those that wait.
+        """Return the partitions whose files become visible with this commit, and those whose files stay invisible.
 
         Args:
             staged: Names of the partitions for which this write has files.
@@ -196,7 +196,7 @@ class PartitionCommit:
 
     @property
     def acts(self) -> bool:
-        """Whether there are policies to run for a committed partition, besides updating the metastore."""
+        """Whether a committed partition has policies to run, besides the update of the metastore."""
         return any(policy is not PolicyKind.METASTORE for policy in self.policies)
 
     def custom_policy(self) -> Callable[[Mapping[str, str | None], str], object] | None:
@@ -278,7 +278,7 @@ def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
 
 
 def parse_trigger(text: str) -> Trigger:
-    """Return the trigger with this name; like all parsers here, raise ``ValueError`` for an invalid text."""
+    """Return the trigger with this name. An invalid text raises ``ValueError``, as in all parsers of this module."""
     if text.lower() not in tuple(Trigger):
         raise ValueError("give 'process-time' or 'partition-time'")
     return Trigger(text.lower())

@@ -45,7 +45,7 @@ class Expiry:
 
     @classmethod
     def of(cls, definition: TableDefinition, retention: str | None = None) -> Expiry | None:
-        """Return the table's retention, or the given one instead; None if there is neither.
+        """Return a table's retention: ``retention`` if given, otherwise the table's property; None without both.
 
         Raises:
             InvalidConfigurationError: The retention is not a duration.

@@ -139,7 +139,7 @@ class DropPartitions:
 
 @dataclass(frozen=True, slots=True)
 class RenamePartition:
-    """Renames a partition to other values."""
+    """Gives a partition other values of its partition columns, and so another name."""
 
     kind: ClassVar = WriteKind.RENAME_PARTITION
     name: str
@@ -211,7 +211,7 @@ class CheckedWrite:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAdd:
-    """The partitions that do not exist yet, and the files in each of their directories; nothing is deleted."""
+    """A checked ADD PARTITION: the partitions that do not exist yet, and the files in each of their directories."""
 
     asked: AddPartitions
     partitions: tuple[NewPartition, ...]
@@ -220,7 +220,10 @@ class CheckedAdd:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDrop:
-    """Unknown or changed files, by dropped partition, that the index does not have; they are deleted with the data."""
+    """A checked DROP: by partition, files in its directory that the index does not know, or knows in another state.
+
+    They are deleted together with the known files.
+    """
 
     asked: DropPartitions
     unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
@@ -228,7 +231,7 @@ class CheckedDrop:
 
 @dataclass(frozen=True, slots=True)
 class MovingPartition:
-    """A partition that ``check`` has found for a command; the commit fails if it has changed since.
+    """A partition that ``check`` has found for a partition command. The commit fails if it has changed since.
 
     Attributes:
         partition_id: The partition's number.
@@ -243,7 +246,7 @@ class MovingPartition:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRename:
-    """The partitions with the old values (the first one keeps its number), and whether their files move."""
+    """A checked RENAME: the partitions with the old values (the first one keeps its number), and whether files move."""
 
     asked: RenamePartition
     partitions: tuple[MovingPartition, ...]
@@ -252,7 +255,7 @@ class CheckedRename:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRelocate:
-    """The new directory of the partition (None: the default location), and the files in it."""
+    """A checked SET LOCATION: the new directory of the partition (None: the default location), and the files in it."""
 
     asked: RelocatePartition
     location: str | None
@@ -261,7 +264,7 @@ class CheckedRelocate:
 
 @dataclass(frozen=True, slots=True)
 class CheckedExchange:
-    """The source's partitions with their new names, the source's location, and whether files move."""
+    """A checked EXCHANGE: the source's partitions with new names, the source's location, and whether files move."""
 
     asked: ExchangePartitions
     partitions: tuple[MovingPartition, ...]
@@ -350,7 +353,7 @@ class WritePlan:
         return self.moves_user_files or (isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves)
 
     def may_delete_near(self, directory: str) -> bool:
-        """Return whether the transaction may delete files in a directory or below it; only False is certain."""
+        """Return False if the transaction certainly deletes no files in or below a directory, otherwise True."""
         if self.beside_located or self.moves_user_files or self.definition is not None:
             return True
         near = self.location

@@ -32,13 +32,13 @@ class Removal:
 
     @property
     def is_marker(self) -> bool:
-        """Whether the file is the empty success file of a policy; a recreated partition gets a new one."""
+        """Whether the removal is the empty file by which a policy marks a complete partition."""
         return (self.size, self.modified_ms, self.etag) == (0, None, None)
 
     def is_still(self, size: int, modified_ms: int | None, etag: int | None) -> bool:
         """Return whether a file of this size, time and ETag is the file to delete.
 
-        Attributes that are unknown, on either side, count as equal.
+        A size, time or ETag that the removal or the caller does not know counts as equal.
         """
         known = self.size in (None, size) and same_time(self.modified_ms, modified_ms)
         return known and same_etag(self.etag, etag)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def partitions_to_add(
     asked: AddPartitions, table: Table, wanted: Sequence[NewPartition], living: Iterable[Partition]
 ) -> tuple[NewPartition, ...]:
-    """Return the wanted partitions that do not exist yet, compared by their values.
+    """Return the partitions of an ADD PARTITION that do not exist yet; partitions are compared by their values.
 
     Raises:
         PartitionAlreadyExistsError: A partition exists, and ``if_not_exists`` is false.
@@ -100,7 +100,7 @@ def _require_one_descriptor(table: Table, partitions: Sequence[Partition]) -> No
 
 
 def staying(living: Iterable[Partition], name: str) -> list[Partition]:
-    """Sort partitions with equal values; SET LOCATION keeps the first, if possible one in the metastore."""
+    """Sort partitions with equal values. SET LOCATION keeps the first: one that the metastore has, if possible."""
     return sorted(living, key=lambda p: (not p.in_metastore, p.name != name, p.name))
 
 
@@ -141,7 +141,7 @@ def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> 
 
 
 def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[Partition]:
-    """Return the partitions with the values of a name, starting with the one of exactly that name.
+    """Return the partitions with the values of a name; the partition with exactly that name comes first.
 
     Raises:
         PartitionNotFoundError: There is no such partition.
@@ -174,12 +174,12 @@ def lies_inside(table: Table, place: str) -> bool:
 
 
 def keeps_files(replaced: Table, plan: WritePlan) -> bool:
-    """Return whether a replacement keeps the old table's files: it is external and has another location."""
+    """Return whether a replacement keeps the old table's files: the old table is external, and the location changes."""
     return replaced.definition.table_type is TableType.EXTERNAL and replaced.definition.location != plan.location
 
 
 def goes_with_table(replaced: Table, place: str) -> bool:
-    """Return whether the files in a partition's directory are deleted with a replaced table."""
+    """Return whether the files in a partition's directory are deleted when the table is replaced."""
     return place == replaced.definition.location or lies_inside(replaced, place)
 
 
@@ -222,7 +222,7 @@ def _already_exists(table: Table, there: dict[str, list[Partition]]) -> Partitio
 
 
 def not_found(table: Table, which: str, *, droppable: bool = False) -> PartitionNotFoundError:
-    """Return the error for a partition that does not exist in a table or view; the message quotes the statement's name.
+    """Return the error for a partition that a table or view does not have; its message quotes the text ``which``.
 
     ``droppable`` adds a hint to IF EXISTS, for a DROP.
     """

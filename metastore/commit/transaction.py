@@ -138,7 +138,8 @@ class BegunWrite:
     """The answer to a writer whose transaction has begun.
 
     Attributes:
-        duplicate: Whether the application's version is committed already; there is no transaction then.
+        duplicate: Whether the stream has committed this batch already (``app_id``, ``app_version``). Then no
+            transaction begins.
         partition_locations: Directories of the partitions that are not under ``plan.base``, by name.
         lease_ms: The lease in milliseconds; the writer sends a heartbeat after each third of it.
     """
@@ -155,7 +156,7 @@ class WriteOutcome:
     """The result of a write.
 
     Attributes:
-        version: The table's version after the write; for a duplicate, the version of the first commit.
+        version: The table's version after the write; for a batch that was committed before, the version of that commit.
         rows: The rows of the visible files that this write or an earlier epoch of the same stream wrote. None if
             unknown: LOAD DATA moves files without reading them.
         bytes: The bytes of these files.

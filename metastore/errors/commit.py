@@ -40,7 +40,7 @@ class VersionExpiredError(CatalogExtError):
 
 
 class CommitStateUnknownError(CatalogExtError):
-    """The index did not answer whether the write is committed; it may be, or may still become so.
+    """The index did not answer whether the write is committed: the write may be committed, or may be committed later.
 
     Remedy: Do not repeat the write blindly: `CALL lake.system.recover` completes it, `t.history` shows it.
     """

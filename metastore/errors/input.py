@@ -94,7 +94,7 @@ class OperationNotSupportedError(InvalidInputError):
 
 
 class PartitionDescriptorError(InvalidInputError):
-    """The statement would mix the table's file format with that of a partition that has its own.
+    """The statement would mix the table's file format with the different file format of one of its partitions.
 
     Remedy: `INSERT OVERWRITE` the partition, which gives it the table's format.
     """

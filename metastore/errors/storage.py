@@ -161,7 +161,7 @@ class MetastoreUnavailableError(MetastoreError):
 
 
 class MetastoreReplacedError(MetastoreUnavailableError):
-    """The Hive Metastore that answers is not the one that belongs to the index: nothing is changed there.
+    """The Hive Metastore that answers is not the one that belongs to the index; catalog-ext changes nothing in it.
 
     Remedy: Bring the old metastore back, or accept the new one: `catalog-ext adopt`, then `catalog-ext publish --all`.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(NamedTuple):
-    """The statistics (as parameter texts) that an outbox delivery has set; its own event is recognized by them."""
+    """The statistics that an outbox delivery has set, as texts; by them the follower recognizes its own event."""
 
     files: str
     bytes: str
@@ -96,7 +96,7 @@ _OF_PARTITIONS = frozenset({
 })  # fmt: skip
 _OF_TABLES = frozenset({"CREATE_TABLE", "ALTER_TABLE", "DROP_TABLE"})
 
-# The field numbers in thrift's JSON protocol.
+# Field numbers of Hive's structs Table and Partition in thrift's JSON protocol.
 _TABLE_NAME, _TABLE_DATABASE, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "8", "9"
 _PARTITION_VALUES, _PARTITION_PARAMETERS = "1", "7"
 _FIELD_NAME = "1"

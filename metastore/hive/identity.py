@@ -99,6 +99,6 @@ def _confirm(metastore: HiveMetastore, database: HiveDatabase) -> str | None:
 
 
 def with_id(metastore: HiveMetastore, database: HiveDatabase) -> HiveDatabase:
-    """Return the database ``default`` with the metastore's id among its parameters, any other one unchanged."""
+    """Return the database ``default`` with the metastore's id as a parameter; return any other database unchanged."""
     known = metastore_id(metastore) if database.name == DATABASE else None
     return database if known is None else replace(database, parameters={**database.parameters, ID_PARAMETER: known})

@@ -113,7 +113,7 @@ class HiveLock:
             raise
 
     def _give_up_unanswered(self) -> None:
-        """Release locks of a request whose answer was lost: no process knows their number, so nothing else would."""
+        """Release the lock of a request whose answer was lost; otherwise the lock would stay until its timeout."""
         try:
             # SHOW LOCKS lists each component of a request; a set has each request number once.
             for number in {found.number for found in self._shown() if found.agent == self._agent}:
@@ -137,7 +137,7 @@ class HiveLock:
             raise self._gone("has ended the request")
 
     def _looked(self, number: int) -> int:
-        """Return the state of the request; it counts as waiting while the server is away, perhaps restarting.
+        """Return the state of the lock request; while the server does not answer, the request counts as waiting.
 
         The server keeps the request in its database. If this process stopped waiting now, the request would stay there
         and block later requests.
@@ -197,7 +197,7 @@ class HiveLock:
     def _give_sign(self) -> None:
         number = self._number
         if number is None:
-            # ``release`` was called a moment ago.
+            # ``release`` has just released the lock, which then needs no heartbeat.
             return
         # Take the time before the call: the server counts the timeout from when it gets the heartbeat, which is later.
         began = self._clock()
@@ -210,7 +210,8 @@ class HiveLock:
         except CatalogExtError as error:
             self._warn("The lock %d of %s could not be kept alive: %s", number, error.message)
         except Exception:
-            # The next heartbeat may succeed, and only this thread sends heartbeats.
+            # Only log the error: the next heartbeat may succeed. If this thread ended, no other thread would send
+            # heartbeats.
             logger.warning("The lock %d of %s could not be kept alive.", number, self._what, exc_info=True)
 
     def _warn(self, what: str, number: int, *more: str) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Index:
-    """An open index. Threads may share it; ``close`` it, or use it as a context manager.
+    """An open index, for use by several threads; call ``close``, or use it as a context manager.
 
     Each attribute is a reader or writer of one kind of row. Every method of them raises ``IndexUnavailableError`` if
     the database is unreachable or locked, ``ConflictError`` if another transaction was first, and
@@ -150,7 +150,7 @@ class Index:
         return public_url(self._database.url)
 
     def state(self) -> IndexState:
-        """Return open and pending work, and the size of the index, by one query.
+        """Return the unfinished transactions, the pending messages and the size of the index, by one query.
 
         Raises:
             IndexNotAtHeadError: The database's schema is older or newer than this release's.

@@ -303,7 +303,7 @@ class _Alteration:
             raise self._invalid("a table of the format text has one column")
 
     def _on_level(self, items: Sequence[Item], at: int | None) -> list[Item]:
-        """Return the items of the changed level; ``at`` is the index of the path's last name, None if it is missing."""
+        """Apply the change to the items of one level; ``at`` is the index of the path's last name, or None."""
         change = self.change
         if isinstance(change, AddColumn):
             return self._add(list(items), change)

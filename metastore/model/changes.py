@@ -46,13 +46,13 @@ class DropPartition:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFiles:
-    """Files of a known partition are added and removed; a changed file is both.
+    """Files of a registered partition are added and removed; a changed file is both removed and added.
 
     Attributes:
         removed: Paths relative to the partition's directory.
         location: Absolute URI of the partition's new directory; None if the directory stays.
-        redescribed: Whether the way of reading the files changes: to ``descriptor``, or without one to the table's. The
-            row counts and column statistics of the files are then forgotten.
+        redescribed: Whether the partition gets another format or other columns: those of ``descriptor``, or (None) the
+            table's. The row counts and column statistics of the files are then forgotten.
     """
 
     name: str

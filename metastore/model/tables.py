@@ -100,7 +100,7 @@ class TableDefinition:
 
     Attributes:
         location: Canonical absolute URI (``s3a://bucket/key`` or ``file:///path``), without a slash at its end.
-        columns: The columns stored in files; partition columns are apart.
+        columns: The columns stored in files, without the partition columns.
         options: Spark's reader options of the format.
         properties: Settings of the table, including the metastore's parameters.
     """
@@ -152,9 +152,9 @@ class Table:
     """A registered table at one version.
 
     Attributes:
-        deleted_before_version: The version of a deferred bulk delete; 0 without one. It ended all partitions and files
-            that began before it, although their rows in the index may not say so yet. It belongs to the table, and not
-            only to ``version``.
+        deleted_before_version: The version of a deferred bulk delete; 0 without a bulk delete. It ended all partitions
+            and files that began before it, although their rows in the index may not say so yet. It is the table's
+            present value, also if ``version`` is an older version.
         has_descriptors: Whether the table has, or had, partitions with descriptors that differ from the table's.
     """
 
@@ -173,7 +173,7 @@ class Table:
 
     @property
     def begins_at(self) -> int:
-        """The least begin version of visible rows: a bulk delete ended older ones; 0 if none applies."""
+        """The lowest begin version of visible rows: a bulk delete has ended older rows. 0 without a bulk delete."""
         return self.deleted_before_version if self.version >= self.deleted_before_version else 0
 
     def directory(self, partition: str, location: str | None = None) -> str:
@@ -239,7 +239,7 @@ class DataFile:
 
 
 class Partition(NamedTuple):
-    """A partition in the state that it has from one version to another.
+    """The state of a partition from one version of its table to another.
 
     A named tuple, because a statement may create a million of them, and a frozen dataclass takes five times as long.
 

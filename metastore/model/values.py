@@ -234,7 +234,7 @@ def _float_text(value: float, *, single: bool) -> str:
     text = "".join(map(str, number.as_tuple().digits))
     point = number.adjusted() + 1
     prefix = "-" if number.is_signed() else ""
-    if -3 < point <= 7:  # Java writes 0.001 <= x < 10000000 in full, and the rest with an exponent
+    if -3 < point <= 7:  # Java writes other numbers than 0.001 <= x < 10000000 with an exponent
         padded = text.rjust(len(text) - point + 1, "0") if point <= 0 else text.ljust(point, "0")
         cut = max(point, 1)
         return f"{prefix}{padded[:cut]}.{padded[cut:] or '0'}"

@@ -30,10 +30,9 @@ class ViewQuery:
         namespace: The current namespace when the query was written.
         configuration: The session settings that the query's meaning depends on.
         schema_mode: Spark's reaction to changed columns of the query: ``BINDING``, ``COMPENSATION``, ...
-        query_columns: The names of the query's columns; empty if they are the view's.
+        query_columns: The names of the query's columns; empty if the view's columns have the same names.
         tables: The tables of this catalog that the query reads, also through other views (``namespace.table``).
-        own_catalog: The name that this catalog had in the session; empty if it is unknown, and then it was the current
-            catalog.
+        own_catalog: The name that this catalog had in the session. Empty if unknown: then ``catalog`` is its name.
     """
 
     text: str

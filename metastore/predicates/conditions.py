@@ -119,7 +119,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Limits a plan to some partitions.
+    """Limits the planning of a read to some partitions.
 
     Attributes:
         ids: The partitions' numbers in the index; None does not limit them.

@@ -1,4 +1,4 @@
-"""The exact evaluator of bound predicates: SQL's three-valued logic over partition values, also unknown ones."""
+"""The exact evaluator of bound predicates: SQL's three-valued logic, also for partition values not known yet."""
 
 from __future__ import annotations
 

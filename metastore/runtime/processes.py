@@ -65,15 +65,15 @@ def share_processor(pid: int, niceness: int) -> None:
         niceness: The session's niceness, as for a process: 0 is the usual share.
     """
     autogroup = Path(f"/proc/{pid}/autogroup")
-    if not autogroup.exists():  # not Linux, or one whose sessions do not matter
+    if not autogroup.exists():  # not Linux, or the kernel does not group processes by session
         return
     for attempt in range(_SHARE_ATTEMPTS):
         try:
             autogroup.write_text(str(niceness), encoding="ascii")
             return
-        except BlockingIOError:  # the whole machine may do so ten times a second
+        except BlockingIOError:  # the kernel allows ten such writes a second on the whole machine
             time.sleep(0.12 * (attempt + 1))
-        except OSError as error:  # it has ended, which others notice, or /proc is not to be written
+        except OSError as error:  # the process has ended, or /proc is read-only
             logger.debug("The session of process %d keeps its share of the processor: %s", pid, error)
             return
 

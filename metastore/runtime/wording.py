@@ -57,5 +57,5 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
 
 
 def bare(name: str) -> str:
-    """Return a name in lower case without separators, for comparing names that differ only in these."""
+    """Return a name in lower case without separators, so that names which differ only in these are equal."""
     return "".join(c for c in name.lower() if c not in "-_.")

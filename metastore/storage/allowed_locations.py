@@ -34,7 +34,7 @@ class Allowed:
 
 
 class AllowedLocations:
-    """Decides which locations statements may name; threads may share it.
+    """Decides which locations statements may name; safe to use from several threads.
 
     Args:
         allowed: The value of the setting ``storage.allow``.
@@ -127,7 +127,7 @@ def _root(location: str) -> Location:
 
 
 def _shows(place: Location, private: Location) -> bool:
-    """Return whether a listing of ``place`` would show a private file, which no hidden directory conceals."""
+    """Return whether a listing of ``place`` would show a private file; it does not show files in hidden directories."""
     return place.contains(private) and not any(is_hidden(name) for name in private.relative_to(place).split("/"))
 
 

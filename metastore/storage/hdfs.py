@@ -154,7 +154,7 @@ class Hdfs(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no type
             self._client.mkdirs(path, _DIRECTORY_MODE, recursive)
 
     def delete_dir(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it; a missing one is no error."""
+        """Remove a file, or a directory with everything in it; a missing path is no error."""
         with os_errors():
             self._client.delete(path, recursive=True)
 

@@ -203,7 +203,7 @@ def _split_scheme(text: str) -> tuple[str, str]:
 def _local_path(text: str, rest: str) -> str:
     if rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
-        # ``file:////x`` has an empty authority and a doubled slash.
+        # ``file:////x`` is accepted: it has an empty authority and a doubled slash.
         if authority not in ("", "localhost") or not slash:
             raise InvalidInputError(
                 f"The location {shown(text)} names the host {shown(authority)}. A local path has three slashes: "

@@ -63,7 +63,7 @@ class Displaced:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A file that this mover has taken, its present location, and the location to which it is returned."""
+    """A file that this mover has renamed into its own directory, its present location, and where to return it."""
 
     file: StagedLocation
     place: Location
@@ -99,7 +99,7 @@ class Mover:
         self._displaced: list[Displaced] = []
 
     def promote(self, files: Sequence[StagedLocation]) -> None:
-        """Move files from their sources to their targets; a file at its target is done.
+        """Move files from their sources to their targets; files that are at their targets already stay there.
 
         Raises:
             OvertakenError: The transaction must not be promoted any more.
@@ -139,7 +139,7 @@ class Mover:
         return bool(self._held())
 
     def place(self, displaced: Displaced, location: Location) -> None:
-        """Move a file that could not be moved back to another location; a repeated call does nothing."""
+        """Move a displaced file, which could not be moved back, to a given location; a repeated call does nothing."""
         if displaced.place != location:
             self._rename(displaced.place, location)
 
@@ -152,7 +152,7 @@ class Mover:
         self, files: Sequence[StagedLocation], way: str, take: Callable[[Held, StagedLocation], _Taken | None],
         put: Callable[[_Taken], bool],
     ) -> None:  # fmt: skip
-        """Take all files, ask the index whether they are still wanted, and put them down at their new locations.
+        """Rename all files into the mover's directory, ask the index whether to go on, and move them on.
 
         Repeat this for files that another mover of the same transaction took away in the meantime.
         """
@@ -184,7 +184,7 @@ class Mover:
         )
 
     def _still_wanted(self) -> bool:
-        """Return whether the transaction still wants the taken files.
+        """Return whether the transaction still moves its files in this direction.
 
         Raises:
             IndexDatabaseError: The index does not answer; the taken files were returned.
@@ -196,7 +196,7 @@ class Mover:
             raise
 
     def _take_forth(self, held: Held, file: StagedLocation) -> _Taken | None:
-        """Take a file from its source and return it; None if the file is at its target already."""
+        """Rename a file from its source into the mover's directory; None if it is at its target already."""
         fault_point("promote.file")
         source = _source(file)
         for _ in range(_ATTEMPTS):
@@ -222,7 +222,7 @@ class Mover:
         raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
 
     def _take_back(self, held: Held, file: StagedLocation) -> _Taken | None:
-        """Take a file to move it back, and return it; None if it is back at its source already, or was deleted."""
+        """Rename a file into the mover's directory to move it back; None if it is at its source or deleted."""
         source = _source(file)
         for _ in range(_ATTEMPTS):
             if is_moved(file, self._storage.stat(file.target)):
@@ -304,7 +304,7 @@ class Mover:
         self.tidy()
 
     def _return(self, file: StagedLocation, place: Location, origin: Location) -> None:
-        """Return a file that this mover must not move to its old location, or beside it if the name is in use."""
+        """Put a file back to ``origin``, or beside it if the name is in use, because this mover must not keep it."""
         for to in (origin, name_beside(origin, file)):
             try:
                 self._rename(place, to)
@@ -377,7 +377,7 @@ def name_beside(place: Location, file: StagedLocation) -> Location:
 
 
 def _origin(file: StagedLocation, place: Location) -> Location:
-    """Return where a mover took the file from that lies in the mover's directory."""
+    """Return the location from which a mover took the file that is now at ``place`` in the mover's directory."""
     return file.target if place.parent.name.startswith(_BACK) else _source(file)
 
 
@@ -387,5 +387,5 @@ def _source(file: StagedLocation) -> Location:
 
 
 def _digest(file: StagedLocation) -> str:
-    # Use another length than that of transaction ids, because file names are searched for these ids.
+    # Use 40 digits. With 32 digits a digest would look like a transaction's id, for which file names are searched.
     return hashlib.blake2b(f"{file.source}\n{file.target}".encode(), digest_size=20).hexdigest()

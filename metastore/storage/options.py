@@ -1,9 +1,9 @@
 """Connection options of S3 and HDFS, which users set once for both Spark and Python.
 
 They are read from Hadoop's own keys (``fs.s3a.endpoint``, ``fs.s3a.bucket.NAME.endpoint``, with or without the prefix
-``spark.hadoop.``) and from short names (``endpoint``, ``access_key``). A short name overrides a Hadoop key, a bucket's
-own key the general one. Credentials that are not set come from AWS's usual chain (environment, profile, instance role).
-For HDFS, Hadoop's ``dfs.*`` keys are used, for example to describe a name service.
+``spark.hadoop.``) and from short names (``endpoint``, ``access_key``). A short name overrides a Hadoop key, and the key
+of a bucket overrides the general key. Credentials that are not set come from AWS's usual chain (environment, profile,
+instance role). For HDFS, Hadoop's ``dfs.*`` keys are used, for example to describe a name service.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class StorageOptions:
     """The general options of S3, the options of single buckets, and those of HDFS.
 
     Attributes:
-        default: The options of a bucket without its own.
+        default: The options of a bucket that has no options of its own.
         buckets: The options by bucket name.
         hdfs: Hadoop's ``dfs.*`` keys.
     """

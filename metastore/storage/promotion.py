@@ -36,7 +36,7 @@ _RENAME_ATTEMPTS = 20
 
 
 class OvertakenError(Exception):
-    """The transaction's files must not be moved in this direction any more; files already taken were returned."""
+    """The transaction may no longer move files in this direction; files already taken have been returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
 
 
 def check_targets(storage: Storage, directories: Iterable[Location], staging: Location) -> None:
-    """Check for visible obstacles to moving staged files to the directories.
+    """Check for obstacles to moving staged files to the directories, as far as they can be seen in advance.
 
     Args:
         storage: The stores.
@@ -135,7 +135,7 @@ def promote(
     threads: int = DEFAULT_THREADS,
     wanted: Callable[[], bool] = lambda: True,
 ) -> list[int | None]:
-    """Give every staged file its final name, in parallel; a file that has its final name is done.
+    """Give every staged file its final name, in parallel; files that have their final names already are skipped.
 
     After the first error no further file is started; files with final names keep them.
 
@@ -175,7 +175,7 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
 
 
 def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Rename files that must wait again to their old hidden names; a file that has this name is done.
+    """Rename files of partitions that are no longer due back to their hidden names; hidden files are skipped.
 
     An upload that was completed under its final name has no hidden name, so it stays. Files of other processes at the
     final names stay, too.
@@ -210,7 +210,7 @@ def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int 
 
 
 def keep(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Complete uploads that must wait, as whole objects under their hidden names; the call may be repeated.
+    """Complete the uploads of files that wait for a later commit, as objects under their hidden names; idempotent.
 
     Raises:
         StagedFileMissingError: An upload was deleted.

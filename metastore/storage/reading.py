@@ -143,7 +143,7 @@ class StoreReads:
         return self.hdfs(location) if location.scheme == "hdfs" else self._local_files
 
     def uploads_to(self, location: Location) -> Uploads:
-        """Return the uploads to the bucket of a location on S3.
+        """Return the ``Uploads`` object for the bucket of a location on S3.
 
         Raises:
             StorageError: The location is on another store.
@@ -159,7 +159,7 @@ class StoreReads:
         return self._client_of(location, self._uploads, make)
 
     def keys_of(self, location: Location) -> Keys:
-        """Return the lister of keys for the bucket of a location on S3.
+        """Return the ``Keys`` object, which lists keys, for the bucket of a location on S3.
 
         Raises:
             StorageUnavailableError: The region of the bucket cannot be determined.

@@ -139,7 +139,7 @@ class Uploads:
         self.abort(probe, self.begin(probe))
 
     def begin(self, location: Location) -> str:
-        """Start a multipart upload to that key, which no listing shows, and return its id."""
+        """Start a multipart upload to the key of ``location``, which no listing shows, and return its id."""
         create = partial(self._client.create_multipart_upload, Bucket=location.bucket, Key=location.key)
         return str(self._attempt(location, "write", create)["UploadId"])
 

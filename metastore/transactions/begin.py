@@ -1,4 +1,4 @@
-"""Begins a write: recovers dead writers of the table, plans the write, and stores its transaction in the index."""
+"""Begins a write: recovers the table's transactions whose process died, plans the write, and stores its transaction."""
 
 from __future__ import annotations
 
@@ -59,13 +59,14 @@ LOCATIONS_IN_PLAN = 1000
 def begin(resources: Resources, recovery: Recovery, request: BeginWrite) -> BegunWrite:
     """Return the transaction of a new write; see ``Transactions.begin``."""
     fault_point("begin.before")
-    # A creation, and a batch of a streaming application, always recover dead writers first. Other writes do so only if
-    # the first attempt finds one.
+    # A creation, and a batch of a streaming query, always recover transactions of dead processes first. Other writes do
+    # so only if the first attempt finds such a transaction.
     if request.app_id is None and not isinstance(request.asked, CREATIONS):
         try:
             return _begun(resources, request, looks=True)
         except DeadWritersError:
-            # The attempt found a dead writer and stored nothing. Recover below, and then begin again.
+            # The attempt found a transaction of a dead process, and stored nothing. Recover below, and then begin
+            # again.
             pass
     shown = str(definition_of(request).identifier)
     recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
@@ -128,13 +129,13 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
     relocate = (
         isinstance(request.asked, Overwrite | OverwritePartitions)
         and options.get(OVERWRITE_MODE) == RELOCATE
-        and bool(definition.partition_columns)  # else the only directory is the table's own
+        and bool(definition.partition_columns)  # otherwise the table's directory is the only one
     )
     in_place = request.table is not None and request.table.definition.location == location
     fresh = creates and not in_place and _is_new(resources.storage, location, staging)
     located = LocatedPartitions(exist=False, are_all=True, locations={})
     if request.table is not None and not (relocate or creates or commands):
-        # With partition commit, this write may make files of earlier epochs visible in partitions that it lacks.
+        # With partition commit, a write may also show files of earlier epochs, in partitions without new rows.
         touches = None if partition_commit else request.touches
         located = resources.index.partitions.located_for_write(request.table, touches, LOCATIONS_IN_PLAN)
     promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
@@ -190,7 +191,7 @@ def _base_version(request: BeginWrite) -> int:
 
 
 def definition_of(request: BeginWrite) -> TableDefinition:
-    """Return the definition of the table that is written, whether it exists or will be created."""
+    """Return the definition of the table that a write changes or creates."""
     if isinstance(request.asked, Create | Replace | CreateOrReplace):
         return request.asked.definition
     if request.table is None:

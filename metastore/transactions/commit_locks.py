@@ -65,7 +65,7 @@ class CommitLocks:
         self._metastore = metastore
 
     def of_commit(self, transaction: Transaction) -> CommitLock:
-        """Return the locks of a transaction, not taken yet."""
+        """Return the Hive locks that a transaction needs; they are not requested yet."""
         return CommitLock(self, transaction)
 
     def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[HeldLocks | HiveLock]:
@@ -152,7 +152,8 @@ class CommitLocks:
             case ExchangePartitions():
                 source = self.resources.table_of(asked.source_id)
                 moving = self._matching(source, plan)
-                # Use the source's partition names for both tables: their key names are equal, except for case.
+                # For an EXCHANGE, use the source's partition names for both tables: their key names are equal, except
+                # for case.
                 return [part for one in (source, table) for part in self._components(one, *exclusive, moving)]
             case Create():
                 return []
@@ -162,7 +163,7 @@ class CommitLocks:
         plan = transaction.plan
         kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
         if plan.partition_commit:
-            # Files that earlier epochs kept back may become visible with this commit, so lock their partitions as well.
+            # Files that earlier epochs held back may become visible with this commit, so lock their partitions as well.
             waiting = self.resources.index.waiting_files.all(table.table_id, transaction.app_id)
             names = names | {one.partition for one in waiting}
         return self._components(table, kind, LockedOperation.INSERT, names)
@@ -180,7 +181,7 @@ class CommitLocks:
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
     ) -> list[LockComponent]:
-        """Return the lock components for partitions, or for the whole table if ``names`` is None or too long."""
+        """Return the lock components for partitions; for the whole table if ``names`` is None or too long."""
         hive = to_hive(table.definition)
         chosen = None if names is None else sorted(set(names))
         if chosen is None or len(chosen) > MOST_PARTITIONS or not hive.partition_columns:
@@ -236,7 +237,7 @@ class CommitLock(HeldLocks):
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
             if components:
                 self._lock = self._locks.take(components, agent, plan.hive_locks)
-        # Set this last: if the index fails above, the caller must be able to call ``take`` again.
+        # Set the flag last: if the index fails above, the caller must be able to call ``take`` again.
         self._asked = True
 
     def confirm(self) -> None:

@@ -1,4 +1,4 @@
-"""The check before every deletion: is the file still the recorded one, and does anything else need it?
+"""The check before every deletion of a file: it must be the recorded file, and nothing else may need it.
 
 ``docs/design/15-file-lifetime.md`` lists the states of a file and the deletions that call this check.
 """
@@ -45,7 +45,7 @@ class Need:
     """The reason why a file must not be deleted.
 
     Attributes:
-        reason: The user of the file, as text for people.
+        reason: The partition or statement that needs the file, as text for people.
         in_metastore: Whether only the metastore refers to the file, so that index and metastore differ.
     """
 
@@ -122,7 +122,7 @@ def needed_by(user: FileUser) -> Need:
 
 
 def named_directories(command: Transaction) -> Iterable[str]:
-    """Return the directories that a partition command names."""
+    """Return the directories that ADD PARTITION or SET LOCATION gives to partitions; none for other commands."""
     plan = command.plan
     match plan.asked:
         case AddPartitions(partitions=partitions):
@@ -135,7 +135,7 @@ def named_directories(command: Transaction) -> Iterable[str]:
 
 
 def _partition_below(directory: str) -> str:
-    """Return the partition of a directory (relative to the table's) by its path: the default one, or a relocation's."""
+    """Return the partition name in a path relative to the table; a relocation's prefix is removed."""
     components = directory.split("/")
     return "/".join(components[2:] if components[0] == DATA else components)
 

@@ -1,4 +1,4 @@
-"""Refuses writes to a partition directory that is another one's, by a link or by names that differ only in case."""
+"""Refuses writes to a partition's directory that another partition has, too, by a link or by a name in another case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def refuse_linked(
     index: Index, table: str, root: Location, directories: Mapping[str, Location], *, by_case: bool = True
 ) -> None:  # fmt: skip
-    """Check that no partition's directory is a link into another table, and that no two differ only in case.
+    """Check that no partition's directory is a link into another table, or another partition's in another case.
 
     A link to a table that has the same folder as this one is allowed. The index is read only if there are links.
 
@@ -98,7 +98,7 @@ def sharing_by_case(root: Location, directories: Mapping[str, Location], staying
 
 
 def refuse_mixed_drop(table: str, directories: Mapping[str, Location], shared: Collection[str]) -> None:
-    """Check that a DROP of partitions with shared directories drops no others: it keeps all files.
+    """Check that a DROP does not mix partitions that share a directory, whose files it keeps, with other partitions.
 
     Raises:
         TableLayoutError: The statement also drops partitions whose files it would delete; nothing was changed.

@@ -38,7 +38,7 @@ class Moves:
     during the listing has made none, although the listing may have seen its moved files.
 
     Args:
-        exist: Whether there may have been moving commands before the listing.
+        exist: Whether any command in flight may be moving files; otherwise the index is not asked.
     """
 
     def __init__(self, index: Index, table_id: int, *, exist: bool = True) -> None:

@@ -69,14 +69,16 @@ class NewFiles:
             ConflictError: A command is moving files of one of the partitions, or was undone during the listing.
             StorageError: A directory cannot be listed.
         """
-        # Read these before the listing, so that a file that is deleted during the listing is not registered.
+        # Read the pending deletions before the listing, so that a file that is deleted during the listing is not
+        # registered.
         at_work = self._index.transactions.at_work()
         pending = self._pending_removals(directories, by_hand) if at_work.cleans else {}
         moves = Moves(self._index, table_id, exist=at_work.moves)
         found = self.visible(directories)
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}
-        # Read these after the listing: the files of every write that has committed by now are in the index.
+        # Read the table and the running writes after the listing: the files of every write that has committed by now
+        # are in the index.
         table = self._resources.table_of(table_id)
         _require_unmoved(table, moves.partitions(table), [name for name, entries in found.items() if entries])
         in_flight = uncommitted(self._resources, table)
@@ -126,7 +128,7 @@ class NewFiles:
     def unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that the index does not have, or not unchanged, and that no running write has, by directory.
+        """Return the files that the index lacks or has in another state, and that no running write has, by directory.
 
         Directories without such files are left out. The table must have been loaded after the files were listed.
 
@@ -173,7 +175,7 @@ class NewFiles:
         return pending
 
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
-        """Return the files of the partitions for which a bound predicate is true, by URI."""
+        """Return the index's files of the partitions for which a bound predicate is true, by URI."""
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
         return _by_uri(
             (table.directory(name, own), [DataFile(path, size, at, etag=etag)])
@@ -182,7 +184,7 @@ class NewFiles:
         )
 
     def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
-        """Return the present files of partitions, by URI; ``places`` are the partitions' directories by number."""
+        """Return the index's present files of partitions, by URI; ``places`` has their directories by number."""
         return _by_uri(
             (str(places[number]), files)
             for numbers in batched(places, _ASKED_AT_ONCE)
@@ -190,7 +192,7 @@ class NewFiles:
         )
 
     def visible(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
-        """Return the visible files directly in each directory, otherwise as ``contents``."""
+        """Return the visible files directly in each directory: those of ``contents`` without the hidden files."""
         found = self.contents(directories, table)
         return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
 
@@ -255,7 +257,7 @@ def pending_deletions(
 
 
 def _by_uri(directories: Iterable[tuple[str, Sequence[DataFile]]]) -> dict[str, Removal]:
-    """Return files of the index by URI, in the form that is compared with the store's; given are files by directory."""
+    """Convert the index's files, given by directory, to the form that is compared with the store's, by URI."""
     pairs = ((f"{place}/{file.path}", file) for place, files in directories for file in files)
     return {uri: indexed_file(uri, file) for uri, file in pairs}
 
@@ -286,5 +288,5 @@ def _require_unmoved(table: Table, moving: Mapping[str, Transaction], names: Ite
 
 
 def removal_of(entry: Entry) -> Removal:
-    """Return a listed file as a file to delete."""
+    """Convert a listed file to a ``Removal``, which describes a file to delete."""
     return Removal(entry.location.name, entry.size, entry.modified_ms, entry.etag)

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class PartitionMoves:
     """Moves the files of partition commands and of LOAD DATA.
 
-    Before and after it takes a file it asks the index whether the transaction still wants the file.
+    Before each step of a file's move it asks the index whether the transaction still moves files in this direction.
     """
 
     def __init__(self, resources: Resources) -> None:
@@ -103,7 +103,8 @@ class PartitionMoves:
             if one.state is State.RESERVED
             for place in named_directories(one)
         }
-        # The commands were read before this: if one has ended since, its files are in the index by now.
+        # The commands were read before the users of the files: if a command has ended since, its files are in the index
+        # by now.
         found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
         users = self._index.needed_files.users(sources)
         found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}
@@ -180,7 +181,7 @@ class PartitionMoves:
         return everything
 
     def with_strays(self, commands: Sequence[Transaction]) -> list[Transaction]:
-        """Return the ended commands for which a mover left a directory behind; takes one listing per table.
+        """Return the ended commands for which a process left a directory with moved files; takes one listing per table.
 
         Directories that cannot be listed are logged and skipped.
         """
@@ -329,7 +330,7 @@ class PartitionMoves:
         return moving_partitions(self._index, transaction, table, names)
 
     def _source_table(self, transaction: Transaction) -> Table:
-        """Return the table whose partitions the command moves."""
+        """Return the table that loses partitions in an EXCHANGE; for other commands the transaction's table."""
         return self._resources.table_of(transaction.plan.source_id or transaction.table_id or 0)
 
 

@@ -1,4 +1,4 @@
-"""Recovery: finishes or undoes the transactions of dead owners, with the same steps as the owners."""
+"""Recovery: finishes or undoes transactions whose process died, with the same steps as the process itself."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Recovery:
         return self._resources.in_states(IN_FLIGHT), now
 
     def _of(self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool) -> list[Transaction]:
-        """Return the transactions of a table; if it does not exist, those that were creating it or that outlived it.
+        """Return the transactions of a table. If it does not exist, return those that create it, or that its DROP left.
 
         Raises:
             TableNotFoundError: There is no table of this name, no transaction of one, and no dropped one to delete.
@@ -137,7 +137,7 @@ class Recovery:
         return [t for t in in_flight if t.table_id == number or (t.table_id is None and t.table == name)]
 
     def _return_strays(self) -> None:
-        """Move back files of ended commands that another process took before it died."""
+        """Move back files that another process, before it died, took for a command that has ended since."""
         commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
         moves = PartitionMoves(self._resources)
         for command in moves.with_strays(commands):
@@ -219,7 +219,7 @@ class Recovery:
         return entry
 
     def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
-        """Resume the commit at the step given by its state, and return the outcome of the transaction."""
+        """Resume the commit at the step given by its state; return its outcome, and the error or None."""
         if transaction.state is State.OPEN:
             moved = self._resources.start_undo(transaction.transaction_id, (State.OPEN,), _OWNER_GONE)
             transaction = self._resources.load(transaction.transaction_id)
@@ -252,7 +252,7 @@ class Recovery:
 
 
 def _is_of(transaction: Transaction, table_id: int | None, name: str) -> bool:
-    """Return whether a transaction blocks writers of a table, or (without ``table_id``) creates one of this name."""
+    """Return whether a transaction blocks writers of a table, or (without ``table_id``) creates this table."""
     if table_id is None:
         return transaction.table_id is None and transaction.table == name
     # An exchange of a dead process also blocks writers of its source table.

@@ -64,16 +64,16 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class LostFile:
-    """A file of a stream that waited for its partition to be due, and disappeared.
+    """A file that a stream kept invisible until its partition is due, and that disappeared from the store.
 
     Attributes:
-        partition: Its partition.
-        location: Its former location, a URI.
-        name: Its name in the partition's directory.
+        partition: The name of the file's partition.
+        location: The file's former location, a URI.
+        name: The file's name in the partition's directory.
         rows: The number of lost rows; None if they were not counted.
-        bytes: Its size.
-        since_ms: When it was written, in milliseconds since the epoch, UTC.
-        transaction_id: The transaction of the epoch that wrote it.
+        bytes: The file's size.
+        since_ms: When the file was written, in milliseconds since the epoch, UTC.
+        transaction_id: The transaction of the epoch that wrote the file.
     """
 
     partition: str
@@ -87,7 +87,7 @@ class LostFile:
 
 @dataclass(frozen=True, slots=True)
 class DiscardReport:
-    """The result of giving up lost waiting files of a table, so that the stream can continue.
+    """The result of discarding lost files that waited for their partitions to be due, so that the stream can continue.
 
     Attributes:
         dry_run: Whether it was a dry run.
@@ -99,7 +99,7 @@ class DiscardReport:
 
     @property
     def rows(self) -> int:
-        """The number of lost rows, as far as they were counted."""
+        """The number of rows in the lost files, as far as they were counted."""
         return sum(file.rows or 0 for file in self.files)
 
 
@@ -126,7 +126,7 @@ class WaitingPartition:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReport:
-    """The result of committing the waiting files of a table.
+    """The result of committing a stream's files before their partitions are due.
 
     Attributes:
         version: The table's version with these files; None if no files waited, and in a dry run.

@@ -25,7 +25,7 @@ class DeliveryOutcome(Protocol):
 
     @property
     def pending(self) -> int:
-        """Return the number of messages that the metastore has not accepted yet."""
+        """Return the number of outbox messages that the metastore has not accepted yet."""
         ...
 
 
@@ -76,7 +76,7 @@ class Resources:
         return self.index.transaction_files.staged_files(transaction_id)
 
     def recorded_count(self, transaction_id: str) -> int:
-        """Return the number of ``recorded_files``."""
+        """Return the number of a transaction's staged files that are recorded in the index."""
         return self.index.transaction_files.staged_count(transaction_id)
 
     def table(self, transaction: Transaction) -> Table:

@@ -60,7 +60,7 @@ class StoreCleanup:
         self._storage = resources.storage
 
     def before_deleting(self) -> None:
-        """Raise the counter in the warehouse: by it a restored older copy of the index learns that files may be gone.
+        """Raise the counter that index and warehouse both store, by which an older copy of the index is recognized.
 
         Raises:
             IndexRestoredError: This index is an older copy.
@@ -68,7 +68,7 @@ class StoreCleanup:
         self._index.incarnations.before_deleting()
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
-        """Remove the files that a commit replaced; return the removed ones.
+        """Remove the files that a commit replaced; return their locations.
 
         A file that was rewritten since is logged and kept.
 
@@ -105,7 +105,7 @@ class StoreCleanup:
                     if transaction.transaction_id in upload.location.name and upload.location not in kept:
                         self._storage.uploads_to(upload.location).abort(upload.location, upload.upload_id)
         for directory in locations.staging_directories():
-            # On S3 there are only objects and no directories to remove.
+            # Delete file by file if some files are kept, and on S3, where there are only objects and no directories.
             if transaction.plan.promotion is Promotion.UPLOAD or any(directory.contains(file) for file in kept):
                 self._delete_others(directory, kept)
             else:
@@ -147,7 +147,8 @@ class StoreCleanup:
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
         """Remove the directory of a dropped table, and release its location for other tables; a repeated call resumes.
 
-        ``late``: whether other writers may have written there since: their files stay, and are logged.
+        ``late``: whether other writers may have written to the location since the DROP: their files stay, and are
+        logged.
 
         Raises:
             StorageError: A file could not be removed.
@@ -169,8 +170,8 @@ class StoreCleanup:
         # Without the sync a power failure could bring the files back: no process would delete them again, and no table
         # could be created there.
         self._storage.sync_directories([location.parent])
-        # Raise the counter again: a restored older copy of the index, in which this drop is still unfinished, would
-        # delete the files of the next table at this location.
+        # Raise the counter that index and warehouse both store: in an older copy of the index this drop is unfinished,
+        # and the copy would delete the files of the next table at this location.
         self.before_deleting()
         self._index.dropped_tables.note_deleted(dropped, this_process())
 

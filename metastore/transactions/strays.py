@@ -72,7 +72,7 @@ class Found:
 
 
 class Strays:
-    """Finds the leftovers of writes to one table.
+    """Finds files that writes to one table left behind and that no commit will use.
 
     Args:
         before_ms: Younger files stay; milliseconds since the epoch, UTC.

@@ -48,7 +48,7 @@ def take_files(
 
     Raises:
         ConflictError: Another writer replaced the partition in the meantime. Every file is at its source.
-        StagedFileMissingError: A file is gone. The others are at their sources.
+        StagedFileMissingError: A file is gone. All other files are at their sources.
         CatalogExtError: The write failed and is undone; see ``Transactions.commit``.
     """
     asked = OverwritePartitions() if replaces else Append()

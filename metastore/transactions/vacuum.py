@@ -176,7 +176,7 @@ class Vacuum:
         return going
 
     def _spared(self, found: Mapping[str, Found], needs: Mapping[str, Need]) -> list[Found]:
-        """Return the files that nothing needs; report the others as kept."""
+        """Return the files that no partition and no running statement needs; report the needed files as kept."""
         for path in found.keys() & needs.keys():
             self._keep(found[path], VacuumAction.KEPT, needs[path].reason)
         return [item for path, item in found.items() if path not in needs]

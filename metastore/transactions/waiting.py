@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 
 
 class Waiting:
-    """Reads the waiting files of earlier epochs; nothing is changed."""
+    """Reads the list of files that a stream's earlier epochs keep invisible until their partitions are due."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._storage = resources.storage
 
     def documents(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
-        """Yield the stored lists of a table's waiting files; with ``app_id``, only those of one streaming query."""
+        """Yield the stored lists of files that a table's streams (with ``app_id``: one stream) hold back."""
         return self._resources.index.waiting_files.all(table_id, app_id)
 
     def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
-        """Yield the stored lists, each with the transaction of the epoch that wrote its files."""
+        """Yield the stored lists of held back files, each with the transaction of the epoch that wrote its files."""
         epochs: dict[str, Transaction] = {}
         for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
@@ -54,7 +54,7 @@ class Waiting:
     def files(
         self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
     ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
-        """Yield the waiting files of a table, or of one query, with their locations, one stored list at a time.
+        """Yield the files that a table's streams, or one query, hold back, with their locations, one list at a time.
 
         ``directory`` returns the present directory of a partition, which may have moved since the files were written.
         None if only the files' present locations matter.
@@ -76,7 +76,7 @@ class Waiting:
         app_id: str | None = None,
         partitions: Collection[str] | None = None,
     ) -> Iterator[LostFile]:
-        """Yield the waiting files that can never be promoted, because they were deleted or changed.
+        """Yield the held back files that can never be promoted, because they were deleted or changed.
 
         ``directory`` returns the present directory of a partition. ``app_id`` and ``partitions`` limit the search.
 
@@ -99,7 +99,7 @@ class Waiting:
                     )  # fmt: skip
 
     def partitions(self, table_id: int, app_id: str | None = None) -> list[WaitingPartition]:
-        """Return the waiting files summed up by partition and query, sorted; with ``app_id``, of that query only."""
+        """Sum up the files that wait for their partitions, by partition and query; with ``app_id``, of that query."""
         found: dict[tuple[str, str], WaitingPartition] = {}
         for waiting, epoch in self.with_epochs(table_id, app_id):
             key = (waiting.partition, epoch.app_id or "")
@@ -117,7 +117,7 @@ class Waiting:
     def check(
         self, table_id: int, table: str, app_id: str | None, due: Collection[str], directory: Callable[[str], str]
     ) -> None:
-        """Check that all waiting files of the partitions ``due`` still exist.
+        """Check that all files that wait for the partitions ``due`` still exist.
 
         ``directory`` returns the present directory of a partition.
 
@@ -161,7 +161,7 @@ class WaitingCommits:
         self._commit_final = commit_final
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
-        """Commit the waiting files of a streaming query that has ended by itself; return None if it has none.
+        """Commit the invisible files of a streaming query that has ended by itself; return None if it has none.
 
         ``options``: the options of the query's epochs.
 
@@ -175,7 +175,7 @@ class WaitingCommits:
         return self._commit_final(request)
 
     def release_all(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
-        """Commit the waiting files of one query, or of all, before their partitions are due.
+        """Commit the invisible files of one query, or of all queries, before their partitions are due.
 
         The partition-commit policies are those of the query's last epoch with waiting files, because its options may
         name them.
@@ -207,7 +207,7 @@ class WaitingCommits:
         )
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
-        """Return the options of the query's newest epoch that has waiting files."""
+        """Return the options of the query's newest epoch with files that are still held back."""
         epochs = (epoch for _, epoch in self._waiting.with_epochs(table.table_id, app_id))
         newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
         if newest is None:
@@ -216,7 +216,7 @@ class WaitingCommits:
         return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
 
     def discard(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
-        """Discard waiting files that are gone, so that their stream can continue; return the discarded files.
+        """Forget invisible files that were deleted from the store, so that their stream can continue; return them.
 
         Raises:
             LocationNotFoundError: The table's directory is missing, for example because it is not mounted: nothing was
@@ -246,7 +246,7 @@ class WaitingCommits:
 
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:
-        """Return a context for dropping a table; on exit, the waiting files of its streams are removed.
+        """Return a context for dropping a table; on exit, the files that its streams keep invisible are removed.
 
         Raises:
             CatalogExtError: The table is dropped, but a file could not be removed.

@@ -64,7 +64,7 @@ def _no_metastore(_table_id: int | None) -> None:
 
 
 class Transactions:
-    """Writes to the tables of an index; threads may share it.
+    """Writes to the tables of an index; safe to use from several threads.
 
     Args:
         threads: The number of files that one commit promotes in parallel.
@@ -77,7 +77,7 @@ class Transactions:
 
     Attributes:
         locks: Takes Hive locks.
-        waiting: Commits or discards the waiting files of streams.
+        waiting: Commits or discards the files of streams that wait for their partitions to be due.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Transactions:
         self._recovery = Recovery(self._resources, self.locks)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
-        """Begin a write and return its transaction; transactions of dead writers of the table are recovered first.
+        """Begin a write and return its transaction; first recover transactions of the table whose process died.
 
         A repeated call with the same id, as after a lost answer, returns the transaction of the first call.
 
@@ -148,7 +148,7 @@ class Transactions:
         return {name: task_directory(plan, transaction_id, at) for name, at in own.items()}
 
     def stage(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
-        """Record files that tasks staged; it may be called several times.
+        """Record files that tasks staged; a write may call this several times.
 
         ``recorded``: the number of files that were recorded before, so that a repeated call records nothing; None if no
         call is repeated.
@@ -250,10 +250,10 @@ class Transactions:
         )
 
     def recover_before(self, table: Table) -> None:
-        """Finish or undo the transactions of dead writers in a table that will be unregistered or dropped.
+        """Finish or undo the transactions of dead processes on a table that will be unregistered or dropped.
 
-        Call it before taking Hive locks on the table: the recovered transactions take the locks that they asked for,
-        and would wait for the caller's.
+        Call it before taking Hive locks on the table: the recovered transactions take Hive locks, too, and would wait
+        for the caller's.
         """
         self._recovery.of_table(table.table_id, str(table.identifier))
         self._recovery.finish_committed(table.table_id)
@@ -308,8 +308,8 @@ class Transactions:
     ) -> VacuumReport:
         """Remove files that no version younger than ``retention_s`` seconds needs, and older versions from the index.
 
-        Transactions of dead writers are recovered first. Files that cannot be removed are reported, and do not stop the
-        rest. The arguments are those of ``Vacuum``.
+        Transactions of dead processes are recovered first. Files that cannot be removed are reported, and do not stop
+        the rest. The arguments are those of ``Vacuum``.
 
         Raises:
             IndexUnavailableError: The index database does not answer or is locked.

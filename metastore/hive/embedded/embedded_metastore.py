@@ -86,7 +86,7 @@ class EmbeddedMetastore:
         forget_in_children(self)
 
     def forget(self) -> None:
-        """Reset this object to its state before a start, for a forked child: the server's lease is the parent's."""
+        """Reset this object, in a forked child, to its state before a start: the lease belongs to the parent."""
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -217,7 +217,7 @@ class EmbeddedMetastore:
         )
 
     def _launch(self) -> Lease:
-        (self.directory / STATE_FILE).unlink(missing_ok=True)  # stale: no server answers
+        (self.directory / STATE_FILE).unlink(missing_ok=True)  # left by a server that has ended
         self._write_configuration()
         command = self._command(identity=secrets.token_hex(8))
         make_private_file(self.log_file)
@@ -234,7 +234,7 @@ class EmbeddedMetastore:
             process.kill()
         lease = self._await_ready(process)
         if process.stdin is not None:
-            process.stdin.close()  # from here on the lease says that we are there
+            process.stdin.close()  # from here on the lease keeps the server running
         threading.Thread(target=process.wait, name="embedded-metastore-reaper", daemon=True).start()
         return lease
 
@@ -282,10 +282,10 @@ class EmbeddedMetastore:
             str(find_java()),
             "-Xmx512m",
             "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",  # it lives for seconds or idles: quick to start beats fast at the end
+            "-XX:TieredStopAtLevel=1",  # a quick start matters more than peak speed
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
             f"-Dderby.stream.error.file={self.directory / 'derby.log'}",
-            "-Dderby.storage.useDefaultFilePermissions=false",  # its files are for their owner, whatever the umask
+            "-Dderby.storage.useDefaultFilePermissions=false",  # only the owner may read Derby's files
             f"-Dlog4j2.configurationFile={(self.directory / 'conf' / 'log4j2.properties').as_uri()}",
             "-cp",
             ":".join(class_path),
@@ -315,8 +315,7 @@ class EmbeddedMetastore:
             "hive.metastore.warehouse.dir": self._warehouse,
             "hive.metastore.schema.verification": "false",
             "datanucleus.schema.autoCreateAll": "true",
-            # Hive's default connection pool is not among PySpark's jars, and without this setting drop_database fails
-            # for its lack.
+            # Without this setting drop_database fails: Hive's default connection pool is not among PySpark's jars.
             "datanucleus.connectionPoolingType": "NONE",
             "hive.warehouse.subdir.inherit.perms": "false",
             "hive.async.log.enabled": "false",

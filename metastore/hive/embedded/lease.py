@@ -47,12 +47,12 @@ class Lease:
         forget_in_children(self)
 
     def release(self) -> bool:
-        """End the lease. Return whether it was the server's last one, so that the server is ending now."""
+        """End the lease, and return whether it was the server's last lease, so that the server ends now."""
         try:
             self._connection.sendall(b"x")
             answer = _read_line(self._connection)
         except OSError:
-            answer = "last"  # the server is gone already
+            answer = "last"  # the server has ended, so this was its last lease
         finally:
             self.forget()
         return answer != "shared"
@@ -89,7 +89,7 @@ def take_lease(directory: Path) -> Lease | None:
         greeting = _read_line(connection)
     except OSError:
         greeting = ""
-    if greeting != state.id:  # another program has the port by now, or the server is ending
+    if greeting != state.id:  # another program has the port, or the server is ending
         connection.close()
         return None
     return Lease(state, connection)

@@ -108,8 +108,8 @@ def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tu
     if is_hive_text(data_format, options):
         return StorageClauses(stored_as="TEXTFILE", serde=options[SERDE]), serde_settings(options)
     if data_format == "csv" and options.get("quote") == "":
-        # Name the SerDe instead of writing ROW FORMAT DELIMITED: Spark's parser ignores the clause NULL DEFINED AS of
-        # the latter.
+        # Name the SerDe instead of writing ROW FORMAT DELIMITED: Spark's parser ignores the clause NULL DEFINED AS in
+        # ROW FORMAT DELIMITED.
         settings = {"field.delim": options.get("sep", ","), "serialization.null.format": options.get("nullValue", "")}
         return StorageClauses(stored_as="TEXTFILE", serde=LAZY), settings
     raise OperationNotSupportedError(

@@ -69,7 +69,7 @@ _KEPT_BY_METASTORE = frozenset({
 def unrepresentable_reason(definition: TableDefinition) -> str | None:
     """Return the reason why Hive engines could not read the table correctly; None if they can.
 
-    Such a table works on the index alone: registering a table calls this function, and does not publish the table.
+    A table with such a reason is registered in the index only, and is not published to the metastore.
     """
     if definition.has_wildcards:
         return "its location has wildcards, and Hive reads one directory for each partition, and all of it"
@@ -115,7 +115,8 @@ def to_hive(definition: TableDefinition) -> HiveTable:
     columns = tuple(c for c in definition.columns if c.name.lower() not in keys)
     external = definition.table_type is TableType.EXTERNAL
     parameters = (
-        # Bucketing is read from Hive's storage descriptor. This catalog never creates bucketed tables.
+        # Leave the bucketing property out: this catalog creates no bucketed tables, and reads bucketing from Hive's
+        # storage descriptor.
         {k: v for k, v in definition.properties.items() if k != BUCKETED_BY_PROPERTY}
         | ({"EXTERNAL": "TRUE"} if external else {})
         | ({} if definition.comment is None else {"comment": definition.comment})

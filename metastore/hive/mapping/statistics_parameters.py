@@ -35,8 +35,8 @@ def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[st
     if not new:
         return dict(found)
     kept = {k: v for k, v in found.items() if k not in _OF_THE_FILES and not k.startswith(SPARK_PREFIX)}
-    # Hive from release 3 on lists a partition's directory unless its parameters have all three quick statistics. This
-    # is the third one.
+    # Hive from release 3 on lists a partition's directory unless its parameters have all three quick statistics: the
+    # numbers of files and bytes, and this one.
     added = {ERASURE_CODED: "0"} if FILES in new else {}
     return {**kept, **added, **new}
 

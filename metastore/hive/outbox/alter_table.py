@@ -61,7 +61,7 @@ def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
 
 
 def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
-    """Set the definition's properties, and the columns and location if the message changes them.
+    """Set the properties of the metastore's table, and its columns and location if the message changes them.
 
     Raises:
         MetastoreRefusedError: The metastore's table of this name is a different table, or the metastore cannot hold the
@@ -81,7 +81,7 @@ def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
 
 
 def altered(found: HiveTable, message: AlterTable) -> HiveTable:
-    """Return the metastore's table with the message's changes; parameters that others have set stay."""
+    """Return the metastore's table with the message's changes; parameters that only the metastore has stay."""
     definition = message.definition
     wanted = rebuilt(found, definition) if message.rebuild else found
     if message.retype:
@@ -135,10 +135,10 @@ def _replace_columns_but(metastore: HiveMetastore, found: HiveTable, wanted: Hiv
 
 
 def rename_table(metastore: HiveMetastore, message: RenameTable) -> None:
-    """Give the table its new name, and leave its files where they are.
+    """Give the metastore's table its new name, and leave its files where they are.
 
     Raises:
-        MetastoreRefusedError: Another table has the name.
+        MetastoreRefusedError: The metastore has another table under the new name.
     """
     definition = message.definition
     renamed = _renamed(metastore, definition) or _rename(metastore, message.previous, definition)
@@ -148,7 +148,11 @@ def rename_table(metastore: HiveMetastore, message: RenameTable) -> None:
 
 
 def _renamed(metastore: HiveMetastore, definition: TableDefinition) -> HiveTable | None:
-    """Return the metastore's table if it has its new name already; None if no table has that name."""
+    """Return the metastore's table under the new name, if it is the renamed one; None if no table has the new name.
+
+    Raises:
+        MetastoreRefusedError: A different table has the new name.
+    """
     identifier = definition.identifier
     try:
         found = metastore.get_table(identifier.namespace, identifier.name)

@@ -175,7 +175,8 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> Undel
     chosen = {partition.name: partition for partition in (*message.added, *message.altered)}
     wanted: dict[tuple[str, ...], _Wanted] = {}
     for each in _convertible(table, list(chosen), lambda name: _Wanted(name, described_partition(table, chosen[name]))):
-        # If this message also drops another spelling of the partition's values, the partition may be placed anywhere.
+        # If this message also drops the same values under another spelling, the metastore's old location of the
+        # partition is no conflict, so treat the partition as moved.
         each.moved = chosen[each.name].moved or table.name_of(each.hive.values) in freed
         wanted.setdefault(each.hive.values, each)
     unmoved = [each for each in wanted.values() if not each.moved]
@@ -204,7 +205,7 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> Undel
 
 @dataclass(slots=True)
 class _Wanted:
-    """A partition of a message: its name in the index, and its form in the metastore."""
+    """A partition of a message: its name in the index, and the partition as the metastore stores it."""
 
     name: str
     hive: HivePartition
@@ -218,7 +219,7 @@ _Elsewhere: TypeAlias = "list[tuple[_Wanted, HivePartition]]"
 def _looked_up(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[_Wanted]
 ) -> tuple[dict[tuple[str, ...], HivePartition], _Elsewhere]:
-    """Return the metastore's partitions by their values, and those among them that lie elsewhere, with one call."""
+    """Look up partitions with one call; return them by values, and those that the metastore has at other locations."""
     found = found_by_values(metastore, table, [each.hive.values for each in wanted])
     both = [(each, found[each.hive.values]) for each in wanted if not each.moved and each.hive.values in found]
     return found, [(each, there) for each, there in both if not same_location(there.location, each.hive.location)]

@@ -99,13 +99,13 @@ class ComparedPartition:
 def compared(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
 ) -> list[ComparedPartition]:
-    """Return partitions beside the metastore's, with one call; partitions that no metastore can hold are left out."""
+    """Pair partitions of the index with the metastore's, with one call; leave out those that no metastore can hold."""
     converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
     for partition in wanted:
         try:
             hive = described_partition(table, partition)
         except InvalidPartitionNameError:
-            continue  # the metastore can never hold it
+            continue  # the metastore can never hold a partition of this name
         converted.setdefault(hive.values, (partition.name, hive))
     found = found_by_values(metastore, table, list(converted))
     return [ComparedPartition(name, hive, found.get(values)) for values, (name, hive) in converted.items()]

@@ -88,7 +88,7 @@ class DeliveryReport:
         delivered: The number of messages that the metastore has accepted.
         pending: The number of messages that are still in the outbox.
         error: Why the first undelivered message failed; None without a failure.
-        reached: Whether a metastore could be asked; if not, ``error`` stopped all messages.
+        reached: Whether a metastore answered; if not, no message was delivered, and ``error`` says why.
     """
 
     delivered: int
@@ -126,8 +126,8 @@ class Deliverer:
         run = _Run(give_up=time.monotonic() + timeout_s)
         for number, delivery in enumerate(self._rows()):
             if run.stopped or number == most:
-                # Only count the rest of a backlog: every commit delivers, and reading all messages each time would be
-                # slow.
+                # Stop after ``most`` messages and only count the rest: every commit delivers, and reading a whole
+                # backlog each time would be slow.
                 run.note(delivery)
                 return DeliveryReport(run.delivered, self._outbox.count(), run.error, not run.halted)
             wait = run.order.wait(delivery)
@@ -146,7 +146,7 @@ class Deliverer:
     def _attempt(self, delivery: Delivery, run: _Run) -> None:
         metastore, claim = self._metastore(run), uuid.uuid4().hex
         if metastore is None or not self._outbox.claim(delivery.outbox_id, claim, _CLAIM_MS):
-            run.hold(delivery)  # another process carries it out, or has just done so
+            run.hold(delivery)  # another process delivers the message, or has just done so
         else:
             self._carry_out(metastore, delivery, claim, run)
 

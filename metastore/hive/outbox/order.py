@@ -1,4 +1,4 @@
-"""The order of deliveries: decides which messages must wait for an undelivered one.
+"""The order of deliveries: decides which messages must wait for an earlier message that is not delivered.
 
 The messages of a table are delivered in order, and a message about a namespace waits for earlier messages in the
 namespace and blocks later ones. A message that is set aside after many refusals blocks only messages that may depend on
@@ -24,7 +24,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 
 
 class Wait(Enum):
-    """Whether a message must wait for an earlier one, and for which kind."""
+    """Whether a message must wait for an earlier undelivered message, and of which kind that message is."""
 
     NO = "no"
     FOR_SET_ASIDE = "for a message that is set aside, or one that waits for it"
@@ -33,7 +33,7 @@ class Wait(Enum):
 
 @dataclass(slots=True)
 class Order:
-    """The messages that stay in the outbox, collected in order, and what later messages must wait for."""
+    """The messages that stay in the outbox, collected in order; they decide whether later messages must wait."""
 
     tables: set[tuple[str, str]] = field(default_factory=set)
     namespaces: set[str] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Order:
     aside: dict[tuple[str, str], list[Message | None]] = field(default_factory=dict)
 
     def wait(self, delivery: Delivery) -> Wait:
-        """Return whether the message must wait for a message passed to ``hold`` before, and for which kind."""
+        """Return whether the message must wait for one that was passed to ``hold`` before, and of which kind."""
         if delivery.table is None:
             return self._wait_of_namespace(delivery)
         names = _names(delivery)
@@ -56,7 +56,7 @@ class Order:
         return Wait.NO if all(may_overtake(later, message) for message in earlier) else Wait.FOR_SET_ASIDE
 
     def hold(self, delivery: Delivery, wait: Wait) -> None:
-        """Make later messages wait for this undelivered one; ``wait`` is why it waits itself, ``NO`` if it failed."""
+        """Make later messages wait for this undelivered one; ``wait`` is ``NO`` if its own delivery failed."""
         gently = wait is Wait.FOR_SET_ASIDE or (wait is Wait.NO and delivery.set_aside)
         names = _names(delivery)
         if delivery.table is not None and gently:
@@ -107,7 +107,7 @@ def _values(name: str) -> object:
     try:
         return tuple((key.lower(), value) for key, value in parse_partition_name(name))
     except InvalidPartitionNameError:
-        return name  # the metastore never gets it
+        return name  # an invalid name is never sent to the metastore
 
 
 def _names(delivery: Delivery) -> list[tuple[str, str]]:
@@ -123,4 +123,4 @@ def _message(delivery: Delivery) -> Message | None:
     try:
         return read_message(delivery)
     except MetastoreRefusedError:
-        return None  # delivery reports it, and holds what comes after it
+        return None  # the delivery reports this, and later messages wait

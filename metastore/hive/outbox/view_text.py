@@ -56,8 +56,8 @@ def _inline_ctes(tree: exp.Expr) -> None:
         if query is None or clause.recursive:
             raise UnsupportedError("Hive has no WITH RECURSIVE.")
         query.set("with_", None)
-        # Start with the last query of the clause: it may use the names before it, but its own name or a later one means
-        # a table.
+        # Start with the last query of the clause: it may use the names before it, but its own name, or the name of a
+        # later query, means a table.
         for cte in reversed(clause.expressions):
             for table in list(query.find_all(exp.Table)):
                 if _is_plain(table) and not table.db and table.name.lower() == cte.alias.lower():
@@ -123,7 +123,8 @@ class _Names:
         select = column.parent_select
         while select is not None:
             sources = [t for t in select.find_all(exp.Table) if id(t) in self._full and t.parent_select is select]
-            # Spark first looks for a table with the catalog's name, then without it.
+            # As Spark does, compare the column's qualifier first with full table names, then with names without the
+            # catalog.
             for first in (0, 1):
                 for table in sources:
                     full = self._full[id(table)][first:]

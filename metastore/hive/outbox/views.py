@@ -80,7 +80,7 @@ def put_view(metastore: HiveMetastore, message: PutView) -> None:
 
 
 def view_differs(found: HiveTable, definition: TableDefinition, query: ViewQuery) -> bool:
-    """Return whether the metastore's view differs from the wanted one; parameters that others have set are ignored.
+    """Return whether the metastore's view differs from the index's; parameters that only the metastore has are ignored.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold the view.

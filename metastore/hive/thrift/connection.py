@@ -49,7 +49,7 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
             try:
                 return decode(*arguments)
             except UnicodeError:
-                # A Hive engine wrote a name that is not UTF-8. The caller reports this error as such.
+                # A Hive engine wrote a name that is not UTF-8. The caller reports the invalid name.
                 raise
             except (TypeError, ValueError, OverflowError) as error:
                 raise TProtocolException(TProtocolException.INVALID_DATA, str(error)) from error
@@ -170,7 +170,7 @@ class ConnectionPool:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 return self._open()
-            if connection.socket.isOpen():  # a server that was restarted has closed it
+            if connection.socket.isOpen():  # a server that was restarted has closed the connection
                 return connection
             connection.close()
             self._lost()

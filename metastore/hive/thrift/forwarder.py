@@ -69,7 +69,7 @@ class CallForwarder(ABC):
         return self._call(method, ask, repeatable=_is_repeatable(method, named))
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
-        """Yield the partitions. Each batch is a separate call, which is retried and counted separately."""
+        """Yield the partitions. Each batch is a separate call, with its own retries and its own metrics."""
         return fetch_partitions(self, database, table, batch)
 
 

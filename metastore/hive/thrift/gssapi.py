@@ -229,11 +229,11 @@ def gssapi() -> Gssapi:
 def _oid(elements: bytes) -> _Oid:
     text = ctypes.create_string_buffer(elements, len(elements))
     oid = _Oid(len(elements), ctypes.cast(text, c_void_p))
-    oid._kept = text  # as long as the pointer to it
+    oid._kept = text  # keep the bytes as long as the pointer to them
     return oid
 
 
 def _buffer(data: bytes) -> _Buffer:
     buffer = _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
-    buffer._kept = data  # as long as the pointer to it
+    buffer._kept = data  # keep the bytes as long as the pointer to them
     return buffer

@@ -26,7 +26,7 @@ SMALL_BATCH = 200
 
 
 class HiveMetastore(Protocol):
-    """A Hive Metastore. Names are the metastore's: lower case, one level.
+    """A Hive Metastore. Names are in the metastore's form: lower case, and databases are not nested.
 
     Every method raises ``MetastoreUnavailableError`` when no server answers, and ``MetastoreRefusedError`` when a
     server answers with an error that has no class of its own here. Instances may be used by several threads at once.

@@ -118,7 +118,7 @@ class ThriftMetastore:
 
     def drop_database(self, name: str) -> None:
         def drop(client: HMSClient) -> None:
-            _get_database(client, name)  # release 2.3 trips over a missing one
+            _get_database(client, name)  # release 2.3 fails with a wrong error if it is missing
             try:
                 client.drop_database(name, False, False)
             except wire.NoSuchObjectException as error:
@@ -137,7 +137,7 @@ class ThriftMetastore:
             try:
                 return list(client.get_all_tables(database))
             except (wire.NoSuchObjectException, wire.UnknownDBException):
-                return []  # release 4 raises where the others answer with an empty list
+                return []  # release 4 raises, other releases return an empty list
 
         return self._pool.call(names, "listing the tables of", table=database)
 
@@ -253,7 +253,7 @@ class ThriftMetastore:
 
     def partition_names(self, database: str, table: str) -> Iterator[str]:
         def names(client: HMSClient) -> list[str]:
-            self._get_table(client, database, table)  # for a missing table releases differ in what they answer
+            self._get_table(client, database, table)  # raises if missing; releases differ there
             return list(client.get_partition_names(database, table, _ALL))
 
         return iter(self._pool.call(names, "listing the partitions of", table=f"{database}.{table}"))
@@ -281,7 +281,8 @@ class ThriftMetastore:
     def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         request = wire.NotificationEventRequest(event_id, most)
         answer = self._pool.call(lambda c: c.get_next_notification(request), "reading the notification log")
-        # Parse each event at once: the message about a thousand partitions has a megabyte, of which little is kept.
+        # Parse each event at once: an event on a thousand partitions has a megabyte, of which the parsed form keeps
+        # little.
         return [_event_of(event) for event in answer.events or ()]
 
     def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:

@@ -65,7 +65,7 @@ class TlsSocket(TSocket):  # type: ignore[misc]
             self.handle.settimeout(timeout)
             return True
         except OSError:
-            pass  # it has gone, which is the answer
+            pass  # the connection is closed
         self.close()
         return False
 
@@ -142,7 +142,7 @@ def _in_jks(data: bytes, password: str | None) -> Iterator[bytes]:
     for _ in range(entries):
         (tag,) = struct.unpack_from(">I", body, position)
         _, position = _part(">H", body, position + 4)
-        position += 8  # its date
+        position += 8  # skip the entry's date
         if tag == _KEY:
             _, position = _part(">I", body, position)
             (length,) = struct.unpack_from(">I", body, position)

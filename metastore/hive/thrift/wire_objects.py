@@ -90,7 +90,7 @@ def _write(self: wire.Table, protocol: TProtocolBase) -> None:
     protocol.writeStruct(self, self.thrift_spec)
 
 
-# Do this at import: an object that is read without these fields would be written back without them.
+# Extend the types at import: an object that is read without the newer fields would be written back without them.
 keep_newer_fields()
 
 

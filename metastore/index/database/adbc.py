@@ -118,7 +118,7 @@ class ArrowConnections:
                 return connection, cursor
 
     def _close(self, connection: Any) -> None:  # noqa: ANN401 -- the driver publishes no types
-        with suppress(self._driver.Error):  # a dead connection cannot even be closed
+        with suppress(self._driver.Error):  # closing a broken connection fails, too
             connection.close()
 
     @contextmanager
@@ -138,7 +138,8 @@ class ArrowConnections:
                 raise failed(Subject.INDEX, unreachable) from error
             raise self._refused(text) from error
         except (OSError, pa.ArrowException) as error:
-            # pyarrow raises these, without an SQLSTATE, if the database breaks off a result after its first batch.
+            # pyarrow raises these errors, without an SQLSTATE, if the database breaks off a result after its first
+            # batch.
             text = next(iter(str(error).splitlines()), "")[:300]
             if _OF_A_STATEMENT in text and "cancel" not in text:
                 raise self._refused(text) from error

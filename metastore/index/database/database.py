@@ -149,12 +149,13 @@ class Database:
         return bool(pooler.is_there)
 
     def _note_connection(self, *_: object) -> None:
-        # The server may have failed over to an older database since the last connection: let the guard compare again.
+        # The server may have failed over to an older database since the last connection: make the guard compare its
+        # counters again.
         if self.guard is not None:
             self.guard.forget()
 
     def _note_replaced_file(self) -> None:
-        """Let the guard compare again if a restored backup or another copy has replaced the SQLite file.
+        """Make the guard compare its counters again if a backup or another copy has replaced the SQLite file.
 
         Otherwise the first change would go into the restored index before its age is known.
         """

@@ -107,7 +107,7 @@ def _sqlite_engine(url: URL) -> sa.Engine:
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_WAIT_S,
-        pool_recycle=900,  # new connections see the statistics that another process renewed
+        pool_recycle=900,  # only new connections read statistics that another process renewed
         connect_args={} if url.query.get("timeout") else {"timeout": BUSY_TIMEOUT_S},
     )
     if url.database is not None and not url.database.startswith("file:"):

@@ -104,7 +104,7 @@ class _Compiled:
         return state.statement, values if placed is None else tuple([values[name] for name in placed])
 
     def _expand(self, parameters: Parameters) -> tuple[ExpandedState, Parameters, Mapping[str, Sequence[str]]]:
-        """Return the statement for lists of these lengths, its constants, and the placeholders' names of each list."""
+        """Return the statement for lists of these lengths, its constants, and each list's placeholder names."""
         state = self._sql.construct_expanded_state(parameters, escape_names=False)
         lists = {name: parts for name, parts in state.parameter_expansion.items() if name in parameters}
         given = {*parameters, *chain.from_iterable(lists.values())}

@@ -1,7 +1,7 @@
 """Makes migrations repeatable on MySQL and MariaDB, which commit each DDL statement by itself.
 
-An interrupted migration (a kill, a lost connection, a power failure) leaves a revision half done and not recorded
-there. A repeated migration skips each statement that is done already.
+If a migration is interrupted (a kill, a lost connection, a power failure), some statements of a revision have run, and
+the database does not have the revision's number yet. A repeated migration skips the statements that have run already.
 """
 
 from __future__ import annotations

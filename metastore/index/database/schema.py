@@ -59,8 +59,8 @@ tables = sa.Table(
     sa.Column("deleted_before_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("has_descriptors", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("namespace_id", "name"),
-    # A table's number is part of its partitions' ids. Without AUTOINCREMENT, SQLite would reuse the number of the last
-    # dropped table.
+    # A table's number is part of its partitions' ids. Without AUTOINCREMENT, SQLite would give the number of the last
+    # dropped table, whose rows may still exist, to a new table.
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -89,8 +89,8 @@ partitions = sa.Table(
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
     sa.Index(None, "table_id", "begin_version"),
-    # Every write asks for the partitions that have their own location (outside the default directory). The index is
-    # partial, since few tables have such partitions.
+    # Every write asks for the partitions that have their own location (outside the default directory). The database
+    # index is partial, since few tables have such partitions.
     sa.Index(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
@@ -103,12 +103,12 @@ partitions = sa.Table(
         postgresql_using="spgist",
     ),
     # Only tables with partitions that have their own descriptor (another format or schema than the table) use this
-    # index.
+    # database index.
     sa.Index(
         "ix_partitions_described", "table_id", "descriptor_id",
         sqlite_where=sa.text("descriptor_id IS NOT NULL"), postgresql_where=sa.text("descriptor_id IS NOT NULL"),
     ),
-    # For vacuum: the index has only ended rows, which are few if versions expire regularly.
+    # This database index is for vacuum. It has only ended rows, which are few if versions expire regularly.
     sa.Index(
         "ix_partitions_ended", "table_id", "end_version", "partition_id",
         sqlite_where=sa.text(f"end_version < {ALIVE}"), postgresql_where=sa.text(f"end_version < {ALIVE}"),

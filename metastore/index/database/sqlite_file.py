@@ -26,7 +26,7 @@ _MAGIC = b"SQLite format 3\x00"
 
 
 def absolute_path(text: str) -> str:
-    """Return the absolute path for a user's text. The index records its path, so a file must have one spelling."""
+    """Return the absolute path for a user's text: the index records its path, so a file needs one spelling."""
     return os.path.abspath(Path(text).expanduser())
 
 

@@ -1,4 +1,4 @@
-"""Which files are needed by current partitions of any table, and which files were replaced by relocating overwrites.
+"""Finds the files that current partitions of any table need, and the files that relocating overwrites replaced.
 
 A relocating overwrite writes a partition's new files into a new directory. The old files stay for readers of older
 versions.
@@ -242,10 +242,10 @@ class _Ended:
                 yield wanted
 
     def _ended_file(self, uri: str, row: Mapping[str, Any], last_end: int) -> EndedFile | None:
-        """Return a replaced file if it is a leftover, or (``named_again``) if a kept version has it; else None.
+        """Return a replaced file that no later version has, or (``named_again``) that a kept version has; else None.
 
-        ``last_end`` is the version that last removed the path from a partition. The file is a leftover if this is the
-        overwrite.
+        ``last_end`` is the version that last removed the path from a partition. If it is the version of the overwrite,
+        no later version has the file.
         """
         is_leftover = last_end == row["end_version"]
         if not is_leftover and not (self._with_named and last_end > self._before):

@@ -126,7 +126,7 @@ class History(IndexPart):
         return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """Return the newest version that was committed by a time, with all earlier versions; 0 without a version.
+        """Return the newest version that, like all earlier versions, was committed by a time; 0 without such a version.
 
         The time is in milliseconds since the epoch, UTC. Dates far in the future are corrected first.
         """

@@ -1,4 +1,4 @@
-"""Shared by all queries of a table's readers: the mark row, the version filter, and the check of the result.
+"""The parts that all queries of a table's readers share: the mark row, the version filter, the check of the result.
 
 Each query also selects one extra row, the *mark*, from ``tables``, with the partition id -1. If it is missing, the
 table was dropped after the statement loaded it, and an empty result must not pass for an empty table. The mark also has

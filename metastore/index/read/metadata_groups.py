@@ -294,7 +294,7 @@ class _Sums:
         return {"partition": partition, **{f"value_{i}": value for i, value in enumerate(of_none)}}
 
     def waiting(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the group for a single row of the metadata table ``partitions``, of a partition with waiting files."""
+        """Return the group for one row of the metadata table ``partitions``, for files that a stream holds back."""
         values = {}
         for i, aggregate in enumerate(self._aggregates):
             value = 1 if aggregate.column is None else row[aggregate.column]

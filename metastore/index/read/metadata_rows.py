@@ -229,7 +229,7 @@ class MetadataRows(IndexPart):
         located: Mapping[str, str],
         numbers: NumberPredicate | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the rows of partitions with waiting files that satisfy both predicates; see ``partitions``."""
+        """Return a row per partition whose files streams hold back, limited by both predicates."""
         rows = self._waiting(table.table_id, table.definition.location, located)
         rows = [row for row in rows if numbers is None or numbers.matches(row)]
         if predicate is None:

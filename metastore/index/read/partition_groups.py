@@ -94,7 +94,7 @@ _UNKNOWN = -1
 
 
 class WantedGroups(StrEnum):
-    """What a query of groups returns for each group.
+    """The result that a query of groups returns for each group.
 
     ``EACH``: every partition is a group, regardless of the keys; ``VALUES``: only the values of the keys; ``ROWS``:
     also the sums; ``PRESENCE``: ``rows`` is 0 if the group has no rows, and more than 0 if it has some; ``LEAST`` and
@@ -174,7 +174,7 @@ def groups_statement(
 
 
 def is_exact(key: Key) -> bool:
-    """Return whether values of the key are equal in the index exactly if they are equal in Spark, save long texts."""
+    """Return whether the index has equal encoded values exactly for values that are equal in Spark, save long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
 
 

@@ -1,7 +1,7 @@
-"""A table's partitions on a map whose axes are one or two partition columns; the database counts each place.
+"""Counts a table's partitions for a map: a grid whose one or two axes are the values of partition columns.
 
 On a date axis, dates are truncated to day, month or year, by their text alone, and a range of dates is shown. On any
-other axis the next values after a position are shown. So a map has a bounded number of places, and its query reads only
+other axis the next values after a position are shown. So a map has a bounded number of cells, and its query reads only
 the partitions that it shows.
 """
 
@@ -146,7 +146,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The range of a key's values that a map shows.
+    """An axis of a map of partitions: a partition column, and the range of its values that the map shows.
 
     Attributes:
         key: One of the first eight partition columns.
@@ -165,7 +165,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The sums over the partitions at one place of the map.
+    """The sums over the partitions in one cell of a map of partitions: those with equal values on its axes.
 
     Attributes:
         rows: The rows of the partitions with a known row count.
@@ -259,7 +259,7 @@ class PartitionCounts(IndexPart):
     def partition_map(
         self, table: Table, predicate: Predicate | None, axes: Sequence[Axis], limit: int
     ) -> Mapping[tuple[str, ...], Cell]:
-        """Return the places of a map that have partitions, by the encoded values or truncated dates of the axes.
+        """Return the cells of a map that have partitions, by the encoded values or truncated dates of its axes.
 
         Dates are in ISO 8601, regardless of the form in which the key writes them. A map has one or two axes.
         """

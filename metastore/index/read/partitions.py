@@ -52,7 +52,7 @@ _NAMES_AT_ONCE = 500
 
 
 class Partitions(IndexPart):
-    """Reads the partitions of tables, at one version each."""
+    """Reads the partitions of a table at one of its versions."""
 
     def all(
         self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
@@ -114,7 +114,7 @@ class Partitions(IndexPart):
         return found
 
     def within(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
-        """Return the partitions of all tables whose own location is one of these: table number, name, location."""
+        """Return the partitions of all tables whose own location is in ``locations``: table number, name, location."""
         p, found = partitions.c, []
         with self._database.reading() as connection:
             for some in batched(locations, _NAMES_AT_ONCE):
@@ -159,8 +159,8 @@ class Partitions(IndexPart):
             rows = connection.execute(located_statement(table).limit(None if limit is None else limit + 1))
             located = {row.name: row.location for row in rows}
         if predicate is None or not located:
-            # No filter by the predicate is needed. Usually no partition has its own location, and then the table's
-            # perhaps million partitions are not read.
+            # Without a predicate, or (as usual) without located partitions, the answer is known: do not read the
+            # table's partitions, which may be a million.
             are_all = limit is None or len(located) <= limit
             return LocatedPartitions(bool(located), are_all, located if are_all else {})
         found: dict[str, str] = {}
@@ -185,14 +185,14 @@ class Partitions(IndexPart):
         return found
 
     def relocation_ids(self, table_id: int, base: str) -> set[str]:
-        """Return the names of the subdirectories of ``base`` in which current or ended partitions of the table lie."""
+        """Return the names of the subdirectories of ``base`` that contain current or ended partitions of a table."""
         p, prefix = partitions.c, f"{base}/"
         located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
         with self._database.reading(streams=True) as connection:
             return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
 
     def locations(self, table: Table, names: Collection[str]) -> dict[str, str]:
-        """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
+        """Return the locations of the named partitions that are not at ``<table location>/<name>``, by name."""
         found: dict[str, str] = {}
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):

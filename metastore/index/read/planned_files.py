@@ -54,7 +54,7 @@ KNOWN_SCHEMA = pa.schema([*PLAN_SCHEMA, pa.field("etag_hash", pa.int64())])
 
 
 class PlannedFiles(IndexPart):
-    """Reads the files of tables at one version."""
+    """Reads the files of a table at one of its versions."""
 
     def plan(
         self,

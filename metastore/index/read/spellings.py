@@ -175,7 +175,7 @@ class PlaceKeys:
         self._local = PhysicalPaths()
 
     def of(self, location: str) -> str:
-        """Return the key of a canonical location in a store for which ``scheme_with_names`` is not None."""
+        """Return the key of a canonical location on a local file system or HDFS (see ``scheme_with_names``)."""
         if location.startswith(_LOCAL):
             return self._local.of(location.removeprefix(_LOCAL)).rstrip("/")
         address, _, path = location.removeprefix(_HDFS).partition("/")

@@ -1,4 +1,4 @@
-"""The state of an index as a whole: open and pending work, and its size."""
+"""The state of an index as a whole: unfinished transactions, pending messages, and its size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The open and pending work of an index, and its size.
+    """The unfinished transactions and the pending messages of an index, and its size.
 
     Attributes:
         pending: Messages that the metastore has not accepted.

@@ -127,7 +127,7 @@ class Retyping:
                 unfit.extend([name] if len(unfit) < _SHOWN else [])
                 return None
 
-        # Also check the partitions of waiting files, which a stream will add when they are due.
+        # Also check the partitions of files that a stream holds back, which it will add when the partitions are due.
         for name in self._connection.execute(self._waiting()).scalars():
             values_of(name)
         for page in self._pages():
@@ -226,10 +226,10 @@ class Alterations(IndexPart):
         return self._database.write(work)
 
     def rename(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
-        """Rename the table, perhaps into another namespace, and return it.
+        """Rename the table in the index, perhaps into another namespace, and return it.
 
-        If ``deliver`` is false, the metastore has the new name already: pending messages about partitions are then
-        changed to the new name.
+        With ``deliver`` a message renames the metastore's table. Without, the metastore has the new name already:
+        pending messages about partitions are then changed to the new name.
 
         Raises:
             TableNotFoundError: There is no table of this name.

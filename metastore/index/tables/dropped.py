@@ -151,7 +151,7 @@ _ANY_UNDELETED = Prepared(sa.select(dropped_tables.c.table_id).where(dropped_tab
 
 
 def being_deleted(connection: sa.Connection, directories: Collection[str]) -> dict[str, DroppedTable]:
-    """Return the directories that lie in a dropped table's directory that must still be deleted, with that table.
+    """Return the directories that lie in a dropped table's directory, if it must still be deleted, with that table.
 
     The caller locks the tables at these places (``hold_tables``), so a DROP of one of these tables happens before or
     after the caller's transaction, not during it.
@@ -236,7 +236,7 @@ def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedT
     if location is None or scheme is None or not found:
         return found
     # Compare with all undeleted directories here, and not in SQL: the database does not know which names lead to the
-    # same directory. There are hardly ever any.
+    # same directory. This is cheap, because few dropped tables are still undeleted.
     keys = PlaceKeys()
     near = [one for one in found if one.location.startswith(scheme)]
     return [

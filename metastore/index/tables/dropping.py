@@ -78,10 +78,11 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
 
 
 def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
-    """Check that no stream has waiting files in the table, whose row the caller has locked.
+    """Check that no stream holds back files in the table, whose row the caller has locked.
 
     Raises:
-        ConflictError: A stream has waiting files: without the table, no process would find them again.
+        ConflictError: A stream holds back files until their partitions are due. Without the table, no process would
+            find them again.
     """
     w = waiting_files.c
     name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
@@ -211,7 +212,7 @@ def drop_within(
     Raises:
         TableNotFoundError: There is no table of this name.
         ConflictError: Files of the table are being moved, another table is being created in its directory, or (with
-            ``keeps_files``) a stream has waiting files in the table.
+            ``keeps_files``) a stream holds back files in the table until their partitions are due.
         TableLayoutError: With ``deletes``: another table, or a partition of another table, lies in the directory.
     """
     if deletes:
@@ -227,8 +228,8 @@ def drop_within(
     require_complete(table.table_id, table.deleted_before_version)
     check_droppable(connection, table, deletes=deletes, by=by)
     if keeps_files:
-        # Check after the lock: a stream that holds files back has either committed this before, or waits and finds no
-        # table.
+        # Check after the lock: a stream that holds back files has either recorded them before, and is found, or waits
+        # and then finds no table.
         check_nothing_waits(connection, table)
     forget_within(connection, table, deletes=deletes)
     if deliver:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Properties(IndexPart):
-    """The properties of an index: texts by name."""
+    """Reads and writes the properties of an index, which are texts by name, such as its counter."""
 
     def load(self) -> dict[str, str]:
         """Return all properties by name."""
@@ -47,12 +47,12 @@ class Properties(IndexPart):
         return self.load()
 
     def replace(self, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
-        """Set some properties and remove others, in one transaction."""
+        """Set properties of the index and remove other properties, in one transaction."""
         self._database.write(lambda connection: replace_in(connection, values, removed))
 
 
 def replace_in(connection: sa.Connection, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
-    """Set some properties and remove others, within a transaction."""
+    """Set properties of the index and remove other properties, within a transaction of the caller."""
     names = {*values, *removed}
     connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
     rows = [{"name": name, "value": value} for name, value in values.items()]
@@ -79,8 +79,8 @@ class CounterPosition:
     """The age of an index's state: of two positions of one index, the greater one is the later.
 
     Attributes:
-        incarnation: The number of the incarnation; 0 for an index that was never restored.
-        counter: Never falls, also not from one incarnation to the next.
+        incarnation: How often the index was restored; 0 for an index that was never restored.
+        counter: The index's counter, which rises before files are deleted. It never falls, also not by a restore.
     """
 
     incarnation: int = 0
@@ -88,12 +88,12 @@ class CounterPosition:
 
 
 def position_of(recorded: Mapping[str, str]) -> CounterPosition:
-    """Return the position that is recorded in the properties of an index."""
+    """Return the incarnation and the counter that are recorded in the properties of an index."""
     return CounterPosition(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
 class Incarnations(IndexPart):
-    """Reads and raises the incarnation and the counter of an index."""
+    """Reads and raises the counter of an index, and the number of its restores (incarnation)."""
 
     def watch(self, guard: IndexGuard) -> None:
         """Set the guard that checks, before each change and each deletion of files, whether the index was restored."""
@@ -130,7 +130,7 @@ class Incarnations(IndexPart):
         return position_of(Properties(self._database).load())
 
     def raise_counter(self) -> None:
-        """Raise the counter by one; the new value is durable when this returns."""
+        """Raise the index's counter by one; the new value is durable when this returns."""
         if not self._database.write(_raise):
             Properties(self._database).add_missing({COUNTER: "0", COUNTER_MARK: ""})
             self._database.write(_raise)
@@ -157,7 +157,7 @@ class Incarnations(IndexPart):
 
 
 def _raise(connection: sa.Connection) -> bool:
-    """Raise the counter and change its mark; return False if the properties do not exist yet."""
+    """Raise the index's counter and change its mark; return False if the properties do not exist yet."""
     p = index_properties.c
     asked = sa.select(p.name, p.value).where(p.name.in_([COUNTER, COUNTER_MARK])).with_for_update()
     there = {row.name: row.value for row in connection.execute(asked)}
@@ -180,7 +180,7 @@ _NUMBERS = sa.union_all(
 
 
 def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:
-    """Check that a version was made; ``row`` has ``version``, ``oldest_version`` and ``known`` of its table.
+    """Check that the index made a version; ``row`` has ``version``, ``oldest_version`` and ``known`` of its table.
 
     Raises:
         IndexRestoredError: The version is newer than the table, or was made by an incarnation that a restore replaced.

@@ -120,7 +120,7 @@ class Tables(IndexPart):
         Raises:
             TableNotFoundError: There is no table of this name.
             ConflictError: Files of the table are being moved, another table is being created in its directory, or (with
-                ``keeps_files``) a stream has waiting files in the table.
+                ``keeps_files``) a stream holds back files in the table until their partitions are due.
             TableLayoutError: With ``deletes``: another table, or a partition of another table, lies in the directory.
         """
 

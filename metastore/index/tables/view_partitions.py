@@ -34,7 +34,7 @@ _COLUMNS = ("partition_id", "number", "relation", "partitions")
 def set_partitions(
     connection: sa.Connection, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, deliver: bool
 ) -> AppliedChanges:
-    """Make these the partitions of a view, each with exactly these dependencies, within a transaction.
+    """Set the partitions of a view, and their dependencies, to exactly ``wanted``, within a transaction.
 
     Other partitions of the view are dropped.
     """
@@ -62,7 +62,7 @@ class ViewCommit:
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Partition], operation: str, *,
         deliver: bool,
     ) -> AppliedChanges:  # fmt: skip
-        """Add and drop the partitions, and return the changes; without any, no version is made."""
+        """Add and drop the view's partitions, and return the changes; without any change, no version is made."""
         if not new and not gone:
             return AppliedChanges(version=self._version)
         applier = self.applier
@@ -129,7 +129,7 @@ def list_dependencies(connection: sa.Connection, table_id: int) -> list[Partitio
 
 
 def all_as_added(connection: sa.Connection, table_id: int) -> PartitionChanges:
-    """Return all partitions of a view that the metastore can hold, as added ones, to publish the whole view."""
+    """Return all partitions of a view that the metastore can hold, as added partitions, to publish the whole view."""
     return PartitionChanges(added=[found for found in _living(connection, table_id) if found.in_metastore])
 
 

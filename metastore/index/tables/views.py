@@ -72,7 +72,7 @@ def _lock_unchanged(connection: sa.Connection, view: View) -> bool:
 
 
 def _check_partition_columns(old: View, definition: TableDefinition) -> None:
-    """Check that the view may get another definition.
+    """Check that a view may get another definition: only a view without partitions may change partition columns.
 
     Raises:
         ViewPartitionColumnsChangedError: The view has partitions, and the definition changes its partition columns.
@@ -316,7 +316,7 @@ class IndexedViews(IndexPart):
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
     ) -> AppliedChanges | None:
-        """Make these the partitions of an automatic view, and record the source versions that they were computed from.
+        """Set the partitions of an automatic view to ``wanted``, and record the versions of its source tables.
 
         Returns None, and changes nothing, if the view was changed or dropped in the meantime.
         """

@@ -262,8 +262,8 @@ class PlaceClaims:
                 place, name = claims[row.claim_hash]
                 why = f"the transaction {row.transaction_id} writes to {place}"
                 raise self._checks.conflict(table, name, why, row.transaction_id)
-        # Not for external tables, whose partitions may share a directory: dropping one of these deletes no files, and
-        # the user was warned.
+        # Do not check external tables, whose partitions may share a directory: dropping such a partition deletes no
+        # files, and the user was warned.
         if table.definition.table_type is TableType.MANAGED:
             self._check_places(places, own)
         return [(digest, name or place) for digest, (place, name) in claims.items()]

@@ -103,8 +103,8 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
     """
     sources = list(sources)
     if connection.dialect.name != "sqlite":
-        # Lock the tables near the files: a repair that registers the files either commits before, and is seen below, or
-        # waits for this transaction and sees it.
+        # Lock the tables that have or may get partitions with the files: a repair that registers the files either
+        # commits before, and is seen below, or waits for this transaction and sees it.
         hold_tables(connection, tables_near(connection, table, {uri.rpartition("/")[0] for uri in sources}))
     for some in batched(sources, _FILES):
         users = users_within(connection, set(some))
@@ -266,8 +266,8 @@ def _shown(users: Mapping[str, FileUser]) -> tuple[str, str]:
 
 
 def _remedy(plan: WritePlan, user: FileUser) -> str:
-    # The advice is to copy the files: SET LOCATION moves no file, so with an empty directory the other table would lose
-    # its rows.
+    # The message advises to copy the files: SET LOCATION moves no file, so with an empty directory the other table
+    # would lose its rows.
     what = "partition" if user.partition else "table"
     others = (
         f"copy the other {what}'s files to a directory of its own and SET LOCATION to that, or unregister table "

@@ -57,8 +57,8 @@ class PartitionChanges:
         altered: Partitions with changed files, statistics, descriptors or locations.
         dropped: Names of dropped partitions.
         moved: Names of partitions that the commit has put at another location.
-        ended_apart: Names of dropped partitions that were never sent to the metastore, which may have them all the
-            same. If the commit adds a partition with equal values, that one replaces them in the metastore.
+        ended_apart: Names of dropped partitions that were never sent to the metastore. Another engine may have created
+            them there; a partition with equal values that the commit adds replaces them in the metastore.
     """
 
     added: list[Partition] = field(default_factory=list)
@@ -140,7 +140,7 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
 def published(
     connection: sa.Connection, table: Table, partitions: Sequence[Partition], at_ms: int | None
 ) -> list[PublishedPartition]:
-    """Return partitions in the form for the metastore, with their statistics at a time in milliseconds.
+    """Convert partitions to the form of outbox messages, with statistics dated by a time in milliseconds.
 
     Without a time (None), only the names are filled in. The descriptor of a partition that is read as its table is left
     out of the message: another program may just have set one in the metastore.
@@ -331,7 +331,7 @@ def ascii_safe(text: str) -> str:
 
 
 def mark_published(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
-    """Record that the metastore has some current partitions that were marked as missing there."""
+    """Mark current partitions, given by number, as published to the metastore."""
     p = partitions.c
     for chunk in batched(partition_ids, _MARKED_AT_ONCE):
         given = sa.update(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)

@@ -1,6 +1,6 @@
 """Applies partition commands (ADD, DROP, RENAME PARTITION, SET LOCATION, EXCHANGE) in ``Commits.apply``.
 
-They change the rows as ``reserve`` saw them.
+They act on the partitions as these were at ``reserve``: partitions and files that were registered later stay.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _AT_ONCE = 500
 
 
 class PartitionCommand:
-    """One partition command in its commit.
+    """Applies one partition command in the database transaction of its commit.
 
     Args:
         commit: The commit, with the store's data about moved files.
@@ -271,7 +271,7 @@ class PartitionCommand:
         return rules.as_checked(table, planned, found, moved)
 
     def _remove_sources(self, table: Table, moving: Iterable[Partition]) -> None:
-        """Record the leftovers at the old locations for removal.
+        """Record for removal what the moved files leave at their old locations.
 
         On S3 these are the copied files; elsewhere only checksum files and empty directories.
         """
@@ -321,7 +321,7 @@ class PartitionCommand:
             self._connection.execute(statement, changed)
 
     def _moved_files(self, table: Table, partition: Partition, target: str) -> Iterator[DataFile]:
-        """Yield the files of a partition as files of its target partition, with all known data."""
+        """Yield a partition's files as files of its target partition, with their known times, ETags and statistics."""
         f, s = files.c, file_statistics.c
         statement = (
             sa.select(f.begin_version, s.statistics, *FILE)

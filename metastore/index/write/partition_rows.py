@@ -260,7 +260,7 @@ def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | 
 def matching(
     connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
 ) -> Iterator[Partition]:
-    """Yield the current partitions that satisfy a predicate; with ``clause``, those that the clause selects instead."""
+    """Yield the current partitions that satisfy a predicate; ``clause`` selects other rows than the current ones."""
     statement, exact = _matching_statement(connection, table, predicate, PARTITION, clause)
     # Read all rows before yielding the first: MySQL cannot run another statement on the connection while rows are left.
     yield from _matched(connection.execute(statement).all(), table, predicate, exact=exact)

@@ -98,7 +98,7 @@ class PartitionSums:
         return len(self._changes) < _FEW
 
     def end_everything(self, totals: Sequence[int]) -> None:
-        """Subtract all that the table had at the previous version, given by ``totals`` in the order of the property."""
+        """Subtract the table's sums at the previous version, ``totals``, in the order of the property ``totals``."""
         self._ended = list(totals)
 
     @property
@@ -196,7 +196,7 @@ def sum_anew(connection: sa.Connection, table_id: int, version: int, n_keys: int
 
 
 def merge_sums(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Merge the rows up to a version (the oldest readable one) for some groups; return the number of groups."""
+    """Merge, for a batch of groups, the rows up to the oldest readable version; return the number of groups."""
     # Lock the table's row, as ``add_in_place`` does: otherwise counts that it adds to a merged row would be lost.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     s = partition_sums.c

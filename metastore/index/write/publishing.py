@@ -85,7 +85,7 @@ class Publications(IndexPart):
         return self._database.write(work, durable=False)
 
     def publish(self, table: Table, publication: Publication) -> int:
-        """Enqueue the current state of the parts, in place of pending messages; return the number of messages."""
+        """Enqueue the current state of the given parts, in place of pending messages; return the number of messages."""
 
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))
@@ -154,7 +154,7 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
 
 
 def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None) -> Iterator[list[Partition]]:
-    """Yield the current partitions of some names, or all, that the index has marked as published."""
+    """Yield the current partitions with these names (None: all) that the index has marked as published."""
     if names is not None:
         for chunk in batched(names, _IN_QUERY):
             yield [partition for partition in living_named(connection, table, chunk) if partition.in_metastore]
@@ -164,14 +164,14 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
 
 
 def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:
-    """Return the unpublished partitions that the metastore should have, as it has no other one with their values."""
+    """Return unpublished partitions that the metastore should have, because it has no partition with their values."""
     names = [p.name for p in found if not p.in_metastore and not metastore_obstacle(p.name)]
     chosen = {p.partition_id for p in successors(connection, table, names).values() if not p.in_metastore}
     return [partition for partition in found if partition.partition_id in chosen]
 
 
 def _publish_orphans(connection: sa.Connection, table: Table) -> None:
-    """Mark unpublished partitions as published if no other partition with their values is.
+    """Mark unpublished partitions as published if no published partition has their values.
 
     The metastore can hold only one partition with the same values.
     """

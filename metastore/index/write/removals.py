@@ -158,7 +158,7 @@ class ReplacedFiles:
                     self._removals.add(Removal(f"{self._table.directory_of(partition)}/"))
 
     def remove_ended(self, late: Iterable[LatePartition]) -> None:
-        """Record for deletion the fixed set's files of partitions that stay because of files registered later."""
+        """Record for deletion the files that partitions had at ``reserve``, if only files registered later stay."""
         if self._plan.relocate:
             return
         for each in late:

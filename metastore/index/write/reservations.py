@@ -77,7 +77,7 @@ class Reservation:
         self._has_others = False
 
     def run(self) -> Transaction | ApplicationVersion:
-        """Reserve the transaction and return it; or return its application's batch, if that is committed already."""
+        """Reserve the transaction and return it; if its streaming batch is committed already, return that batch."""
         if isinstance(self._plan.asked, CREATIONS):
             return self._reserve_name(self._plan.asked)
         locked = self._lock()
@@ -119,7 +119,7 @@ class Reservation:
         table_id = self._row["table_id"]
         known = rows.application(self._connection, table_id, app_id)
         # Without an ``app_version``, the transaction belongs to the application but is not a batch: it is made when a
-        # stream ends, to add the waiting files.
+        # stream ends, to add the files that are still held back.
         if known is not None and app_version is not None and known.app_version >= app_version:
             return known
         for other in self._batches_in_flight(table_id, app_id):
@@ -132,7 +132,7 @@ class Reservation:
         return None
 
     def _batches_in_flight(self, table_id: int, app_id: str) -> Iterator[Transaction]:
-        """Yield the application's batches that are being committed, or undone after they made waiting files visible."""
+        """Yield the application's batches that are being committed, or undone after they showed held back files."""
         t = transactions.c
         statement = sa.select(transactions).where(
             t.table_id == table_id,

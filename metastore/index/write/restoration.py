@@ -1,7 +1,7 @@
 """Ends the unfinished work of a restored index, and begins its next incarnation (see ``tables.incarnations``).
 
-No file is touched. Everything that was in flight at the time of the backup has ended since then, and only the store
-shows how.
+An incarnation is the time from one restore to the next; its version numbers are never used again. No file is touched.
+Everything that was in flight at the time of the backup has ended since then, and only the store shows how.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BEFORE_COMMIT = [str(state) for state in (State.OPEN, State.RESERVED, State.ABO
 
 
 class Restoration(IndexPart):
-    """Ends unfinished work and begins incarnations of a restored index."""
+    """Ends the unfinished work of a restored index, and makes its version numbers different from those before."""
 
     def begin(self, position: CounterPosition, newest_table: int) -> None:
         """End every unfinished transaction and delivery, and begin an incarnation; a second call does no harm.

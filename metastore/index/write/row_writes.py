@@ -78,7 +78,7 @@ class _Outcome:
 
 
 class RowWrite:
-    """One write in its commit.
+    """Applies one write in the database transaction of its commit.
 
     Attributes:
         ends_everything: Whether the table's whole previous content is removed, by a deferred delete.
@@ -214,7 +214,7 @@ class RowWrite:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, name: str) -> list[tuple[int, StagedFile]]:
-        """Remove a partition's waiting files of earlier batches of the application from the list, and return them.
+        """Take the files that earlier batches of the stream held back for a partition off their list; return them.
 
         Each file comes with the table's version that its batch read.
         """

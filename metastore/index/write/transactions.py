@@ -58,7 +58,7 @@ def replaced_meanwhile(table: str) -> ConflictError:
 
 
 def _same_request(known: Transaction, asked: Transaction) -> Transaction:
-    """Return the known transaction if both are the same write.
+    """Return the stored transaction if the repeated request is about the same write.
 
     Raises:
         InvalidInputError: The transaction with this id is another write.
@@ -304,8 +304,8 @@ class IndexedTransactions(IndexPart):
                 rows.FORGET_FILES_UNLESS_MOVING.run(connection, mine)
             return True
 
-        # Need not be durable: if the state is lost in a power failure, the clean-up is repeated and finds nothing to
-        # remove.
+        # The state FINISHED need not be durable: if it is lost in a power failure, the clean-up is repeated and finds
+        # nothing to remove.
         return self._database.write(work, durable=to is not State.FINISHED)
 
     def suspect_reservation(self, transaction_id: str) -> None:
@@ -352,7 +352,7 @@ class IndexedTransactions(IndexPart):
             return rows.application(connection, table_id, app_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
-        """Return the transactions with files that are not visible at the version: uncommitted, undone or waiting.
+        """Return the transactions with files that are not visible at the version: uncommitted, undone or held back.
 
         Transactions of all tables that can still be undone or were undone, and transactions that create a table, are
         included: other tables may be at, in or around the same location, and a creation belongs to no table before its

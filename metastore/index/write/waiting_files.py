@@ -41,22 +41,22 @@ class WaitingFiles:
 
 
 class WaitingLists(IndexPart):
-    """Reads the lists of waiting files, and removes entries."""
+    """Reads the lists of files that streams hold back until their partitions are due, and removes entries."""
 
     def tables(self) -> list[int]:
-        """Return the numbers of the tables that have waiting files."""
+        """Return the numbers of the tables in which a stream holds back files until their partitions are due."""
         w = waiting_files.c
         with self._database.reading() as connection:
             return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
 
     def discard(self, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
-        """Remove waiting files from the lists, given by transaction, partition and name; return their number."""
+        """Remove files (transaction, partition, name) from the lists of held back files; return their number."""
         gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
         w = waiting_files.c
 
         def work(connection: sa.Connection) -> int:
-            # Lock the table: a concurrent commit that makes waiting files visible either comes first, or no longer
-            # finds these.
+            # Lock the table: a concurrent commit that makes held back files visible either comes first, or no longer
+            # finds the removed files.
             lock_table(connection, table_id, str(table_id))
             count = 0
             for some in batched(origins, _ORIGINS_AT_ONCE):
@@ -68,7 +68,7 @@ class WaitingLists(IndexPart):
         return self._database.write(work)
 
     def all(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
-        """Yield the waiting files of a table, or of one application in it, by partition, some documents at a time."""
+        """Yield the files that a table's streams, or one of them, hold back, by partition, some documents at a time."""
         w = waiting_files.c
         keys = (w.name_hash, w.transaction_id, w.number)
         after: tuple[Any, ...] | None = None

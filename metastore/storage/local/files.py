@@ -33,7 +33,7 @@ class OwnFiles:
         self.names = frozenset(os.path.basename(path) for path in (*paths, *self._real))
 
     def has(self, path: str) -> bool:
-        """Return whether a path is one of the index's files."""
+        """Return whether a path is a file of a SQLite index."""
         # Compare the name first: following the links of all directories is slow, and hardly any file has such a name.
         return os.path.basename(path) in self.names and os.path.realpath(path) in self._real
 

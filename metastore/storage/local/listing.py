@@ -79,7 +79,7 @@ class LocalListing:
         self._wanted: list[WantedDirectories] = []
 
     def run(self) -> Generator[Listed, None, None]:
-        """Yield every file and directory.
+        """Yield every file and directory below the root.
 
         Raises:
             LocationNotFoundError, StorageError: The root does not exist, or cannot be read.
@@ -159,7 +159,7 @@ class LocalListing:
         yield ListedDirectory(wanted.directory)
 
     def _shares(self, depth: int, entry: os.DirEntry[str]) -> bool:
-        """Return whether another process may read a directory; symbolic links stay here, as they may form loops."""
+        """Return whether another process may read a directory: not a symbolic link, since links may form loops."""
         if depth != self._depth or entry.is_symlink():
             return False
         if self._processes is None:

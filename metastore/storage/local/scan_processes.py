@@ -109,8 +109,8 @@ class _Process:
     """
 
     def __init__(self, own_names: frozenset[str]) -> None:
-        # Isolated mode without site-packages makes it start in 20 ms. It must use this process's UTF-8 mode to decode
-        # names alike.
+        # Isolated mode without site-packages makes the process start in 20 ms. With this process's UTF-8 mode, both
+        # decode file names in the same way.
         command = [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", str(_SCRIPT)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         assert self._process.stdin is not None

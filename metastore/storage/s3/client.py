@@ -30,8 +30,8 @@ class Timeouts:
     """The time limits of a request to S3, in seconds; each of its three attempts has this time.
 
     Attributes:
-        connect_s: For connecting.
-        request_s: Without a byte from the store.
+        connect_s: The time for connecting.
+        request_s: The longest time without a byte from the store.
     """
 
     connect_s: float = 3.0

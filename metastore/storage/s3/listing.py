@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.s3.keys import KeyPage
     from catalog_ext.metastore.storage.store import Storage
 
-# The number of units that are listed first; their size decides whether the other units or their parents are listed.
+# The number of prefixes (units) that are listed first; their size decides whether the other prefixes or their parents
+# are listed.
 _SAMPLE = 4
 # The most files of one directory that are held back; a larger directory is yielded in parts.
 _LARGEST_WAITING = 10_000
@@ -162,7 +163,7 @@ class S3Listing:
         return bool(frontier.parents) and max(1.0, pages) < rounds
 
     def _list(self, units: Iterable[_Unit]) -> Iterator[Listed]:
-        """Yield the contents of each unit; if a unit fails, yield its failure."""
+        """Yield the contents of each directory (unit); if its listing fails, yield the failure instead of the rest."""
         source = iter(units)
         running = {self._ask(unit): unit for unit in islice(source, self._threads)}
         while running:
@@ -232,8 +233,8 @@ class S3Listing:
         while current != unit.directory and current not in wanted:
             missing.append(current)
             current = current.rpartition("/")[0]
-        # Treat the unit's own directory as wanted here: in ``wanted`` it is False if its own files are listed already,
-        # but directories below it are still wanted.
+        # The unit's directory is wanted here, so that directories below it can be. ``wanted`` may have False for it,
+        # which says only that its own files are listed already.
         take = current == unit.directory or wanted[current]
         for step in reversed(missing):
             take = take and self._descend(step)

@@ -168,7 +168,7 @@ class CommandCheck:
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that the index does not have, or not unchanged, and that no running write has.
+        """Return the files that the index lacks or has in another state, and that no running write has.
 
         Checksum files beside data files are left out.
         """
@@ -348,14 +348,14 @@ def _shared(table: Table, operation: str, source: str, user: str, partition: str
 
 
 def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition]) -> set[tuple[int, str]]:
-    """Return pairs of the table's number and a directory (``_top``), for new names and for existing partitions."""
+    """Return pairs of the table's number and a directory (``_top``), for the new names and for the given partitions."""
     coming = {table.directory(name) for name in names}
     there = {table.directory_of(partition) for partition in partitions}
     return {(table.table_id, _top(table, directory)) for directory in coming | there}
 
 
 def _top(table: Table, directory: str) -> str:
-    """Return the topmost directory inside the table's that contains ``directory``; empty ones are removed up to it."""
+    """Return the topmost directory in the table's that contains ``directory``: a move may remove it if empty."""
     root = f"{table.definition.location}/"
     return root + directory[len(root) :].split("/")[0] if directory.startswith(root) else directory
 

@@ -1,4 +1,4 @@
-"""The check of a write: its staged files, the directories that it replaces, and its waiting files."""
+"""The check of a write: its staged files, the directories that it replaces, and files that earlier epochs held back."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class WriteCheck:
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = ReplacedDirectories(self._resources, self._transaction, plan)
             unknown = replaced.unknown(asked, names | static, old)
-        # Skip the search in the history, which is long, if all written partitions are new and their directories have no
-        # files.
+        # If all written partitions are new and their directories have no files, skip the slow search in the history for
+        # files that relocations left there.
         if not plan.relocate and plan.definition is None and not (nothing_there and static <= visible):
             unknown = self._with_left(visible | static, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._policies().acts else ()
@@ -114,7 +114,7 @@ class WriteCheck:
         return self._loaded
 
     def _check_places(self, plan: WritePlan, names: Collection[str], due: Collection[str]) -> None:
-        """Refuse directories that other partitions share, and waiting files that are gone."""
+        """Check that no other partition has a written directory, and that no file held back for later is gone."""
         transaction = self._transaction
         self._refuse_shared(plan, names)
         directories = {name: Location.parse(plan.directory(name)) for name in names}
@@ -193,7 +193,8 @@ class WriteCheck:
         waiting: dict[str, int] = {}
         for left in self._waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
-        # Read the database's clock only for waiting files, whose times come from that clock.
+        # Read the database's clock only if earlier epochs have held back files: the times of these files come from that
+        # clock.
         now = self._resources.now_ms() if waiting else 0
         return policies.decide(names, waiting, watermark_ms=options.watermark_ms, final=options.final, now_ms=now)
 

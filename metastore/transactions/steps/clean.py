@@ -42,14 +42,15 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
     """
     fault_point("clean.before")
     transaction, index, cleanup = commit.transaction, resources.index, StoreCleanup(resources)
-    # If the index is later restored from an older copy, the copy still refers to the files that are deleted now. The
-    # counter in the warehouse shows that the copy is old, so raise it after the commit and before the first deletion.
+    # If the index is later restored from an older copy, the copy still refers to the files that are deleted now. So
+    # raise the counter that index and warehouse both store, after the commit and before the first deletion: the copy
+    # then has a lower counter and is refused.
     cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
-            # Another process has finished it. File names may be reused from then on, since a RENAME moves back any file
-            # that it finds. So delete nothing more.
+            # Another process has finished the transaction. File names may be reused from then on, since a RENAME moves
+            # back any file that it finds. So delete nothing more.
             return replace(commit, transaction=replace(transaction, state=State.FINISHED))
         _remove(resources, transaction, removals, locations.location)
     fault_point("clean.removed")
@@ -89,7 +90,7 @@ def _remove(resources: Resources, transaction: Transaction, removals: Sequence[R
 
 
 def _unneeded(resources: Resources, claim: Transaction, removals: Sequence[Removal]) -> list[Removal]:
-    """Return the files claimed by a vacuum, whose process has died, that no running command will register."""
+    """Return the files that a vacuum claimed before it died, without those that running commands will register."""
     try:
         table = resources.table(claim)
     except TableNotFoundError:

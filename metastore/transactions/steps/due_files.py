@@ -1,4 +1,4 @@
-"""Promotes the waiting files of a stream whose partitions are due, and hides them again in an undo."""
+"""Promotes a stream's invisible files when their partitions are due, and hides them again if the commit is undone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WHILE_HELD = 100
 
 
 def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[StagedFile, StagedLocation]]]:
-    """Yield the waiting files of earlier epochs whose partitions become due with this epoch, in batches."""
+    """Yield files that earlier epochs held back and whose partitions become due with this epoch, in batches."""
     write = transaction.plan.write
     due = frozenset(() if write is None else write.due)
     if due:
@@ -43,7 +43,7 @@ def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[
 def promote_due(
     resources: Resources, transaction: Transaction
 ) -> Iterator[tuple[Sequence[tuple[StagedFile, StagedLocation]], list[Removal]]]:
-    """Promote the waiting files that are due; yield each batch with the copied sources that remain to be deleted.
+    """Promote files of earlier epochs that are due now; yield each batch with the copied sources to delete later.
 
     Raises:
         OvertakenError: The transaction is not reserved any more.
@@ -60,9 +60,9 @@ def promote_due(
 
 
 def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
-    """Promote waiting files only in state ``reserved``: a late owner must not show files that an undo has hidden."""
+    """Promote files only in state ``reserved``: a slow owner must not show files that an undo has hidden again."""
     if any(place.source is None for place in places):
-        # Copies may take too long to hold the lock, so the transaction's state is read before each copy instead.
+        # Copies may take too long to keep the transaction's row locked, so its state is read before each copy instead.
         promote(
             resources.storage, places, threads=resources.threads,
             wanted=partial(resources.is_reserved, transaction),
@@ -83,7 +83,7 @@ def _done_in_state(
 
 
 def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
-    """Hide the waiting files that an undone transaction promoted; return their directories.
+    """Hide the files of earlier epochs that an undone transaction promoted; return their directories.
 
     A file that the store refuses to hide stays visible to Hive engines until a later epoch commits it.
     """
@@ -100,7 +100,7 @@ def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
 
 
 def _hidden(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> bool:
-    """Hide files; return False if another process has completed the undo: they may belong to the next epoch by now."""
+    """Hide files; return False if another process has completed the undo: the next epoch may have the files by now."""
     try:
         return _done_in_state(resources, transaction, State.ABORTING, hide, places)
     except StorageError as error:

@@ -132,8 +132,8 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
     if current is None:
         return _take_back_forgotten(resources, commit)
     if not moved and current.state in (State.COMMITTED, State.FINISHED):
-        # Another process has committed it. A promoted file that a later write has replaced since looked lost to this
-        # process.
+        # Another process has committed the transaction. The file that seems lost here was promoted, and replaced by a
+        # later write.
         return replace(commit, transaction=current)
     undo_quietly(resources, current)
     raise WriteUndoneError(error)
@@ -150,7 +150,7 @@ def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
     """
     forgotten = forgotten_error(commit.transaction)
     if not commit.by_owner:
-        # A recovery does not undo it: the owner may have reported success to its user before the index lost the commit.
+        # A recovery does not undo the commit: the owner may have reported success before the index lost the commit.
         raise forgotten
     # Written files are deleted, moved files are moved back. For LOAD DATA the list of files comes from the call, since
     # the index has lost its own.

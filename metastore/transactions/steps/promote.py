@@ -57,8 +57,8 @@ def promote(resources: Resources, commit: Commit) -> Commit:
         resources.definition(commit.transaction)
     PartitionMoves(resources).require_unshared(commit.transaction, commit.all_files)
     if commit.plan.moves:
-        # Raise the counter in the warehouse, which shows an older copy of the index that it is old: it would take the
-        # moved files for lost.
+        # Raise the counter that index and warehouse both store: an older copy of the index, which would take the moved
+        # files for lost, then has a lower counter and is refused.
         StoreCleanup(resources).before_deleting()
     with span("promote"):
         fault_point("promote.before")
@@ -160,7 +160,7 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
 
 
 def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocations) -> None:
-    """Make waiting files durable: after the commit the stream's source discards their rows."""
+    """Make files durable that wait for a later commit: after this commit the stream's source discards their rows."""
     write = commit.plan.write
     if write is None or not write.waiting:
         return

@@ -1,4 +1,4 @@
-"""Step 5, ``publish``: delivers the messages to the metastore. Messages that it does not accept are delivered later."""
+"""Step 5, ``publish``: delivers outbox messages to the metastore; messages that it does not accept stay for later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def publish(resources: Resources, commit: Commit) -> Commit:
 
 
 def _complete_delete(resources: Resources, transaction: Transaction) -> None:
-    """Complete a deferred delete before the delivery, so that the metastore drops all its partitions."""
+    """Complete a deferred delete before the delivery, so that the metastore drops all deleted partitions."""
     try:
         resources.index.deletions.complete(transaction.transaction_id)
     except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that

@@ -32,7 +32,7 @@ _LISTED_AT_ONCE = 20_000
 
 
 class ReplacedDirectories:
-    """The directories that one write replaces; nothing is changed."""
+    """The directories whose files one write replaces; the methods only read."""
 
     def __init__(self, resources: Resources, transaction: Transaction, plan: WritePlan) -> None:
         self._resources = resources
@@ -41,7 +41,7 @@ class ReplacedDirectories:
         self._plan = plan
 
     def unknown(self, asked: AskedWrite, names: set[str], old: Table | None) -> Unknown:
-        """Return the visible files that the index does not have, or not unchanged, by partition.
+        """Return, by partition, the visible files that the index lacks or has in another state.
 
         ``names``: the partitions that get files, and the partition of a fully static PARTITION clause.
         ``old``: the table that a creation replaces; None if it replaces none.
@@ -72,7 +72,7 @@ class ReplacedDirectories:
     def _unknown_in(
         self, table: Table | None, directories: Mapping[str, Location], living: Mapping[int, Location] | None
     ) -> Unknown:
-        """Return the visible files in directories that the index does not have, as of after the listing.
+        """List directories, and return the visible files that the index does not have after the listing.
 
         ``living``: the directories of the partitions whose files to compare with, by partition number; None to compare
         with the files of all partitions.

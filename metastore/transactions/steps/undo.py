@@ -1,4 +1,4 @@
-"""Undoes a transaction that is not committed: its files are removed, or moved back to their sources."""
+"""Undoes a transaction that is not committed: removes its files, or moves them back to their sources."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def undo(
     cleanup.remove_directories(transaction.table_id, directories, locations.location)
     storage.sync_directories(directories)
     if transaction.plan.created_location and not index.tables.overlapping(transaction.plan.location):
-        # The directory stays if another table was created in it since.
+        # The table's directory is removed only if it is empty: another table may have been created in it since.
         storage.remove_empty_directories([locations.location], locations.location.parent)
     _end(resources, transaction)
     return removed
@@ -92,7 +92,7 @@ def _remove_files(
 
 
 def _made_empty(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
-    """Return the directories that ``promote`` creates for partitions without files."""
+    """Return the directories that ``promote`` creates for partitions that a TRUNCATE leaves without files."""
     write = transaction.plan.write
     static = [] if write is None or write.static_partition is None else [locations.directory(write.static_partition)]
     return [*static, *emptied_directories(resources, transaction, locations)]
@@ -109,8 +109,8 @@ def _undo_moves(
     # index lost.
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
-        # Raise the counter in the warehouse: a restored copy of the index that lacks the undo would otherwise finish
-        # the command.
+        # Raise the counter that index and warehouse both store: a restored copy of the index that lacks the undo, and
+        # would finish the command, then has a lower counter and is refused.
         cleanup.before_deleting()
     moved = PartitionMoves(resources).restore(transaction, unrecorded) if restores else []
     directories.update(place.target.parent for place in moved)
