@@ -163,9 +163,9 @@ def _check_batch(table: str, found: Resolved) -> None:
 
 
 def _partition_mode(given: Given) -> str:
-    """Return the partition mode of a table in the session catalog.
+    """Return the partition mode (virtual or declared) of a table in Spark's session catalog.
 
-    The table's own mode wins: the conf is for other tables.
+    The mode in the table's properties wins over the session's conf, which is a default for tables without a mode.
     """
     own = stated_mode(given.properties)
     if own is not None:
