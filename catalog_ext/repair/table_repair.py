@@ -100,7 +100,7 @@ class TableRepair:
     ) -> RepairReport:
         """Compare single partitions with the store, commit the differences and publish them.
 
-        Dead writers are not recovered first: a repair registers none of their leftovers.
+        Unfinished writes of dead processes are not recovered first: a repair registers none of their files.
 
         Args:
             table: The table, at the version to compare with. Partitions that later versions have changed are not
@@ -175,7 +175,7 @@ class TableRepair:
                 raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
             raise
         report_progress(RepairProgress("delivering", 0, 0))
-        # A check of single partitions without changes has nothing to publish.
+        # A check of single partitions that found no change has nothing to publish.
         quiet = options.dry_run or (options.names is not None and version == target.version)
         delivery = self._context.sync.publish(target.table_id) if not quiet else None
         report = RepairReport(
