@@ -51,9 +51,9 @@ class IndexProbe:
         self._ended_at = float("-inf")
 
     async def look(self) -> Look:
-        """Return the last result if it is recent enough, otherwise probe now. No request thread is blocked.
+        """Return the last probe's result if it is recent enough, otherwise probe now. No request thread is blocked.
 
-        A probe that does not end in time gives an error to its caller. It continues, and the next caller gets its
+        A caller whose probe does not end in time gets an error. The probe continues, and the next caller gets its
         result.
         """
         try:
