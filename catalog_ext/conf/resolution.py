@@ -242,7 +242,7 @@ def _strict(given: Given) -> str | None:
         (given.properties, f"table {given.table}"),
     )
     for texts, level in levels:
-        for setting in _OF_STRICT:  # in one place the newer key goes before the older one
+        for setting in _OF_STRICT:  # the newer key first: it wins at the same level
             for found in _in(texts, setting.names, "{name}"):
                 value = _parsed(setting, found)
                 return f"{found.name} = {found.text} ({level})" if value in (True, "strict") else None

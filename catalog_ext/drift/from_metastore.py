@@ -102,7 +102,7 @@ class PlannedMend:
             why = _SAY_DROP
         elif kind in _ACTIONS and difference.index != MISSING:
             self._plan(_ACTIONS[kind], name)
-        elif kind not in (DriftKind.PARTITION, DriftKind.FILES):  # between the store and the index: a repair's
+        elif kind not in (DriftKind.PARTITION, DriftKind.FILES):  # other FILES, PARTITION: a repair mends them
             self._scratch.delete("plan", [name])
             both = f"{difference.index} here, {difference.metastore} in the metastore"
             why = f"the {kind} differs, and is not taken over: {both}"

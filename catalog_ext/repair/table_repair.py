@@ -70,7 +70,7 @@ class TableRepair:
             HiveLockTimeoutError, HiveLockLostError: Hive locks were not granted, or lost: committed batches stay.
         """
         if not dry_run:
-            self._recover(table)  # dead writers: files that they have promoted are registered by their own commits
+            self._recover(table)  # first, so that published files of dead writers are registered by their own commits
         target = self._context.load_table(table)
         given = (target.definition.properties, self._context.settings.conf)
         locks = WITHOUT_LOCKS if dry_run else lock_settings(session or {}, *given)

@@ -134,7 +134,7 @@ class _Endpoint:
         except CatalogExtError as error:
             logger.debug("%s was refused with %s: %s", name, error.code, error.message)
             return self._refusal(http, error)
-        except Exception as error:  # the boundary: everything that is not ours is logged and translated
+        except Exception as error:  # log an unexpected error, and answer with a CatalogExtError
             logger.exception("The operation %s failed unexpectedly", name)
             return self._refusal(
                 http, CatalogExtError(f"The operation {name} failed unexpectedly: {type(error).__name__}: {error}")

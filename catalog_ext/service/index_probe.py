@@ -58,7 +58,7 @@ class IndexProbe:
         """
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._begun())), self._wait_s)
-        except asyncio.TimeoutError:  # until Python 3.11 not the built-in one
+        except asyncio.TimeoutError:  # before Python 3.11 not the built-in TimeoutError
             late = f"The index has not answered within {self._wait_s:g} s. Look at the database."
             return Look(None, IndexUnavailableError(late), self._wait_s)
 

@@ -65,7 +65,7 @@ class RowsResponse(StreamingResponse):
         async def sent_in_time(message: Message) -> None:
             try:
                 await asyncio.wait_for(send(message), waiting)
-            except asyncio.TimeoutError as error:  # until Python 3.11 not the built-in one
+            except asyncio.TimeoutError as error:  # before Python 3.11 not the built-in TimeoutError
                 raise _UnreadError from error
 
         try:

@@ -237,7 +237,7 @@ def _serve(settings: Settings) -> _Running:
     with _lock:
         overtaken = _running.get(settings.name)
         _running[settings.name] = running
-    if overtaken is not None:  # by a thread that has configured the same catalog meanwhile
+    if overtaken is not None:  # another thread has configured this catalog meanwhile
         overtaken.close()
     logger.info("The catalog %s is served at %s", settings.name, running.service.uri)
     return running
