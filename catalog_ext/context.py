@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore_sync.sync import MetastoreSync
 
 
-# No estimate before a second and half a percent of the work: the speed at the start says little about the rest.
+# Give no estimate in the first second and the first half percent, whose speed says little about the rest.
 _LEAST_S = 1.0
 _LEAST_SHARE = 0.005
 
@@ -105,7 +105,7 @@ class Context:
     closed: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
-        """Install the counter as the index's guard, which is asked before each change."""
+        """Make the change counter the index's guard, which checks before each change whether the index was restored."""
         self.index.incarnations.watch(self.counter)
 
     def require_open(self) -> None:

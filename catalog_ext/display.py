@@ -43,11 +43,11 @@ class Display(ABC):
 
     @abstractmethod
     def progress(self, title: str) -> AbstractContextManager[Progress]:
-        """Return a bar in the running cell of a notebook; elsewhere it shows nothing."""
+        """Return a context with a callback that shows a bar in a notebook's cell, and nothing outside notebooks."""
 
     @abstractmethod
     def steps(self, words: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a bar for a call in steps; the name of each finished step is passed. Only notebooks show it."""
+        """Return a context with a callback for the name of each finished step; in a notebook it shows a bar."""
 
     @abstractmethod
     def show_arrow_rows(self) -> None:
@@ -58,7 +58,7 @@ _found: list[Callable[[], Display]] = []
 
 
 def use_display(find: Callable[[], Display]) -> None:
-    """Register the display. ``find`` returns it, and is called whenever a result is displayed."""
+    """Register the display. ``find`` returns it, and is called only when a result is displayed."""
     _found[:] = [find]
 
 
@@ -114,5 +114,5 @@ def as_rows(table: pa.Table) -> pa.Table:
 
 
 def shown_progress(given: Progress | None, title: str) -> AbstractContextManager[Progress]:
-    """Return a context with the caller's callback, or without one with a bar in the running cell of a notebook."""
+    """Return a context with the caller's progress callback; if that is None, with a bar in a notebook's cell."""
     return contextlib.nullcontext(given) if given is not None else display().progress(title)

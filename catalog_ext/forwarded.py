@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 
 
 class Composed(Protocol):
-    """The interface of an object that is composed of parts, such as a catalog, and that may have been closed."""
+    """The interface of an object, such as a catalog, that forwards methods to its parts and can be closed."""
 
     _context: Context
 

@@ -150,7 +150,7 @@ def _belongings(index: Index) -> str:
 
 
 def _place(recorded: str) -> str:
-    """Return a recorded metastore as a user would write it: the index records the embedded one's parent folder."""
+    """Return a recorded metastore as users write it: for the embedded one its own folder, not the parent folder."""
     if not recorded.startswith(EMBEDDED_AT):
         return recorded
     return f"{EMBEDDED_AT}{embedded_folder(Path(recorded.removeprefix(EMBEDDED_AT)))}"
@@ -224,7 +224,7 @@ def _embedded(settings: Settings, *, quick: bool) -> Iterator[Finding]:
 
 
 def _lost(settings: Settings) -> str | None:
-    """Return an error text if the index's embedded metastore is not its original one."""
+    """Return an error text if the index's embedded metastore is missing or was replaced by another one."""
     try:
         if missing_file(settings.index) is not None:
             return None
@@ -298,8 +298,8 @@ def _store(settings: Settings) -> Iterator[Finding]:
             storage.check_directory(place)
             return f"{settings.warehouse} can be read ({len(storage.list_directory(place)):,} entries)"
         if place.scheme == "s3a":
-            # A missing key is no problem: the first managed table creates it. Listing the bucket fails if the bucket
-            # does not exist.
+            # The warehouse's directory may be missing, since the first managed table creates it. The bucket must exist:
+            # listing it raises if it does not.
             storage.list_directory(Location("s3a", place.bucket, ""))
         return f"{settings.warehouse} is not there yet; made with the first managed table"
 
@@ -311,7 +311,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
 
 def _counter(settings: Settings) -> Iterator[Finding]:
-    """Yield a finding that compares the index's counter with its copy in the warehouse, to detect a restored index."""
+    """Yield a finding on the index's change counter: a copy in the warehouse that is higher shows a restored index."""
     area, check = "index", "not restored"
     try:
         if missing_file(settings.index) is not None:
@@ -328,7 +328,7 @@ def _counter(settings: Settings) -> Iterator[Finding]:
 
 
 def _mark(settings: Settings) -> Finding:
-    """Return the finding about the mark in the warehouse, a file that names the index that owns the warehouse."""
+    """Return the finding about the warehouse's mark, a file in the warehouse with the id of the index that owns it."""
     check, place = "index of the warehouse", Location.parse(settings.warehouse)
     try:
         mark = read_mark(Storage(settings.storage), place)

@@ -155,8 +155,8 @@ def _named_table(context: click.Context) -> str | None:
     named = context.params.get("table")
     words, command = context.find_root().obj, context.info_name
     if named is None and isinstance(words, list) and command in words:
-        # click has not parsed the table yet. Parse the words again without the last word, an option that has no value
-        # yet.
+        # click has not parsed the table's name yet: the last word is an option without its value, which click rejects.
+        # Parse the words before it again.
         before = words[words.index(command) + 1 : -1]
         again = context.command.make_context(command, before, context.parent, resilient_parsing=True)
         named = again.params.get("table")

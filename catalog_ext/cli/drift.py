@@ -118,7 +118,7 @@ def _check_options(*, mend: bool, source: str | None, others: tuple[bool, ...], 
 
 
 def _has_relation(catalog: Catalog, table: str | None, exclude: Sequence[str]) -> bool:
-    """Return whether the index has a table or view to compare."""
+    """Return whether the index has a table or view that the command's arguments select."""
     if table is not None and not is_pattern(table):
         return True
     name = catalog.settings.name

@@ -1,4 +1,4 @@
-"""The program's entry point. Ctrl-C while modules are loading ends the program without a traceback, as later."""
+"""The program's entry point. It catches Ctrl-C already while modules are imported, so that no traceback is printed."""
 
 from __future__ import annotations
 

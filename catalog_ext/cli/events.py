@@ -164,7 +164,7 @@ def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
     if once:
         raise StorageUnavailableError(left)
     note(message_console(), f"warning: {one_line(left)}")
-    # Wait, because a queue may deliver its messages again at once.
+    # Pause between two reads: a queue may deliver the messages that could not be applied again at once.
     time.sleep(_PAUSE_S)
 
 

@@ -75,8 +75,8 @@ def import_(
         try:
             imported = catalog.import_table(table, given, progress=progress)
         except TableAlreadyExistsError:
-            # An existing table is reported as such, as with a pattern. With given properties it is an error, because
-            # the existing table may have different ones.
+            # Without given properties, report an existing table as "already there". With properties raise the error,
+            # because the existing table may have different ones.
             if given or next(catalog.import_tables(table)).action != THERE:
                 raise
             imported, done = catalog.load_table(table), "There already:"

@@ -65,7 +65,7 @@ def init_conf(folder: Path, force: bool, shape: Shape) -> None:
 
 
 def for_this_spark(text: str) -> str:
-    """Return a file's text with the jars of S3A that fit the installed PySpark, if there is one."""
+    """Return a configuration file's text with S3A jars that fit the installed PySpark; unchanged without PySpark."""
     # Imported here: completion loads this module for every command line, and has to be fast.
     from catalog_ext.spark.storage import s3a_packages
 

@@ -74,7 +74,7 @@ class Invocation:
         self.require_index(or_none=makes_index)
         if makes_index:
             self.require_java()
-        # A read with a mistyped metastore must not record it as the index's own.
+        # A command that only reads must not record a mistyped metastore as the index's own.
         at_home = open_at_home if makes_index else look_home
         named = None if with_metastore or self.metastore in (UNSET, None) else self.settings()
 
@@ -170,9 +170,11 @@ def _check_embedded(settings: Settings) -> None:
 def settle(catalog: Catalog) -> DeliveryReport | None:
     """Wait until all pending changes are delivered to the embedded metastore, which ends with this process.
 
+    Without pending changes the metastore is not started.
+
     Returns:
-        The report of undelivered changes, after a refusal or half a minute. None if the metastore is not the embedded
-            one. Without pending changes the metastore is not started.
+        The report of the last delivery; it lists messages that are still pending after an error or after the timeout.
+            None if the metastore is not the embedded one.
     """
     if not catalog.metastore.embedded:
         return None

@@ -95,7 +95,7 @@ class Commands(click.Group):
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with a name; None without one."""
+        """Return the command with this name; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"catalog_ext.cli.{COMMANDS[cmd_name]}")
@@ -239,7 +239,7 @@ def wants_json(given: Sequence[str]) -> bool:
 
 
 def _placed(error: click.ClickException) -> click.ClickException:
-    """Return the error. If a global option stands after the command, return an error that says where it belongs."""
+    """Return the error; if a global option was given after the command, one that says to give it before the command."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error
     option = error.option_name

@@ -131,7 +131,7 @@ def serve(
 
 
 def what_to_mind(host: str, port: int) -> Iterator[str]:
-    """Yield the warnings for a service that other machines can reach."""
+    """Yield the warnings to print if the service listens on an address that other machines can reach."""
     if is_loopback(host):
         return
     yield f"{host} can be reached from other machines; the token travels unencrypted."
@@ -207,7 +207,10 @@ def _read_token_file(invocation: Invocation) -> Path | None:
 
 
 def _tokens(own: Path | None, metrics: Path | None, reading: Path | None) -> tuple[str, str | None, str | None]:
-    """Return the tokens of the service, for metrics, and for reading; without files, a new token, None and None."""
+    """Return the service's token, the metrics token and the read-only token, from their files.
+
+    Without its file, the service's token is a new random one, and the other two are None.
+    """
     token = _token(own)
     return token, None if metrics is None else _token(metrics), _read_token(reading, token)
 

@@ -179,7 +179,7 @@ def tables(invocation: Invocation, namespaces: tuple[str, ...], shape: Shape) ->
 
 
 def _absolute(location: str) -> str:
-    # A path without a scheme is relative to the working directory, as in a shell.
+    # A path without a scheme is relative to the working directory of the shell.
     return location if "://" in location or location.startswith("file:") else str(Path(location).absolute())
 
 

@@ -96,7 +96,7 @@ def recover(
 
 
 def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
-    """Print the transactions that recovery did not touch yet, and the option that recovers them at once."""
+    """Print the unfinished transactions whose leases are still valid, and the option that recovers them at once."""
     console = output_console()
     note(console, f"{counted(len(waiting), 'write')} left alone, as their leases are not over:")
     for each in waiting[:SHOWN]:
@@ -144,7 +144,7 @@ def vacuum(
     if (table is None) is not all_tables:
         raise click.UsageError("Name a table, or say --all.")
     with (
-        # Needs the metastore, because its partitions may be in directories of files that vacuum would delete.
+        # vacuum asks the metastore for the locations of its partitions, because it must not delete files there.
         invocation.catalog() as catalog,
         spinner(message_console(), f"Looking for what {f'table {table}' if table else 'the tables'} can do without"),
     ):
@@ -210,7 +210,7 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
     catalog-ext discard-waiting sales.trips --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with (
-        # Needs the metastore, because its partitions may be in directories of files that vacuum would delete.
+        # The metastore is asked for the locations of its partitions, because files there must not be deleted.
         invocation.catalog() as catalog,
         spinner(message_console(), f"Looking for what waits in table {table}"),
     ):

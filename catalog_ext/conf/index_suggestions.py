@@ -49,7 +49,7 @@ def log_new_index(file: Path, near: Path | None) -> None:
 
 
 def nearest_index(file: Path) -> Path | None:
-    """Return the existing index that a mistyped path may mean; None without one."""
+    """Return an existing index whose path resembles a mistyped path; None if there is no similar path."""
     return next((each for each in _candidates(file) if each != file and holds_index(each)), None)
 
 

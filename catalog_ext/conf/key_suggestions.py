@@ -25,9 +25,8 @@ _OF_SPARK = frozenset({"defaultdatabase"})
 def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = False) -> None:
     """Check that a session's conf has no misspelled or misplaced key for the catalog.
 
-    Names that resemble no known key may be for another release, or for a former catalog of this name.
-
-    The names are the keys behind ``spark.sql.catalog.<catalog>.``.
+    A name that resembles no known key is accepted (with ``warns``, logged): it may be for another release, or for a
+    former catalog of this name. The names are the keys behind ``spark.sql.catalog.<catalog>.``.
 
     Raises:
         InvalidConfigurationError: A key is misspelled or misplaced, and would have no effect.
@@ -79,7 +78,7 @@ def check_variables(environment: Collection[str]) -> None:
 
 
 def _is_of_family(name: str, known: Iterable[str]) -> bool:
-    """Return whether the name has the form of a key that ends in the name of a table or user."""
+    """Return whether the name is a known key that ends in ``<table>`` or ``<user>``, with a user's own name there."""
     return any("<" in each and name.startswith(each.partition("<")[0]) for each in known)
 
 

@@ -3,7 +3,7 @@
 If a setting is given in several places, the first of these wins: option of the read or write, session conf, Spark's own
 conf, table property, environment, default. Keys ignore case. ``docs/configuration.md`` is generated from this module
 (``python -m docs.tools.reference``). The settings of writes and of Hive locks are in ``write_keys``, of streams and of
-strict mode in ``read_keys``, of tables alone in ``table_keys``, of the connection to the metastore and of following in
+strict mode in ``read_keys``, of tables alone in ``table_keys``, of the metastore's connection and of the follower in
 ``metastore_keys``, of a service in ``service_keys``.
 """
 

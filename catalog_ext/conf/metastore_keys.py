@@ -1,4 +1,4 @@
-"""The settings of a Hive Metastore: its connection (timeouts, TLS, Kerberos, user), and following.
+"""The settings of a Hive Metastore: its connection (timeouts, TLS, Kerberos, user), and the follower of its changes.
 
 Most connection settings also have Hive's own name, which is looked up where Hive's clients do: in Spark's conf
 (``spark.hadoop.`` or ``spark.`` in front) and in hive-site.xml. The names of catalog-ext override Hive's names,

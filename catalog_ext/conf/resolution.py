@@ -163,9 +163,9 @@ def _check_batch(table: str, found: Resolved) -> None:
 
 
 def _partition_mode(given: Given) -> str:
-    """Return the partition mode of a table in the session catalog.
+    """Return the partition mode (virtual or declared) of a table in Spark's session catalog.
 
-    The table's own mode wins: the conf is for other tables.
+    The mode in the table's properties wins over the session's conf, which is a default for tables without a mode.
     """
     own = stated_mode(given.properties)
     if own is not None:
@@ -242,7 +242,7 @@ def _strict(given: Given) -> str | None:
         (given.properties, f"table {given.table}"),
     )
     for texts, level in levels:
-        for setting in _OF_STRICT:  # in one place the newer key goes before the older one
+        for setting in _OF_STRICT:  # the newer key first: it wins at the same level
             for found in _in(texts, setting.names, "{name}"):
                 value = _parsed(setting, found)
                 return f"{found.name} = {found.text} ({level})" if value in (True, "strict") else None

@@ -214,7 +214,7 @@ def _state_folder(warehouse: str) -> Path:
 
 
 def folder_of(index: str | None) -> Path | None:
-    """Return the state folder (of all embedded components) that contains the index; None if no such folder does."""
+    """Return the state folder (of the embedded metastore) that contains the index; None if the index is elsewhere."""
     path = (index or "").removeprefix("sqlite+pysqlite:///").removeprefix("sqlite:///")
     folder = Path(os.path.abspath(Path(path).expanduser())).parent
     return folder if path and "://" not in path and folder.name == STATE_FOLDER else None

@@ -1,6 +1,7 @@
 """The settings that only a table or view has, as properties. ``catalog_ext.conf.keys`` describes how they are read.
 
-Settings whose check needs the whole table (``tables.partition_strategy``, ``views.automatic``) are unchecked here.
+This module does not check settings whose check needs the whole table: ``tables.partition_strategy`` and
+``views.automatic`` check them.
 """
 
 from __future__ import annotations

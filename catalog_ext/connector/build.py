@@ -160,10 +160,10 @@ def pyspark_requirement(oldest: str = SUPPORTED_SPARK[0]) -> str:
 
 
 def check_pyspark(version: str) -> None:
-    """Check that the imported PySpark fits the jars that it starts, which SPARK_HOME may replace.
+    """Check that the imported PySpark fits the Spark jars that it starts, which may come from another SPARK_HOME.
 
     Raises:
-        EnvironmentSetupError: Their minor versions differ, so that some calls to the JVM would fail.
+        EnvironmentSetupError: PySpark and the jars have different minor versions, so that calls to the JVM would fail.
     """
     spark = spark_version()
     if minor_version(version) != minor_version(spark):
@@ -251,9 +251,9 @@ def _installed_spark() -> tuple[str, str]:
 
 
 def source_files(spark: str) -> list[Path]:
-    """Return the Scala sources for ``spark``: the common ones, and the folders for its minor version.
+    """Return the Scala sources to compile for a version of Spark: the common ones, and those for its minor version.
 
-    ``spark-4.3`` is a folder for one minor version, ``spark-4.0-4.2`` one for all from the first to the last.
+    The folder ``spark-4.3`` is for one minor version, ``spark-4.0-4.2`` for all from the first to the last.
     """
     minor = _numbers(minor_version(spark))
     folders = [SOURCES / "main", *(folder for folder in SOURCES.glob("spark-*") if _is_for(folder.name, minor))]

@@ -39,7 +39,7 @@ class DefinitionComparison:
 
     Args:
         definition: The index's definition, which the metastore can store.
-        found: The metastore's table of the name.
+        found: The metastore's table of the same name.
     """
 
     def __init__(self, definition: TableDefinition, found: HiveTable) -> None:
@@ -49,7 +49,7 @@ class DefinitionComparison:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the metastore's table has another location: then it may be a different table."""
+        """Whether the metastore's table has another location than the index's, so that it may be a different table."""
         return not same_location(self._found.location, self._definition.location)
 
     @property
@@ -103,7 +103,7 @@ class DefinitionComparison:
             yield self._made(kind, ORDER, ", ".join(orders[0]), ", ".join(orders[1]))
 
     def _their_columns(self) -> tuple[Column, ...]:
-        """Return the metastore's columns, with the index's spelling where only the case of struct fields differs."""
+        """Return the metastore's columns; struct fields that differ only in case get the index's spelling."""
         try:
             theirs = columns_of(self._found)
         except UnsupportedFormatError:
@@ -129,7 +129,7 @@ def own_parameters(definition: TableDefinition) -> dict[str, str]:
 
 
 def comparable(properties: Mapping[str, str], comment: str | None) -> dict[str, str]:
-    """Return the properties that both sides store, including the comment."""
+    """Return the properties that both the index and the metastore store, with the table's comment as one of them."""
     kept = drop_secrets(without_sparks_statistics(properties))
     settings = {name: value for name, value in kept.items() if name not in _SET_BY_SERVERS}
     return settings if comment is None else {**settings, COMMENT: comment}

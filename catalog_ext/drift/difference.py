@@ -99,12 +99,12 @@ class Difference:
 def not_compared(
     table: str, why: str, subject: str = "", *, side: Side | None = None, unavailable: bool = False
 ) -> Difference:
-    """Return an entry for a part that could not be compared.
+    """Return an entry for a partition, column or property that could not be compared.
 
     Args:
         table: ``namespace.table``.
         why: The reason in words.
-        subject: The part; ``''`` for all of the table.
+        subject: The partition, column or property; ``''`` if the whole table was not compared.
         side: The side that could not be read.
         unavailable: Whether the reason is that the side does not answer.
     """
@@ -127,8 +127,8 @@ class ChangeTime(NamedTuple):
     """The time when a side was changed, and the evidence.
 
     Attributes:
-        at_s: Seconds since 1970: the metastore stores no fractions.
-        source: The evidence besides the side, for example a version; empty for none.
+        at_s: Seconds since 1970, because the metastore stores no fractions of seconds.
+        source: The parameter or version from which the time is known, for the evidence; may be empty.
     """
 
     side: Side
@@ -141,14 +141,14 @@ class ChangeTime(NamedTuple):
 
 
 class NewerSide(NamedTuple):
-    """The side that changed last (None: unknown), and the evidence."""
+    """The side (store, index or metastore) that changed last, and the evidence; ``newer`` is None if it is unknown."""
 
     newer: Side | None
     evidence: str
 
 
 def changed_in_metastore(parameters: Mapping[str, str]) -> ChangeTime | None:
-    """Return when a table or partition of the metastore was changed, by its parameters; None if they do not say."""
+    """Return when a metastore's table or partition was changed, from its parameters; None if they contain no time."""
     found = [(int(parameters[n]), n) for n in _METASTORE_TIMES if parameters.get(n, "").isdecimal()]
     return ChangeTime(Side.METASTORE, *max(found)) if found and max(found)[0] else None
 
@@ -159,7 +159,7 @@ def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
 
 
 def later(*times: ChangeTime | None) -> NewerSide:
-    """Return the side whose change is the latest."""
+    """Return the side with the latest of these change times, and the evidence."""
     known = sorted((each for each in times if each is not None), key=lambda each: each.at_s, reverse=True)
     evidence = " · ".join(map(str, known))
     if len(known) < 2 or known[0].at_s == known[1].at_s:

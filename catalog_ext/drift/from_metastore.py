@@ -80,11 +80,11 @@ class PlannedMend:
         self.parameters: list[Difference] = []
 
     def close(self) -> None:
-        """Delete the plan's scratch database."""
+        """Delete the scratch database with the plan."""
         self._scratch.close()
 
     def take(self, difference: Difference) -> Mended | None:
-        """Plan the action for a difference; return an entry if it cannot be mended here."""
+        """Plan the action that mends a difference; return an entry if the metastore's state cannot mend it."""
         kind, name = difference.kind, difference.subject
         why = None
         if difference.pending or kind is DriftKind.NOT_COMPARED:
@@ -102,7 +102,7 @@ class PlannedMend:
             why = _SAY_DROP
         elif kind in _ACTIONS and difference.index != MISSING:
             self._plan(_ACTIONS[kind], name)
-        elif kind not in (DriftKind.PARTITION, DriftKind.FILES):  # between the store and the index: a repair's
+        elif kind not in (DriftKind.PARTITION, DriftKind.FILES):  # other FILES, PARTITION: a repair mends them
             self._scratch.delete("plan", [name])
             both = f"{difference.index} here, {difference.metastore} in the metastore"
             why = f"the {kind} differs, and is not taken over: {both}"
@@ -111,7 +111,8 @@ class PlannedMend:
     def _plan(self, action: str, name: str) -> None:
         """Plan an action for a partition.
 
-        Its first action includes the later ones, except for a change of the descriptor.
+        The first planned action of a partition is kept, because it imports the partition's whole state. Only a change
+        of the descriptor replaces an earlier action.
         """
         if action == DESCRIBE:
             self._scratch.delete("plan", [name])
@@ -142,8 +143,8 @@ class MendFromMetastore:
 
     Args:
         context: The catalog's context.
-        repair: Compares partitions with the store if the metastore knows other files.
-        alterations: Sets properties.
+        repair: Lists the files of partitions for which the metastore's statistics show other files.
+        alterations: Sets properties of tables.
         table: The table, just loaded.
         wanted: Selects the partitions to mend; if it is limited, columns and properties are not mended.
         drop: Whether partitions and properties that the metastore lacks are dropped.
@@ -187,7 +188,10 @@ class MendFromMetastore:
             plan.close()
 
     def _is_wanted(self, difference: Difference) -> bool:
-        """Return whether a limited mend covers a difference. Subjects that were not compared are always reported."""
+        """Return whether the mend covers a difference; with ``where`` it covers only the selected partitions.
+
+        Entries about subjects that could not be compared are always covered, so that they are reported.
+        """
         if not self._wanted.is_limited or (difference.kind is DriftKind.NOT_COMPARED and not difference.subject):
             return True
         return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
@@ -263,7 +267,7 @@ class MendFromMetastore:
                 yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
     def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
-        """Import the metastore's current state of some partitions."""
+        """Import the metastore's current state of the named partitions into the index."""
         adoption = PartitionAdoption(
             self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
             must_lie=True, deliver=True,
@@ -291,7 +295,7 @@ class MendFromMetastore:
 
 
 def _not_adopted(there: MetastorePartitions, names: Sequence[str]) -> dict[str, str]:
-    """Return the partitions that were not changed, with the reasons."""
+    """Return the named partitions that were not changed in the index, with the reasons."""
     left = there.left | there.later
     known = {key_of(name) for name in (*there.places, *there.gone) if name not in there.lost}
     for name in names:

@@ -127,7 +127,8 @@ class DriftMending:
                 yield left_alone(entry.table, "", entry.error or entry.action)
                 continue
             words = f"{entry.action}: {counted(entry.published, 'partition')} sent, {entry.dropped:,} dropped there"
-            # A preview sends nothing, so pending messages are older ones, and say nothing about this publication.
+            # In a preview ``entry.pending`` counts messages of earlier changes, because nothing is sent. So report
+            # every drop as one that would be done.
             delivered = dry_run or not entry.pending
             yield from (Mended(entry.table, DROP, name, _NOT_IN_INDEX, delivered) for name in entry.drops)
             yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)

@@ -98,10 +98,13 @@ class StoreSide:
         scratch.execute("CREATE INDEX store_side_by_key ON store_side (key)")
 
     def take(self, names: Mapping[str, str]) -> dict[str, StoreFinding]:
-        """Return, by key, the findings for partitions, and remove them from the remaining findings.
+        """Return the store's differences in the given partitions, and remove them from those that ``rest`` yields.
 
         Args:
             names: The partitions' names by key. If several partitions have equal values, the key's name selects one.
+
+        Returns:
+            The differences by key.
         """
         found: dict[str, StoreFinding] = {}
         query = f"SELECT {_COLUMNS} FROM store_side WHERE key IN ({{}})"
@@ -119,7 +122,7 @@ class StoreSide:
         return {name for (name,) in self._scratch.rows_of(query, names)}
 
     def rest(self) -> Iterator[StoreFinding]:
-        """Yield the remaining findings, by name."""
+        """Yield the differences that ``take`` has not returned, by partition name."""
         return map(StoreFinding._make, self._scratch.rows(f"SELECT {_COLUMNS} FROM store_side ORDER BY partition"))
 
     def unseen(self, table: str) -> Iterator[Difference]:
@@ -130,7 +133,7 @@ class StoreSide:
 
 
 class _MetastoreNames:
-    """The partition names of a table in the metastore, on disk. Names that the index has are removed one by one.
+    """The partition names of a table in the metastore, on disk. ``take`` removes names that the index has too.
 
     Raises:
         CatalogExtError: The metastore does not answer.
@@ -143,7 +146,7 @@ class _MetastoreNames:
         scratch.insert("named", ((key_of(name), name) for name in names))
 
     def take(self, keys: Sequence[str]) -> set[str]:
-        """Return which of the keys the metastore has, and remove them."""
+        """Return those of the keys that the metastore has, and remove them from the stored names."""
         taken = {key for (key,) in self._scratch.rows_of("SELECT key FROM named WHERE key IN ({})", keys)}
         self._scratch.delete("named", taken)
         return taken
@@ -158,11 +161,11 @@ class _Pair:
     """A partition in the index and in the metastore.
 
     Attributes:
-        name: The partition's name in the index, or else in the metastore.
+        name: The partition's name in the index; the metastore's name if the index lacks it.
         wanted: The partition as the index publishes it; None if the index lacks it.
         found: The metastore's partition; None if the metastore lacks it.
-        readings: Texts on how the index and the metastore read it; None if both read it alike.
-        place: The location of a partition that the index lacks; None: below the table's location.
+        readings: Texts on the format that the index and the metastore give the partition's files; None if equal.
+        place: The explicit location of a partition that the index lacks; None for the default location.
     """
 
     name: str
@@ -237,10 +240,11 @@ class PartitionComparison:
     def _unknown(
         self, client: HiveMetastore, table: HiveTable, names: Sequence[str], descriptors: Descriptors
     ) -> list[_Pair]:
-        """Return partitions that only the metastore has, then names whose partition it did not return."""
+        """Return the partitions that only the metastore has, then the names for which it returned no partition."""
         answer = client.partitions_by_names(table.database, table.name, names)
         given = {from_hive_partition(table, partition): partition for partition in answer}
-        # The index has such a partition too, but does not publish it, because another one has equal values.
+        # If the index has a partition with equal values under another name, it publishes only one of them. Such a
+        # partition is no difference.
         kept = {key_of(name) for name in self._partitions([name for name, _ in given])}
         pairs: dict[str, _Pair] = {}
         for (name, place), partition in given.items():
@@ -253,10 +257,10 @@ class PartitionComparison:
         return [*(pair for _, pair in sorted(pairs.items())), *rest]
 
     def with_store_alone(self, *, metastore_compared: bool) -> Iterator[Difference]:
-        """Yield the store's differences in partitions for which index and metastore agree.
+        """Yield differences between store and index for the partitions in which the metastore equals the index.
 
         Args:
-            metastore_compared: Whether the metastore was compared. If not, the differences say nothing about it.
+            metastore_compared: Whether the metastore was compared. If not, the differences leave its state open.
         """
         for some in batched(self._store.rest(), _AT_ONCE):
             partitions = self._partitions([f.partition for f in some])
@@ -353,7 +357,7 @@ def _missing_evidence(changed_at: ChangeTime | None) -> str:
 
 
 def _readings(descriptors: Descriptors, found: HivePartition | None, said: JsonObject | None) -> tuple[str, str] | None:
-    """Return texts on how the index and the metastore read a partition; None if they read it alike."""
+    """Return texts on the formats that the index and the metastore give a partition's files; None if they are equal."""
     if found is None:
         return None
     reading = descriptors.reading(found)

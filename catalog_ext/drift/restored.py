@@ -107,7 +107,7 @@ class Restoring:
         return tuple(entries)
 
     def _state(self) -> RestoredEntry:
-        """Return an entry that says whether the index is older than a state that it had before."""
+        """Return an entry that says whether the index is restored, that is, older than the counter in its warehouse."""
         try:
             current, found = self._context.counter.state()
         except CounterUnknownError as error:
@@ -133,7 +133,7 @@ class Restoring:
             yield from self._without_table()
 
     def _without_table(self) -> Iterator[RestoredEntry]:
-        """Yield the directories in namespaces that belong to no table, as of a table created after the backup."""
+        """Yield directories in namespaces that belong to no table: their tables may be newer than the backup."""
         index, warehouse = self._context.index, self._context.settings.warehouse
         named = [index.namespaces.load(name).location or f"{warehouse}/{name}.db" for name in index.namespaces.all()]
         known = {f"{place.rstrip('/')}/" for place in (*named, *(place for _, place in index.tables.locations()))}
@@ -219,8 +219,7 @@ class Restoring:
                 f"The index {self._context.index.url} was not backed up to {target}: {error}. Run the command again.",
                 {"index": self._context.index.url, "file": str(target)},
             ) from error
-        # An index that is older than its counter cannot raise it. There is no need to: its copy is recognized as old
-        # too.
+        # The counter of a restored index cannot be raised. That is no problem: its copy is recognized as old too.
         with suppress(IndexRestoredError):
             self._context.index.incarnations.before_deleting()
         return str(target)

@@ -111,7 +111,7 @@ class TableDrift:
     def _with_metastore(
         self, client: HiveMetastore, scratch: Scratch, partitions: PartitionComparison, pending: PendingMessages
     ) -> Generator[Difference, None, bool]:
-        """Yield the differences with the metastore; return whether partitions were compared."""
+        """Yield the differences between metastore and index; return whether the partitions were compared too."""
         found = find_table(client, self._table.identifier)
         if found is None:
             yield missing_in_metastore(self._table, pending)

@@ -25,7 +25,7 @@ _SECOND_MS = 1000
 
 
 class _Known(NamedTuple):
-    """The size, time and ETag of a file in the index."""
+    """The size, modification time and ETag of a file as the index has them."""
 
     size: int
     modified_ms: int
@@ -52,7 +52,7 @@ class Suspects:
 def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Suspects], list[StoreEvent]]:
     """Return the events about files that may belong to a table, by table, and all other events.
 
-    Hidden names, and paths that are not below a partition, belong to no table.
+    Events about hidden names, and about paths that are not below a partition, are among the others.
     """
     visible = [event for event in events if _is_file(event)]
     directories = {event.uri.rpartition("/")[0] for event in visible}
@@ -96,7 +96,7 @@ def _above(uri: str) -> Iterator[str]:
 
 
 def _roots(location: str) -> set[str]:
-    """Return the location, and the root directory if the location may also be a pattern."""
+    """Return the location, and if it may be a pattern with wildcards, also the directory above all its matches."""
     if not any(mark in location for mark in "*?{\\"):
         return {location}
     try:
@@ -158,20 +158,19 @@ def _says_nothing(
     name: str, event: StoreEvent, known: Mapping[tuple[str, str], _Known], in_flight: Collection[str],
     ours: Collection[str],
 ) -> bool:  # fmt: skip
-    """Return whether the index agrees with the event already, or will when a write in flight commits."""
+    """Return whether the index already has the state that an event reports, or will when a running write commits."""
     path = event.uri.rpartition("/")[2]
     of_write, there = transaction_id_in(path), known.get((name, path))
     if event.removed:
-        # Ignore the removal of an unregistered file only if this index's own write made it. A repair that has listed
-        # any other file may be about to register it. Removing a version of an object may also bring an older version
-        # back.
+        # A removal needs no check if the file is unregistered and its name is that of a write of this index. Any other
+        # unregistered file may be about to be registered by a repair that has listed it. Removing one version of an
+        # object may bring an older version back.
         return there is None and of_write in ours and not event.of_version
     if there is None:
         return of_write is not None and of_write in in_flight
     if there.size != event.size or not same_etag(there.etag, event.etag):
         return False
-    # For files of its own writes the index has no modification time, so only size and ETag are compared. Names of other
-    # engines' files may contain such digits too, for example a checksum. Times are compared by the second, as in a
-    # repair.
+    # The index has no modification time for files that its own writes made, so size and ETag decide. For other files,
+    # whose names may contain a similar number by chance, compare the time too, by the second as in a repair.
     is_same_time = event.at_ms is not None and there.modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS
     return of_write in ours or is_same_time

@@ -60,14 +60,14 @@ class Queue:
         self._client.close()
 
     def take(self, handle: Callable[[list[StoreEvent]], EventsOutcome], *, wait: bool) -> EventsOutcome | None:
-        """Handle a batch of messages and return the outcome; None if the queue had none.
+        """Read a batch of messages from the queue, pass their events to ``handle``, and return its outcome.
 
         A message is deleted when all its events are handled. A message with an event that has to be repeated stays, and
         so does a message that is not a notification: the queue delivers them again, as often as its redrive policy
-        allows.
+        allows. If the queue has no message, the result is None.
 
         Args:
-            handle: Handles events.
+            handle: Applies events to the index.
             wait: Whether to wait some seconds for a message.
 
         Raises:
@@ -126,7 +126,7 @@ class Queue:
         logger.warning("Message %s of %s is left: %s", number, self._url, error.message)
 
     def _delete(self, messages: list[_Message]) -> None:
-        """Delete messages. If that fails, a message is delivered again, which changes nothing."""
+        """Delete messages from the queue. After a failure the queue delivers them again, and they change nothing."""
         for start in range(0, len(messages), _AT_ONCE):
             some = messages[start : start + _AT_ONCE]
             entries = [{"Id": str(i), "ReceiptHandle": message.receipt} for i, message in enumerate(some)]

@@ -1,4 +1,4 @@
-"""Updates the index by events of a store: events name suspect partitions, and a repair compares them."""
+"""Applies a store's events to the index: events make partitions suspect, and a repair lists those in the store."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class StoreEventsOutcome:
 
     Attributes:
         table: The table's name.
-        checked: The number of listed partitions.
-        added: The number of added partitions; likewise ``dropped`` and ``changed``.
+        checked: The number of partitions whose files were listed in the store.
+        added: The number of partitions added to the index; likewise ``dropped`` and ``changed``.
         version: The table's version after the repair.
         error: The reason why some partitions could not be checked; None if all were.
     """
@@ -107,9 +107,9 @@ class StoreEvents:
         return outcome
 
     def _bring_in_sync(self, suspects: Suspects) -> tuple[StoreEventsOutcome | None, set[str]]:
-        """Check a table's suspect partitions.
+        """Compare a table's suspect partitions with the store, and commit the differences to the index.
 
-        Return the outcome (None if the table was dropped), and objects to check again.
+        Return the outcome (None if the table was dropped), and the URIs of objects whose events must be sent again.
         """
         outcome: StoreEventsOutcome | None = None
         pending = dict(suspects.partitions)
@@ -150,7 +150,7 @@ class StoreEvents:
 
 
 def _among(pending: dict[str, list[StoreEvent]], names: list[str], paths: set[str]) -> dict[str, list[StoreEvent]]:
-    """Return the pending events of the partitions in a report; all of them if it names an unknown partition."""
+    """Return the events of the partitions that a repair has skipped; all events if it skipped another path."""
     # Compare in lower case: a report spells keys as the table declares them.
     lower = {path.lower() for path in paths}
     found = [name for name in names if name.lower() in lower]

@@ -1,7 +1,7 @@
-"""Compares a table with the metastore, if no event says what changed, by names, locations and sizes of partitions.
+"""Compares a table with the metastore, by names, locations and sizes of partitions, if no event says what changed.
 
-A difference only makes a partition suspect, and the store decides. A partition that the metastore lacks counts as
-dropped only if an earlier comparison has seen it there.
+A difference only makes a partition suspect; a listing of the store then decides whether it changed. A partition that
+the metastore lacks counts as dropped only if an earlier comparison has seen it there.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ class FollowedComparison:
     ) -> tuple[dict[str, SuspectPartition], set[str]]:
         """Return the metastore's partitions that differ from the index's, and their locations.
 
-        In a recreated table all partitions are suspect: an engine may have written to their directories under the
-        table's previous name, and a delivery of the index has overwritten the statistics since.
+        In a table that was dropped and created again all partitions are suspect: an engine may have written to their
+        directories, and later deliveries of the index may have overwritten the statistics that would show it.
         """
         suspects: dict[str, SuspectPartition] = {}
         places: set[str] = set()
@@ -202,9 +202,9 @@ class FollowedComparison:
     def _is_to_look_at(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int]
     ) -> bool:
-        """Return whether a partition with different statistics must be checked; record wrong, final statistics.
+        """Return whether a partition whose statistics differ must be checked; note final statistics in ``miscounted``.
 
-        Statistics are final if they did not change after a check, or are old: a Hive engine moves files first and
+        Statistics are final if they are the same after a check, or an hour old: a Hive engine moves files first and
         counts them afterwards.
         """
         is_new = self._checked.is_new(table, mine, sizes, "")
@@ -217,14 +217,14 @@ class FollowedComparison:
     def _is_changed(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int], when: _When
     ) -> bool:
-        """Return whether a partition of equal size was changed again later, for example by a repeated job."""
+        """Return whether an engine changed a partition later but not its size, for example by a repeated job."""
         changed = parameters.get(DDL_TIME, "")
         if not changed.isdecimal():
             return False
         states, oldest = when
         published = states.get(partition_values(mine.name), set())
-        # Deliveries of the index set its own commit times. A version without a stored time is older than all stored
-        # versions.
+        # A delivery of the index sets its commit time as the DDL time. A version whose commit time has expired is older
+        # than all versions with a stored time.
         latest = max((at for _, _, at in published), default=oldest)
         # Hive counts all files in the directory, the index only its own. If the index delivered last, its statistics
         # may hide Hive's change.
@@ -245,10 +245,10 @@ class FollowedComparison:
         self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome,
         pending: PendingMessages, *, made_anew: bool,
     ) -> tuple[dict[str, SuspectPartition], frozenset[str] | None]:  # fmt: skip
-        """Return the suspects among partitions that the metastore lacks, and those without a known drop.
+        """Return the suspects among partitions that the metastore lacks, and the names of those without a drop.
 
         After a gap in the log all missing partitions are suspect, otherwise only dropped ones. The second value is None
-        if it has too many names. ``places`` are the locations of partitions that the metastore has added.
+        if there are too many names. ``places`` are the locations of partitions that the metastore has added.
         """
         index = self._context.index
         missing: dict[str, str] = {}
@@ -262,7 +262,7 @@ class FollowedComparison:
                     missing[name] = partition.name
                     place = partition.location
                     if place is not None and comparable_location(place) in places:
-                        # Renamed: another partition has its directory. If both stayed, its rows would count twice.
+                        # Renamed: a new partition has its directory. Both names would count its rows twice.
                         renamed.add(name)
         if made_anew:
             return dict.fromkeys(missing, SuspectPartition(dropped=True)), frozenset()
@@ -270,8 +270,8 @@ class FollowedComparison:
         dropped = {name for name, mine in missing.items() if mine in seen and name not in renamed}
         unseen = [mine for name, mine in missing.items() if name not in dropped and name not in renamed]
         if (refusal := self._mass_drop(ours, len(dropped), total)) is not None:
-            # Do not drop so many partitions, but follow the other changes. The next comparison finds the same
-            # partitions missing.
+            # Drop none of the partitions, because so many need a user's confirmation, but import the other changes. The
+            # next comparison finds the same partitions missing.
             outcome.action, outcome.error = "refused", refusal.message
             logger.warning("%s", refusal.message)
             dropped.clear()
@@ -288,7 +288,7 @@ class FollowedComparison:
         return {name: SuspectPartition(dropped=name in dropped) for name in suspect_names}, kept
 
     def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
-        """Return which of the partitions an earlier comparison has seen in the metastore."""
+        """Return those of the named partitions that an earlier comparison has seen in the metastore."""
         seen = self._context.index.followed.seen(ours.table_id)
         if seen is None or seen.missing is None or not names:
             return set()
@@ -296,7 +296,7 @@ class FollowedComparison:
         return then - seen.missing
 
     def _mass_drop(self, ours: Table, dropped: int, total: int) -> MassDropError | None:
-        """Return an error if so many partitions must not be dropped at once; None if the limit allows it."""
+        """Return the error if more partitions would be dropped than the table's limit for one run; else None."""
         limit = DropLimit.of(ours, self._context.settings.conf)
         if limit.allows(dropped, total):
             return None

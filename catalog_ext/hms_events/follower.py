@@ -1,4 +1,4 @@
-"""Follows the metastore: changes of Hive engines reach the index, by the log of events or by comparisons.
+"""The follower: imports changes that Hive engines make in the metastore, from its event log or by comparisons.
 
 One process follows at a time; another one waits and takes over. ``docs/design/7-following.md`` lists the guarantees.
 """
@@ -121,7 +121,7 @@ class Follower:
             )
 
     def kept(self) -> list[KeptSuspect]:
-        """Return the tables of the index that are not in sync: refused tables, and tables to be checked again.
+        """Return the index's tables that are out of sync with the metastore: refused ones, and ones to check again.
 
         A table that was never imported, such as a Hive view, is not among them.
         """
@@ -142,7 +142,7 @@ class Follower:
             )
 
     def _warn_of_unknown(self, databases: frozenset[str]) -> None:
-        """Warn once of databases that do not exist. They may be created later, and then their tables are imported."""
+        """Log once that a followed database does not exist. If it is created later, its tables are imported."""
         if databases == self._asked_for:
             return
         for name, question in self._unknown(databases).items():

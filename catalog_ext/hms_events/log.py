@@ -34,14 +34,14 @@ _SETTLE_S = 0.5
 
 @dataclass(slots=True)
 class LogEvents:
-    """Consecutive events.
+    """Consecutive events of the metastore's notification log, as one call has read them.
 
     Attributes:
         events: The events, in order.
         upto: The number of the last event that was read.
         gap: The reason why events are missing; None if no event is missing.
-        lost: The reason why this is not the log that was read before, in which case there are no events. None for the
-            known log.
+        lost: The reason why this log is not the one that earlier calls have read; ``events`` is then empty. None for
+            the same log.
     """
 
     upto: int
@@ -51,7 +51,7 @@ class LogEvents:
 
     @property
     def mark(self) -> str | None:
-        """The mark of the last event, which identifies it in the log; None if that event is not here."""
+        """The mark of the event ``upto``, which identifies it in the log; None if it is not in ``events``."""
         last = self.events[-1] if self.events else None
         return mark_of(last) if last is not None and last.event_id == self.upto else None
 
@@ -67,12 +67,12 @@ class LogEvents:
 
 
 def mark_of(event: HiveEvent) -> str:
-    """Return the mark of an event, which identifies it: no two events of a log have equal marks."""
+    """Return the mark of an event: a text that no other event of any log has."""
     return json.dumps([event.event_id, event.at_s, event.kind, event.database, event.table])
 
 
 def marks_at(client: HiveMetastore, event_id: int) -> list[str]:
-    """Return the marks of the events with a number: none if they have expired, several if servers share the number.
+    """Return the marks of the events with this number: none if the event has expired, several if servers share numbers.
 
     Raises:
         MetastoreError: The metastore does not answer, or refuses.
@@ -81,11 +81,11 @@ def marks_at(client: HiveMetastore, event_id: int) -> list[str]:
 
 
 def another_log(event_id: int, mark: str, found: Sequence[str]) -> str | None:
-    """Return why a log is not the one read before, by the event with a number; None if it may be the same log.
+    """Return why a log is not the one that was read before, judged by one event; None if it may be the same log.
 
     Args:
-        event_id: The number.
-        mark: The mark that the event with this number had before.
+        event_id: The event's number.
+        mark: The mark that the event with this number had when it was read before.
         found: The marks of the events that have this number now; empty if they have expired.
     """
     if not found or mark in found:
@@ -115,7 +115,7 @@ def read_batch(
     partitions, asked = 0, first_call
     while len(batch.events) < most and partitions < _MOST_PARTITIONS and batch.upto < newest:
         began = time.monotonic()
-        # If the log is long, do not retry at once: reading events far back may be what makes a server fail.
+        # In a long log do not retry a failed call at once: reading events far back may be what makes the server fail.
         once = newest - batch.upto > BATCH_EVENTS
         wanted = min(asked, most - len(batch.events))
         there, found = _next(client, batch.upto, wanted, sleep, itself=mark is not None, once=once)

@@ -58,7 +58,7 @@ class TableNames:
         logger.info("Table %s is %s now, as in the metastore", name, to)
 
     def remove(self, name: TableIdentifier) -> None:
-        """Unregister the table with a name; its files stay."""
+        """Unregister a table of the index; its files stay."""
         if self._dry_run:
             self._preview[name] = None
         else:
@@ -112,11 +112,11 @@ class NewNames:
             pass
 
     def _moves(self, renamed: Iterable[SuspectTable]) -> dict[TableIdentifier, TableIdentifier]:
-        """Return the index's tables whose name in the metastore is a different one, with that name."""
+        """Return the tables of the index whose name in the metastore has changed: the old names with the new ones."""
         targets = [
             *(TableIdentifier(*suspect.renamed_to) for suspect in renamed if suspect.renamed_to is not None),
-            # If two tables had the same name one after the other, only the last rename is known. The new names of the
-            # first are among the suspect tables.
+            # If two tables had the same name one after the other, the events give only the second one's new name. The
+            # first one has a suspect table under its new name.
             *(TableIdentifier(d.database, d.table) for d in self._suspect_tables.values() if d.definition and d.whole),
         ]
         found: dict[TableIdentifier, TableIdentifier] = {}
@@ -153,9 +153,9 @@ class NewNames:
         return False
 
     def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
-        """Break a cycle of renames: move a table to a free name that it had in between.
+        """Break a cycle of renames (a swap): rename one table to a free intermediate name that the events mention.
 
-        Return whether that was possible.
+        Return whether there was such a cycle and such a name.
         """
         between = (
             TableIdentifier(d.database, d.table) for d in self._suspect_tables.values() if d.renamed_to is not None

@@ -48,7 +48,7 @@ class PartitionFollowing:
         self, client: HiveMetastore, hive: HiveTable, table: Table, suspects: Mapping[str, SuspectPartition],
         outcome: TableOutcome,
     ) -> dict[str, SuspectPartition]:  # fmt: skip
-        """Check partitions, and commit the differences; return those that must be checked again.
+        """Check the suspect partitions, commit differences to the index, and return partitions to check again.
 
         Raises:
             StorageError: A location cannot be listed.
@@ -95,7 +95,7 @@ class PartitionFollowing:
     def _look(
         self, adoption: PartitionAdoption, table: Table, suspects: dict[str, SuspectPartition], outcome: TableOutcome
     ) -> tuple[dict[str, SuspectPartition], str | None]:
-        """Return the partitions that must be checked again, and the reason."""
+        """Check the suspect partitions; return those that must be checked again, and the reason."""
         foreign = self._without_ours(table, suspects)
         if not foreign:
             return {}, None
@@ -146,7 +146,7 @@ def _count(report: RepairReport, outcome: TableOutcome) -> dict[str, str]:
 
 
 def _named(suspects: dict[str, SuspectPartition], names: Collection[str]) -> dict[str, SuspectPartition]:
-    """Return the suspect partitions with some of the index's names; all of them if a name is not among them."""
+    """Return the suspect partitions that have the given names in the index; all of them if a name matches none."""
     try:
         values = {partition_values(name) for name in names}
     except InvalidPartitionNameError:

@@ -43,7 +43,7 @@ each attempt."""
 
 
 class FollowRun:
-    """Imports the metastore's changes into the index, once.
+    """One run of the follower, which imports the metastore's changes since the last run into the index.
 
     Attributes:
         unread: The event after which the log could not be read, and the number of consecutive failures; None if the log
@@ -139,8 +139,8 @@ class FollowRun:
             # The log may have grown since its newest event was read.
             newest = max(newest, batch.upto)
             if self._dry_run:
-                # A preview changes nothing, so later events are about states that it has not applied. Collect all
-                # events, and check the final state once.
+                # A preview does not apply a batch before it reads the next one, so it collects all events and checks
+                # the final state once.
                 events += len(batch.events)
                 missing = batch.gap = missing or batch.gap
             if self._dry_run and batch.upto < newest:
@@ -158,7 +158,7 @@ class FollowRun:
             # The metastore may have been restored from a backup, so a missing partition does not mean that it was
             # dropped.
             self._forget_seen()
-        # The comparison covers events before it; later events are read afterwards.
+        # Events up to ``newest`` are covered by the comparison, which reads the metastore later.
         return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
 
     def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> LogEvents:
@@ -177,7 +177,7 @@ class FollowRun:
             raise
 
     def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
-        """Check suspects that are due again; otherwise record from time to time that this process still follows."""
+        """Check suspects whose retry is due; without any, record from time to time that this process still follows."""
         looks_closely = state.error is not None or _is_old(state, KEEPALIVE_MS)
         if looks_closely:
             # Check the mark too: a replaced log may have reached the same event number.
@@ -194,7 +194,7 @@ class FollowRun:
             self._advance(Progress(who, newest, newest, LOG, mark=self._mark))
 
     def _poll(self, client: HiveMetastore, state: Followed, who: str) -> Iterator[FollowOutcome]:
-        """Compare everything if there is no log and the last comparison is older than the setting."""
+        """Compare all tables if the metastore has no log and the last comparison is older than the setting."""
         since = state.compared_at_ms
         if since is None or state.now_ms - since >= self._compare_ms:
             yield self._compare(client, who, None, None, None, again=since is not None, drops=True)
@@ -205,9 +205,9 @@ class FollowRun:
         self, client: HiveMetastore, who: str, newest: int, batch: LogEvents, before: dict[str, SuspectTable],
         events: int,
     ) -> FollowOutcome:  # fmt: skip
-        """Check what a batch's events make suspect; a preview adds the parts in ``before``.
+        """Check the tables that a batch's events make suspect; a preview adds those of earlier batches (``before``).
 
-        ``events`` counts all events.
+        ``events`` is the number of events to report.
         """
         self._mark = batch.mark
         if batch.gap is not None:
@@ -218,7 +218,7 @@ class FollowRun:
                 events=events,
             )  # fmt: skip
         outcome = FollowOutcome(LOG, events, batch.upto, newest)
-        # Check due suspects now: if events arrive in every run, no idle run would do it.
+        # Check due suspects now: while events keep arriving, no idle run would check them.
         return self._settle(client, outcome, {**self._due(), **_add(before, batch)}, who)
 
     def _compare(
@@ -244,7 +244,7 @@ class FollowRun:
         return self._settle(client, outcome, suspects, who, comparison)
 
     def _marks_at(self, client: HiveMetastore, event_id: int) -> list[str]:
-        """Return the marks of an event that is not processed yet; none if the log cannot be read."""
+        """Return the marks of the events with a number; none if the log cannot be read."""
         try:
             return marks_at(client, event_id)
         except MetastoreReplacedError:
@@ -254,7 +254,7 @@ class FollowRun:
             return []
 
     def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[SuspectTable]:
-        """Yield each table that is followed or to be imported, with all its parts suspect."""
+        """Yield each table that is followed or to be imported, as suspect with its definition and all partitions."""
         lost: list[SuspectTable] = []
         total = 0
         for database in self._index.namespaces.all():
@@ -266,8 +266,8 @@ class FollowRun:
                     yield suspect
                 else:
                     lost.append(suspect)
-        # A missing table was dropped. But if most tables are missing, the metastore was probably restored to an older
-        # state.
+        # Count a table that the metastore lacks as dropped, except if most tables are missing: then the metastore was
+        # probably restored to an older state.
         drops = drops and (len(lost) == 1 or len(lost) * 2 <= total)
         for suspect in lost:
             suspect.dropped = drops and self._was_seen(suspect)
@@ -275,12 +275,13 @@ class FollowRun:
         yield from self._new_tables(client)
 
     def _was_seen(self, suspect: SuspectTable) -> bool:
-        """Return whether the metastore had the table. Not so if a pending message may still create it."""
+        """Return whether the metastore once had the table. False while a pending message may still create it."""
         identifier = self._context.identify(suspect.name)
         ours = self._context.find_table(identifier)
         if ours is None or self._followed.seen(ours.table_id) is None:
             return False
-        # An unreadable message may be about this table, so it stays. Other tables are not affected.
+        # With an unreadable message about this table its state is unknown, so it is not dropped. Other tables are not
+        # affected.
         return not PendingMessages(self._index, identifier, ours).any
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[SuspectTable]:
@@ -316,8 +317,7 @@ class FollowRun:
         for name, suspect in suspects.items():
             known = before.get(name)
             if known is not None and known.suspect is not None:
-                # Merge what is left from earlier runs, even if it is not due: otherwise the new events would overwrite
-                # it.
+                # Merge the suspect parts left by earlier runs, even if not due: storing the new ones overwrites them.
                 suspect.come_after(SuspectTable.from_json(name, known.suspect))
             refused = known is not None and known.suspect is None
             done = self._tables.bring_in_sync(client, suspect, comparison, refused=refused)
@@ -350,7 +350,7 @@ class FollowRun:
 
 
 def _add(suspects: dict[str, SuspectTable], batch: LogEvents) -> dict[str, SuspectTable]:
-    """Merge the suspect parts from a batch's events into ``suspects``, and return all of them."""
+    """Merge the suspect tables from a batch's events into ``suspects``, and return ``suspects``."""
     for name, suspect in suspects_of(batch.events).items():
         if name in suspects:
             suspect.come_after(suspects[name])
@@ -359,7 +359,7 @@ def _add(suspects: dict[str, SuspectTable], batch: LogEvents) -> dict[str, Suspe
 
 
 def _note_made_anew(suspects: Mapping[str, SuspectTable], before: Mapping[str, KeptSuspect]) -> None:
-    """Pass on to the new name that a renamed table was dropped and created again under its old name.
+    """Mark a renamed table as created anew if it was dropped and created again under its old name.
 
     The drop was in an earlier run and could not be processed; the creation and the rename are in this one. All
     partitions have to be checked under the new name.

@@ -1,4 +1,4 @@
-"""The suspect parts of a table, collected from its events."""
+"""Suspect tables and partitions: what the metastore's events say may have changed, and must be checked."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SuspectPartition:
 
     Attributes:
         dropped: Whether it was dropped, or got other values by a rename.
-        written: The statistics that the changes have set; None if a change has set no statistics. If all of them were
-            sent by the index, the changes were its own deliveries.
+        written: The file statistics that the events have set; None if an event has set no statistics. If the index
+            itself has sent all of them, the changes were its own deliveries.
     """
 
     dropped: bool = False
@@ -36,7 +36,7 @@ class SuspectPartition:
 
 @dataclass(slots=True)
 class SuspectTable:
-    """The suspect parts of a table.
+    """A suspect table: which of its parts must be compared with the metastore.
 
     Attributes:
         database: The table's database in the metastore.
@@ -47,8 +47,8 @@ class SuspectTable:
         dropped: Whether an event reports its drop.
         whole: Whether every partition is suspect.
         partitions: The suspect partitions, by the metastore's names; ``''`` for a table without partition columns.
-        parameters: Parameters that were set or removed; None if no event lists them, so that the columns and
-            parameters of the last comparison decide.
+        parameters: Parameters that were set or removed. None if no event lists them: then the table is compared with
+            the columns and parameters of the last run.
         renamed_to: Its new name.
         storage: Whether its format, SerDe or SerDe settings were changed.
         moved_from: Its previous locations.
@@ -79,7 +79,8 @@ class SuspectTable:
             self.dropped, self.renamed_to = True, event.renamed_to
         elif event.kind == "CREATE_TABLE":
             self.created = True
-            # The table was dropped before it was created, so nothing that is known about the old table applies.
+            # The table was dropped and created again, so all partitions and parameters of the new table must be
+            # checked.
             if self.dropped:
                 self.whole, self.parameters = True, None
         self.columns = self.columns or event.columns
@@ -125,14 +126,15 @@ class SuspectTable:
         self._bound()
 
     def come_after(self, left: SuspectTable) -> None:
-        """Merge the suspect parts that are left from earlier events."""
+        """Merge the suspect parts that an earlier run could not finish; the present events are later."""
         if left.dropped and self.created:
-            # A creation after an earlier drop makes everything suspect, as when one batch has both events (``note``).
+            # The earlier drop and the present creation make a new table, so all its partitions and parameters are
+            # suspect.
             self.whole, self.parameters = True, None
         self.add(left)
 
     def take_over(self, before: SuspectTable, *, made_anew: bool) -> None:
-        """Merge the suspect parts that events name under the table's previous name, without the rename itself.
+        """Merge the suspect parts of the table's previous name into this one, which has the new name.
 
         Args:
             before: The suspect parts under the previous name.
@@ -142,7 +144,8 @@ class SuspectTable:
 
     def _bound(self) -> None:
         if len(self.partitions) > MOST_PARTITIONS:
-            # The whole table is compared, which finds everything except drops: keep only dropped partitions.
+            # With so many suspect partitions the whole table is compared. That finds every change except drops, so keep
+            # only the dropped partitions.
             self.whole = True
             self.partitions = {name: suspect for name, suspect in self.partitions.items() if suspect.dropped}
 
@@ -191,7 +194,8 @@ def suspects_of(events: Iterable[HiveEvent]) -> dict[str, SuspectTable]:
         made_anew = suspect.dropped and suspect.created
         suspect.note(event)
         if event.dropped:
-            # Events before a rename are about the table that has the new name now.
+            # A rename gave the table its present name: events under the old name are about the same table, so merge
+            # them.
             for before in suspects.values():
                 if before is not suspect and before.renamed_to == (event.database, event.table):
                     before.renamed_to = event.renamed_to

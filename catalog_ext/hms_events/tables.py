@@ -94,14 +94,14 @@ class TableFollowing:
         return ALL in self._databases or database in self._databases
 
     def forget_seen(self) -> None:
-        """Preview a run that forgets the states of earlier comparisons."""
+        """In a preview, treat all tables as never compared, because the real run deletes these records first."""
         self._forgotten = True
 
     def _seen(self, table: Table) -> Seen | None:
         return None if self._forgotten else self._context.index.followed.seen(table.table_id)
 
     def settle_names(self, client: HiveMetastore, suspects: Mapping[str, SuspectTable]) -> dict[str, str]:
-        """Apply renames of tables; return what was done, by their old names.
+        """Apply renames of tables to the index; return ``renamed`` or ``removed`` by the tables' old names.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer, or is a different one.
@@ -130,8 +130,8 @@ class TableFollowing:
         Args:
             client: The metastore.
             suspect: The suspect parts.
-            comparison: The comparison for a table with all partitions suspect; None for a comparison that drops
-                nothing.
+            comparison: Compares all partitions, if they are all suspect. None for a comparison of this table alone,
+                which drops no partition.
             refused: Whether the table's state was refused in the last run.
 
         Raises:
@@ -161,7 +161,7 @@ class TableFollowing:
         identifier = TableIdentifier(suspect.database, suspect.table)
         ours = self._names.relation(identifier)
         if isinstance(ours, View):
-            # The metastore's view was published by the index. If it is not, the publication reports that.
+            # Views are never imported. The index publishes them, and then reports differences.
             return
         if ours is None:
             self._take(client, identifier, outcome)
@@ -234,13 +234,13 @@ class TableFollowing:
         self, client: HiveMetastore, suspect: SuspectTable, ours: Table, theirs: HiveTable | None,
         pending: PendingMessages, outcome: TableOutcome,
     ) -> None:  # fmt: skip
-        """Remove or rename a table that was dropped or renamed; a table without a known drop stays.
+        """Drop or rename the index's table if the metastore's table of its name is gone or is another one.
 
         Raises:
-            MetastoreRefusedError: The metastore has another table of the name.
-            TableNotFoundError: The metastore has no table of the name, and no drop of it is known.
-            ConflictError: The table was dropped in the metastore, and the index has pending changes of it: acknowledged
-                rows stay.
+            MetastoreRefusedError: The metastore has another table of this name.
+            TableNotFoundError: The metastore has no table of this name, and no event or comparison shows a drop.
+            ConflictError: The table was dropped in the metastore, and the index has pending changes of it. The index
+                keeps it, with the rows of these changes.
         """
         if not suspect.dropped:
             if theirs is not None:
@@ -268,10 +268,10 @@ class TableFollowing:
             self._take(client, ours.identifier, outcome)
 
     def _rename(self, client: HiveMetastore, name: TableIdentifier, ours: Table, to: TableIdentifier) -> bool:
-        """Rename a table if the metastore's table of the new name is this one; return whether it was renamed.
+        """Rename the index's table if the metastore has this table under the new name; return whether it was renamed.
 
-        If the metastore has no table of the new name, it was renamed again meanwhile. Then the index uses this name
-        until a later event brings the next one.
+        If the metastore has no table of the new name, the table was renamed again meanwhile. The index uses the new
+        name until the event of the next rename arrives.
         """
         theirs = find_table(client, to)
         if (theirs is not None and not lies_at(theirs, ours)) or self._names.relation(to) is not None:
@@ -305,7 +305,7 @@ class TableFollowing:
 
         Changes that cannot be imported are reported; partitions are still checked.
         """
-        # After a refusal take all parts of the definition, because the refused part is not stored.
+        # After a refusal compare the whole definition: the index does not record which part of it was refused.
         changed = all_of(theirs) if refused else self._changed(suspect, ours, theirs)
         if not changed:
             return
@@ -330,7 +330,7 @@ class TableFollowing:
             self._context.sync.publish(ours.table_id)
 
     def _changed(self, suspect: SuspectTable, ours: Table, theirs: HiveTable) -> Changed:
-        """Return the changes: those in events, or else the difference to the last comparison."""
+        """Return the changes of the definition: those that events list, or else those since the last comparison."""
         if suspect.parameters is not None:
             return Changed(suspect.columns, frozenset(suspect.parameters), suspect.storage)
         if suspect.dropped and suspect.created:
@@ -385,12 +385,12 @@ def _leave_definition(suspect: SuspectTable, outcome: TableOutcome) -> None:
 
 
 def _may_retry(suspect: SuspectTable) -> bool:
-    """Return whether an event suggests that a refused change is possible now, so that it has to be tried again."""
+    """Return whether an event may have removed the cause of a refusal, so that the table is tried again."""
     return suspect.definition or any(each.dropped for each in suspect.partitions.values())
 
 
 def _has_moved(suspect: SuspectTable, ours: Table, theirs: HiveTable) -> bool:
-    """Return whether ALTER TABLE has moved the index's table to the metastore table's location."""
+    """Return whether the metastore's table is the index's table at a new location, set by ALTER TABLE."""
     if suspect.dropped or theirs.table_type == VIRTUAL_VIEW:
         return False
     return any(same_location(place, ours.definition.location) for place in suspect.moved_from)

@@ -87,7 +87,10 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
 
 
 def _restoring(index: Index, settings: Settings, warehouse: str) -> dict[str, str]:
-    """Return a property that keeps an old index marked as old, if the new warehouse has no counter to compare with."""
+    """Return the property that marks a restored index as such, if the new warehouse cannot show it; else empty.
+
+    The new warehouse cannot show it if it has no counter of this index.
+    """
     counter = IndexCounter(index, settings.open_storage)
     counter.look_whether_restored()
     if counter.behind is None:

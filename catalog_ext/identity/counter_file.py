@@ -53,9 +53,9 @@ class Counter:
     """The content of the counter's file.
 
     Attributes:
-        incarnation: The newest incarnation of the index; each restore begins a new one.
-        counter: The greatest counter.
-        tables: The greatest number of a table so far.
+        incarnation: The number of the index's newest incarnation; each recovery after a restore begins a new one.
+        counter: The highest change counter.
+        tables: The highest number (id) that a table has had so far.
         written_at_ms: The time of writing, in milliseconds since 1970, by the writer's clock.
         mark: A random text that the index stored with this counter; empty until the counter was raised for the first
             time.
@@ -69,7 +69,7 @@ class Counter:
 
     @classmethod
     def of(cls, recorded: Mapping[str, str], newest_table: int) -> Counter:
-        """Return the counter of an index with these properties, with the present time."""
+        """Return the counter to write for an index with these properties, with the present time."""
         own = position_of(recorded)
         now_ms = int(time.time() * 1000)
         return cls(own.incarnation, own.counter, newest_table, now_ms, recorded.get(COUNTER_MARK, ""))
@@ -80,9 +80,9 @@ class Counter:
         return CounterPosition(self.incarnation, self.counter)
 
     def is_older_than(self, seconds: float) -> bool:
-        """Return whether the writer's clock and this clock differ by more than this, in either direction.
+        """Return whether the counter's time differs from this clock's by more than ``seconds``, in either direction.
 
-        A time in the future comes from a wrong clock, so the file's age is unknown and counts as old.
+        A time in the future comes from a wrong clock, so the counter's age is unknown and counts as old.
         """
         return abs(time.time() * 1000 - self.written_at_ms) > seconds * 1000
 
@@ -132,7 +132,7 @@ class CounterFile:
         raise self._unknown(place, "is gone: it was deleted, or the warehouse is not mounted")
 
     def write(self, place: Location) -> None:
-        """Write the index's counter. If several processes write, the greatest counter remains.
+        """Write the index's counter to the warehouse. If several processes write, the highest counter remains.
 
         Raises:
             StorageError: The store refuses or does not answer.

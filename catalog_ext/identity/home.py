@@ -80,7 +80,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
     recorded = index.properties.load()
     given = record(settings)
     if METASTORE in recorded:
-        # An index that is opened without its metastore, for once, keeps its record of the metastore.
+        # A session that opens the index without its metastore (``metastore=None``) must not overwrite the recorded one.
         given.pop(NO_METASTORE, None)
     if any(recorded.get(name) != value for name, value in given.items()):
         try:
@@ -108,9 +108,9 @@ def look_home(index: Index, settings: Settings) -> Settings:
 
 
 def _was_never_reached(index: Index, settings: Settings, recorded: Mapping[str, str]) -> bool:
-    """Return whether the recorded metastore never answered, differs from the given one, and the index is empty.
+    """Return whether the index is empty, and its recorded metastore never answered and differs from the given one.
 
-    Then the recorded address was probably mistyped, and the given one replaces it without ``adopt``.
+    The recorded address was then probably mistyped, and the given one replaces it without ``adopt``.
     """
     if METASTORE not in settings.given or settings.metastore is None:
         return False

@@ -1,8 +1,8 @@
-"""Detects an index that was restored from a backup: it is behind its change counter in the warehouse.
+"""Detects an index that was restored from a backup: its change counter is lower than the copy in the warehouse.
 
-The counter is written before files are deleted or moved, and by the first change that finds it older than ten minutes.
-It is read by the first change of a process, and then by one change in ten minutes. All other changes, also plain
-appends, cost no request for it.
+The copy is written before files are deleted or moved, and by the first change that finds it older than ten minutes. It
+is read by the first change of a process, and then by one change in ten minutes. All other changes, also plain appends,
+make no request to the store for it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class IndexCounter:
 
     @property
     def behind(self) -> IndexRestoredError | None:
-        """The error with which changes of the index are refused; None if the index is current, as far as is known."""
+        """The error that every change of a restored index raises; None if the index is current, as far as known."""
         return self._behind
 
     def require_current(self) -> None:
@@ -119,7 +119,7 @@ class IndexCounter:
             self._refuse_if_behind()
 
     def next_incarnation(self) -> tuple[CounterPosition, int]:
-        """Return a position above all known positions of index and store, and the greatest number of a table so far.
+        """Return a counter position above all that the index and the store have, and the highest table id so far.
 
         Raises:
             StorageError: The store refuses or does not answer.
@@ -158,9 +158,9 @@ class IndexCounter:
             self._compared_at = time.monotonic()
 
     def look_for_query(self) -> None:
-        """Compare the index with its counter at the first query, and while the index is older once a minute.
+        """Compare the index with its counter at the first query, and then once a minute while the index is older.
 
-        Other queries do not wait for a query that compares.
+        While one query compares, others do not wait for it.
         """
         at = self._compared_at
         due = at is None or (self._behind is not None and time.monotonic() - at >= _QUERIES_ASK_AGAIN_S)
@@ -171,9 +171,9 @@ class IndexCounter:
                 self._lock.release()
 
     def note_version(self, table_id: int, version: int) -> None:
-        """Record a table's version that this process has seen.
+        """Remember the highest version of a table that this process has seen.
 
-        A smaller version later shows that the index was restored.
+        If the index then has a lower version, it was restored: changes are refused until it is repaired.
         """
         newest = self._newest.get(table_id, -1)
         if self._is_suspended:
@@ -192,7 +192,7 @@ class IndexCounter:
                 self.look_whether_restored()
 
     def _has_gone_back(self, table_id: int, newest: int) -> bool:
-        """Return whether the table's version is really smaller: the caller's version may only be an older read."""
+        """Return whether the index's version of the table is below ``newest``, and not only the caller's older read."""
         for pause_s in (*_PAUSES_S, None):
             try:
                 if self._index.tables.load_by_id(table_id).version >= newest:
@@ -204,7 +204,7 @@ class IndexCounter:
         return True
 
     def forget(self) -> None:
-        """Compare again before the next change, without waiting for the interval."""
+        """Compare the index with its counter before the next change, without waiting ten minutes."""
         self._next_look = 0.0
 
     def state(self) -> tuple[bool | None, str]:

@@ -56,7 +56,7 @@ class KnownMetastore:
                 self._known_at = losses
 
     def lost(self) -> None:
-        """Check the id again at the next call, because the connection was lost."""
+        """Note a lost connection: the next call checks the metastore's id again."""
         self._losses += 1
 
     def _is_own(self, metastore: HiveMetastore, *, learns: bool) -> bool:

@@ -136,7 +136,7 @@ class WarehouseMarks:
             self._warn(self._warehouse, location, self._found("claimed", self._warehouse, self._claimed))
 
     def look(self, location: Location) -> None:
-        """Warn if a location lies in the warehouse of another index."""
+        """Warn if a location lies in a warehouse whose mark names another index."""
         above = [location.parent]
         while above[-1].key:
             above.append(above[-1].parent)
@@ -152,7 +152,7 @@ class WarehouseMarks:
             return len(_done) > before
 
     def _found(self, what: str, directory: Location, find: Callable[[Location], Mark | None]) -> Mark | None:
-        """Return the mark if it names another index. After a passing error the check is repeated the next time."""
+        """Return the warehouse's mark if it names another index. If the store failed, the next call checks again."""
         try:
             mark = find(directory)
             return mark if mark is not None and mark.index != self._own.index else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def still_named(
     metastore: HiveMetastore, table: Table, names: Sequence[str], directories: Sequence[str]
 ) -> Sequence[str]:
-    """Return the directories at which the metastore has partitions with the values of some names.
+    """Return those of the directories that hold a partition of the metastore with the same values as one of ``names``.
 
     Raises:
         CatalogExtError: The metastore does not answer.
@@ -50,10 +50,10 @@ class NamedPlaces:
         self._located: frozenset[str] | None = None
 
     def __call__(self, names: Sequence[str], directories: Sequence[str]) -> Sequence[str]:
-        """Return the directories at which the metastore has a partition.
+        """Return those of the directories at which the metastore has a partition.
 
         Args:
-            names: The known present and past partitions of the directories.
+            names: The present and past partitions of the index in these directories.
             directories: The directories, by URI.
 
         Raises:

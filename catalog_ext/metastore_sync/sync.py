@@ -1,4 +1,4 @@
-"""Keeps the metastore in sync with the index: delivers pending messages, and describes the rest."""
+"""Keeps the metastore in sync with the index: delivers pending messages, and describes the metastore's state."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class MetastoreSync:
         self._unreached: str | None = None
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
         self._waiting_deliverer = Deliverer(index.outbox, lambda: metastore.client(self._timeout_s))
-        # For the delivery right after a change: it does not wait for an embedded metastore that is still starting.
+        # This client is for deliveries right after a change, which must not wait for an embedded metastore that is
+        # still starting.
         self._immediate_deliverer = Deliverer(index.outbox, metastore.started_client)
         self._last: DeliveryReport | None = None
         self._met = not metastore.embedded
@@ -66,7 +67,7 @@ class MetastoreSync:
         self._retry = DeliveryRetry(self.deliver)
 
     def close(self) -> None:
-        """End scheduled deliveries; messages that a starting embedded metastore could not take are delivered now."""
+        """Stop the background deliveries. Messages that waited for a starting embedded metastore are delivered now."""
         self._retry.close()
         if self._metastore.embedded and self._last is not None and self._last.pending:
             self.deliver()
@@ -81,8 +82,7 @@ class MetastoreSync:
             return DeliveryReport(0, 0, None)
         self._index.incarnations.require_current()
         end = time.monotonic() + (timeout_s or self._timeout_s)
-        # Do not run in parallel with this process's background delivery: the report would not include the messages that
-        # it has claimed.
+        # Wait for this process's background delivery: its claimed messages would otherwise be missing in the report.
         mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
         try:
             return self._noted(self._waiting_deliverer.deliver(timeout_s=max(end - time.monotonic(), 0)))
@@ -91,7 +91,7 @@ class MetastoreSync:
                 self._delivering.release()
 
     def _noted(self, report: DeliveryReport) -> DeliveryReport:
-        """Store what later calls need from the report of a delivery, and return the report."""
+        """Remember a report's failure for later calls and for the warnings, and return the report."""
         self._last = report
         # Remember why no server was reached: a delivery within the backoff pause does not try again, and needs this
         # reason.
@@ -118,7 +118,7 @@ class MetastoreSync:
             self._retry.keep_delivering()
 
     def publish(self, table_id: int | None = None) -> DeliveryReport | None:
-        """Deliver after a change; pending messages are delivered later.
+        """Deliver the messages of a change; what cannot be delivered now is delivered later in the background.
 
         Args:
             table_id: The number of the changed table or view; None for another change.
@@ -152,7 +152,7 @@ class MetastoreSync:
         if not own.pending or (table_id is None and own.reached):
             self._warned.pop(table_id, None)
         elif self._warned.get(table_id) != trouble:
-            # If no server answers, one warning is enough for all tables.
+            # If no server answers, all tables fail for the same reason: warn only once.
             known = trouble in self._warned.values() and trouble == self._unreached
             self._warned[table_id] = trouble
             if known:
@@ -224,7 +224,7 @@ class MetastoreSync:
                     identifier,
                     error.message,
                 )
-                # Mark the failure as logged: the delivery that follows meets it too.
+                # Remember the failure as already logged, because the delivery that follows fails in the same way.
                 self._warned[None] = self._unreached = error.message
             return
         buckets = bucketed_by(there)

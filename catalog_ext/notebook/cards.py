@@ -79,7 +79,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a bar: its word, its share in percent, and its colour."""
+    """A segment of a stacked bar: its label, its share in percent, and its colour."""
 
     word: str
     percent: float
@@ -88,7 +88,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class SmallMap:
-    """A partition map, and the texts of a card about it."""
+    """A partition map drawn as SVG, with the numbers and gaps that a card writes beside it."""
 
     of: PartitionMap
     svg: Markup
@@ -156,7 +156,7 @@ def card_html(of: Displayed) -> str:
 
 
 def card_text(of: Displayed) -> str:
-    """Return a table's card as text, or the error; a catalog is one line, without a query."""
+    """Return the card of a table as text, or the error as text; for a catalog one line, without a query."""
     if isinstance(of, Catalog):
         state = " (closed)" if of._context.closed.is_set() else ""
         index, warehouse = shown_index(of.settings.index), of.settings.warehouse

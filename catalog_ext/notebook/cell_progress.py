@@ -90,7 +90,7 @@ def _shower() -> Show | None:
 
 
 class CellBar:
-    """A bar that appears after ``AFTER_S`` seconds. Until the first report it shows its title."""
+    """A progress bar that appears ``AFTER_S`` seconds after its creation. Until the first report it shows its title."""
 
     def __init__(self, show: Show, title: str) -> None:
         self._show = show

@@ -81,7 +81,7 @@ def _text(column: ListColumn, value: object) -> str | None:
 
 
 def listed(rows: Rows[Any]) -> ShownRows:
-    """Convert the first rows of a result list for display."""
+    """Convert the first rows of a result list, as many as the display shows."""
     columns, fields, empty = _LISTS[rows.kind]
     return shown_rows(columns, map(fields, rows), len(rows), empty)
 
@@ -94,7 +94,7 @@ _LISTS: dict[RowsKind, tuple[Sequence[ListColumn], Callable[[Any], Mapping[str, 
 
 
 def shown_table(table: pa.Table) -> ShownRows | None:
-    """Convert the first rows of an Arrow table that has the mark; return None for any other table."""
+    """Convert the first rows of an Arrow table with ``ROWS_MARK`` in its metadata; return None for any other table."""
     name, value = ROWS_MARK
     if (table.schema.metadata or {}).get(name) != value:
         return None

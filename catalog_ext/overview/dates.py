@@ -78,7 +78,7 @@ def next_period(period: str, unit: Unit) -> str | None:
 
 
 def previous_period(period: str, unit: Unit) -> str:
-    """Return the day, month or year before a period."""
+    """Return the day, month or year before the given one."""
     return _moved(period, unit, -1)
 
 
@@ -91,7 +91,8 @@ def _moved(period: str, unit: Unit, by: int) -> str:
     try:
         return (date.fromisoformat(period) + timedelta(by)).isoformat()
     except ValueError:
-        # The text has the form of a date, but no such day exists, as the 30th of February.
+        # The text has the form of a date, but no such day exists (the 30th of February): continue from the month's
+        # first day.
         return (date.fromisoformat(f"{period[:7]}-01") + timedelta(31 if by > 0 else -1)).isoformat()
 
 
@@ -107,7 +108,7 @@ def count_periods(bounds: Bounds, unit: Unit) -> int:
 
 
 def is_date_within(at: str, bounds: Bounds, unit: Unit) -> bool:
-    """Return whether a date exists and lies between the first and the last of the key."""
+    """Return whether a day, month or year is a real date, and lies between the key's first and last value."""
     if not str(bounds.least)[: unit.length] <= at <= str(bounds.greatest)[: unit.length]:
         return False
     return unit is Unit.MONTH or _day(at) is not None
@@ -134,7 +135,7 @@ def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[
 
 
 def find_holes(key: str, days: Sequence[str]) -> Holes | None:
-    """Return the missing days between ISO 8601 days; None for fewer than two days.
+    """Return the missing days among days of a key, in ISO 8601; None for fewer than two days.
 
     A last day that stands for "no end" (year 9999) makes no gap. ``key`` names the key, or the keys of year, month and
     day.

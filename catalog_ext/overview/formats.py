@@ -97,7 +97,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 
 def in_words(report: RepairProgress) -> tuple[str, str]:
-    """Return the phase in words, and the counts so far (``''`` while they are 0)."""
+    """Return a progress report's phase as words, and its counts as words (``''`` while they are 0)."""
     counts = counted(report.partitions, "partition")
     if report.total is not None:
         counts = f"{report.partitions:,} of {counted(report.total, 'partition')}"

@@ -143,7 +143,7 @@ def _least(column: ListColumn, natural: int, texts: Sequence[str]) -> int:
 
 
 def _widths(kept: Sequence[int], natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, ...]:
-    """Distribute the spare width. Columns that need least are served first, and leave the rest to the others."""
+    """Return the columns' widths: columns that need the least spare width get it first, the rest goes to the others."""
     spare = max(width - _total(kept, least), 0)
     chosen = dict.fromkeys(kept, 0)
     order = sorted(kept, key=lambda i: natural[i] - least[i])

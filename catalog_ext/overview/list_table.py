@@ -1,6 +1,6 @@
 """Prints lists: as a rich table that fits the terminal, or as plain aligned lines for any other output.
 
-rich takes about a millisecond for a row. A pipe may get a million of them, and needs neither styles nor wrapping.
+rich takes about a millisecond per row. Output to a pipe may have a million rows, and needs neither styles nor wrapping.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _RichList:
                 yield Segments([Segment(INDENT + text, console.get_style(style) if style else None), Segment.line()])
 
     def _parts(self) -> Iterator[tuple[Table, list[str], str]]:
-        """Yield each table with the lines below it and their style."""
+        """Yield each rich table, the lines of text below its last row, and the style of these lines."""
         if not self.layout.below:
             yield self._table(self.rows, heading=True), [], ""
             return

@@ -53,7 +53,7 @@ class Extent:
     listed: int
 
     def units(self, unit: Unit | None) -> int:
-        """Return the most columns for a unit of dates, or for values (None)."""
+        """Return the maximal number of columns for dates of a unit; for None, of values of a key without dates."""
         return self.across if unit is None else self.days if unit is Unit.DAY else min(self.days, 60)
 
     def unit_of(self, bounds: Bounds) -> Unit:
@@ -110,7 +110,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A link to the map before or after this one: its text, the entry of ``positions``, and the address."""
+    """A link to a neighbouring map: its text, the scroll position as an entry of ``positions``, and the address."""
 
     words: str
     position: str
@@ -228,7 +228,7 @@ class MapPlanner:
         return _Shown(axis, [(each, *text_and_condition(key, each)) for each in shown], steps)
 
     def _dates(self, bounds: Bounds, unit: Unit, name: str, most: int) -> tuple[list[str], tuple[Step, ...]]:
-        """Return the newest dates, or those up to the chosen date, and links to the others."""
+        """Return the dates of a map (the newest, or those up to the chosen date), and links to the other dates."""
         least, newest, greatest = (str(each)[: unit.length] for each in (bounds.least, bounds.newest, bounds.greatest))
         asked = self._choice.positions.get(f"{name}to")
         last = min(max(checked_period(asked, unit), least), greatest) if asked else newest
@@ -262,7 +262,7 @@ class _Shown:
 
 
 def text_and_condition(key: Key, encoded: str) -> tuple[str, str | None]:
-    """Return the text of a value, and the condition that selects it, or None if no condition can express it."""
+    """Return the text of a key's value, and the SQL condition that selects it; None if no condition can express it."""
     name, text = quote_name(key.name), decoded_text(encoded, key.type)
     if text is None:
         return "NULL", f"{name} IS NULL"

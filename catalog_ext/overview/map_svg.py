@@ -90,7 +90,7 @@ def _shown(text: str) -> str:
 def _add_head(row: ET.Element, role: str, label: str, href: str | None, at: dict[str, str]) -> None:
     head = ET.SubElement(row, "g", {"role": role})
     if href is not None:
-        # Row headings are reached with Tab, column headings by keys from the cells below them.
+        # Row headings are in the Tab order. Column headings are reached by the arrow keys from the cells below them.
         keys = {"tabindex": "-1"} if role == "columnheader" else {}
         link = ET.SubElement(head, "a", {"href": f"{href}#map-title", **keys})
     ET.SubElement(head if href is None else link, "text", at).text = _shown(label)

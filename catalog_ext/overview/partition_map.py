@@ -186,7 +186,7 @@ def _drawn(
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """A logarithmic scale with ``LEVELS`` shades. For ages the youngest has the strongest shade."""
+    """A logarithmic scale from measures to ``LEVELS`` shades. The youngest age has the strongest shade."""
 
     least: float
     greatest: float

@@ -49,7 +49,7 @@ def load_summary(index: Index, identifier: TableIdentifier) -> TableSummary:
 
 
 def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> DeliveryState:
-    """Return the state, without asking the metastore."""
+    """Return the table's delivery state from the index, without a request to the metastore."""
     if not enabled:
         return DeliveryState("none", "")
     reason = unrepresentable_reason(summary.table.definition)

@@ -164,7 +164,7 @@ class _Page:
             try:
                 part = await self._in_thread(self._next_part, http, query, parts)
             except Exception as error:
-                # The head has been sent, so the rest of the page can only say that a part is missing.
+                # The response's status has been sent, so the failure of a part can only be shown in the part's place.
                 logger.exception("A part of the page %s failed unexpectedly", _path(http))
                 message = f"{type(error).__name__}: see the service's log"
                 part = self._render(http, "failed_part.html", query=query, part="A part", message=message)
@@ -187,7 +187,7 @@ class _Page:
 
     async def _in_thread(self, function: Callable[..., str | None], *arguments: object) -> str | None:
         if self._limiter is None:
-            # Created at the first use, because it belongs to the event loop of the server's thread.
+            # The limiter belongs to an event loop, so create it at the first request, on the server's own loop.
             self._limiter = CapacityLimiter(_AT_ONCE)
         return await to_thread.run_sync(partial(function, *arguments), limiter=self._limiter)
 
@@ -207,7 +207,7 @@ class _Page:
 
     def _form(self, http: Request, to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
         """Return the sign-in form with a cookie that it is bound to, so that another site cannot sign a browser in."""
-        # Reuse the cookie for all tabs of a browser, so that a form opened earlier in another tab stays valid.
+        # Keep an existing cookie: a form in another tab of the browser is bound to it, and would become invalid.
         kept = http.cookies.get(f"{self._cookie}_form", "")
         visitor = kept if Sessions.is_visitor(kept) else self._sessions.new_visitor()
         page = self._render(

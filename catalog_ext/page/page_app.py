@@ -1,4 +1,4 @@
-"""Adds the page to the service's ASGI application, once it is wanted."""
+"""Adds the page (``/ui``) to the service's ASGI application, when a user or a setting asks for it."""
 
 from __future__ import annotations
 

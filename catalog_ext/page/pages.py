@@ -146,7 +146,7 @@ class Pages:
         return self._kept.get(kept, lambda: read_growth(self._overviews, table, now_ms))
 
     def _map(self, table: Table, keys: Sequence[Key], query: Query, now_ms: int) -> dict[str, object]:
-        """Return the map, or the error in the condition, with the form in which it can be corrected."""
+        """Return the map for the address, or the error in its condition, with the form to correct the condition."""
         chosen = tuple(sorted((k, v) for k, v in query.chosen.items() if k not in ("small", "before")))
 
         def read() -> PartitionMap | None:

@@ -54,7 +54,7 @@ _KEPT_S, _MOST_KEPT, _CHART = 60.0, 40_000, 50
 class Kept:
     """A cache that keeps expensive results for a minute.
 
-    The oldest are evicted if the total weight is above ``most``.
+    If the sum of the results' weights is above ``most``, the oldest are evicted.
     """
 
     def __init__(self, most: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
@@ -95,7 +95,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The pictures of a table's growth and commits; ``rows`` are the numbers in them.
+    """The charts of a table's growth and commits, and the numbers from which they are drawn.
 
     Attributes:
         sizes: Time, partitions, files, bytes and rows (None: some are not counted) of each version.
@@ -155,7 +155,7 @@ def _step(span_ms: int) -> int:
 
 
 def _stairs(points: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, float]]:
-    """Return points for a line with steps, because a table keeps its size until the next commit."""
+    """Return points that draw a step line, because a table keeps its size from one commit to the next."""
     stairs = [points[0]]
     for (_, before), (at, value) in pairwise(points):
         stairs += [(at, before), (at, value)]
@@ -267,7 +267,7 @@ def _is_small(each: SizeClass, below: int) -> bool:
 def read_events(
     overviews: Overviews, table: Table, before: GrowthPosition | None, now_ms: int
 ) -> tuple[list[dict[str, Any]], str | None]:  # fmt: skip
-    """Return commits and repairs, newest first, and the position of the next ones for a link; None at the end."""
+    """Return a page of commits and repairs, newest first, and the position of the next page; None on the last page."""
     shown, rest = overviews.recent_events(table, before=before, limit=_EVENTS)
     numbers = () if rest is None else (rest.version, *(rest.repair or (None, None)))
     return [_event(each, now_ms) for each in shown], ".".join("" if n is None else str(n) for n in numbers) or None
@@ -322,7 +322,7 @@ def _in_words(summary: Mapping[str, Any], kind: str) -> str:
 
 
 def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict[str, Any]:
-    """Return when the sides were last compared, from the index; no comparison is started.
+    """Return when store, index and metastore were last compared for a table, from the index; nothing is compared now.
 
     The fields: the time of the last full comparison with the store (None: never), the number of partitions that were
     compared one by one since, the version at which a follower last compared it with the metastore (None: never), and
@@ -337,5 +337,5 @@ def read_drift(overviews: Overviews, summary: TableSummary, now_ms: int) -> dict
 
 
 def is_view(table: Table) -> bool:
-    """Return whether it is a view, which has partitions but no files."""
+    """Return whether the object is a view, which has partitions but no files."""
     return table.definition.table_type is TableType.VIEW

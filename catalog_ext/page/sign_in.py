@@ -76,7 +76,7 @@ class Sessions:
         return _VISITOR.fullmatch(cookie) is not None
 
     def form_key(self, cookie: str) -> str:
-        """Return the key that a form with this cookie must contain. Another site cannot compute it."""
+        """Return the key that a form must contain, computed from the browser's cookie; other sites cannot do that."""
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def is_form_key(self, given: str, cookie: str | None) -> bool:

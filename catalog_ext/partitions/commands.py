@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 class PartitionCommands:
     """The partition commands of a catalog; a *spec* maps key names to literals (None is NULL).
 
-    Each method takes the table by name or as a loaded table. With a loaded table, changes after its version are
-    conflicts. Each refuses a table whose location has wildcards (OperationNotSupportedError).
+    Each method takes the table by name or as a loaded table. With a loaded table, a change by another writer since its
+    version is a conflict. Each method refuses a table whose location has wildcards (OperationNotSupportedError).
     """
 
     def __init__(self, context: Context) -> None:
@@ -98,10 +98,9 @@ class PartitionCommands:
         self, table: str | Table, predicates: Sequence[Predicate] = (), *, clauses: PartitionClauses = NO_CLAUSES,
         if_exists: bool = False, purge: bool = False,
     ) -> WriteOutcome:  # fmt: skip
-        """Drop partitions of the table; a managed table's data is deleted, an external one's stays.
+        """Drop the partitions that the predicates and PARTITION clauses select; only a managed table's data is deleted.
 
-        Unbound predicates and PARTITION clauses select them. With ``purge``, data of a managed table outside its
-        directory is deleted too.
+        With ``purge``, a managed table's data outside the table's directory is deleted too.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
@@ -243,7 +242,7 @@ class PartitionCommands:
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
         chosen: bool,
     ) -> None:  # fmt: skip
-        """Warn if another partition or table has the same files; refuse it for a managed table.
+        """Warn if another partition or table has files at the new location; refuse the location in a managed table.
 
         Dropping a partition of a managed table deletes its files. ``own`` has the real locations of partitions with an
         explicit location. ``comes`` has the partitions that the same statement adds at their default locations.

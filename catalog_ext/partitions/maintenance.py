@@ -170,12 +170,12 @@ def _with_return(entry: ReportEntry, table: Table, lasting: Expiry | None, now_m
 
 
 def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:
-    """Yield unbound predicates that match the partitions of these entries, for some values at a time."""
+    """Yield predicates that together match the partitions of these entries; each has a limited number of values."""
     lower = [name.lower() for name in expiry.keys]
     values: dict[tuple[str, ...], None] = {}
     for entry in entries:
         given = {key.lower(): value for key, value in parse_partition_name(entry.partition)}
-        # The values are not NULL: a partition without a value has no time, and so does not expire.
+        # No value is None here, because a partition with NULL in its time never expires. ``or ""`` is for mypy.
         values[tuple(given[name] or "" for name in lower)] = None
     for chunk in batched(values, _VALUES_AT_ONCE):
         if len(lower) == 1:

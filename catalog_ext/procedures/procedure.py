@@ -57,7 +57,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class SessionTable:
-    """A table of the session's own catalog with the name that a new table gets; it need not have a location."""
+    """A table of Spark's session catalog that has the same name as the table that a call creates.
+
+    Attributes:
+        location: Its location; None for a table without one.
+    """
 
     location: str | None
 
@@ -67,10 +71,11 @@ class Procedure:
     """A procedure: its parameters, its result columns, and its Python function.
 
     Attributes:
-        check_session: Raises if the arguments conflict with a table of that name in the session's own catalog, whose
-            location, if it has one, is the second argument; None if there can be no conflict.
+        check_session: Raises if Spark's session catalog already has a table of the new table's name that conflicts with
+            the call. Its arguments are the call's arguments and that table's location (None: no location). None if the
+            procedure creates no table.
         takes_session: Whether the function gets the caller's session settings as the argument ``session``.
-        body: Returns entries with the columns of the schema as fields (``_row``).
+        body: The function. It returns result entries whose fields are named as the columns of ``schema``.
         touches: The parameters and result columns that name tables which a call may change.
     """
 
@@ -105,9 +110,9 @@ class Procedure:
         """Run the procedure with arguments by name.
 
         Args:
-            catalog: The catalog of its tables.
+            catalog: The catalog of the procedure's tables.
             arguments: The arguments, by parameter name.
-            session_table: The table of the same name in the caller's own catalog, if any.
+            session_table: The table of Spark's session catalog with the name of the table to create, if there is one.
             settings: The caller's session settings that a transaction stores, by key.
 
         Raises:
@@ -177,7 +182,7 @@ def _in_batches(found: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def _row(entry: Any, schema: pa.Schema) -> dict[str, Any]:  # noqa: ANN401 -- a mapping, a dataclass or a named tuple
-    """Return an entry's fields by column; ``since`` is the field ``since_ms`` as a time, ``transaction`` an id."""
+    """Return an entry's fields by column; ``since`` and ``transaction`` from ``since_ms`` and ``transaction_id``."""
     if is_dataclass(entry) and not isinstance(entry, type):
         fields = asdict(entry)
     else:

@@ -20,7 +20,7 @@ def _dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterable[ob
     names: dict[str, DeclaredNames] = {}
 
     def declared(relation: str, name: str | None) -> str | None:
-        if name is None:  # also of every relation of another catalog
+        if name is None:  # no partition, or a relation of another catalog
             return None
         if relation not in names:
             names[relation] = DeclaredNames(_keys(catalog, relation))

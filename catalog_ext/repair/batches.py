@@ -33,14 +33,14 @@ MAX_BATCH_FILES = 50_000
 
 
 class RepairBatches:
-    """Commits proposed changes batch by batch.
+    """Commits the changes that a repair proposes, batch by batch.
 
     Args:
         index: The index.
         storage: The stores.
         table: The table, at the version that was compared.
         options: The repair's options.
-        progress: A callback after each batch.
+        progress: Called after each batch.
         scratch: Gets the entries of the report.
 
     Attributes:
@@ -127,7 +127,7 @@ class RepairBatches:
     def _commit_what_is_left(
         self, batch: list[Proposed], error: DeletedFilesError, listed_ms: int | None
     ) -> list[Proposed]:
-        """Commit the batch without partitions whose files are being deleted, or were deleted after the listing."""
+        """Commit the batch without the partitions whose listed files another statement deletes or has deleted."""
         if error.has_ended:
             listed_ms = self._index.now_ms()
         left = partitions_to_leave(self._index, self._storage, self._table, [p.change for p in batch], error)
@@ -169,14 +169,14 @@ class RepairBatches:
         return self._commit(self._without(batch, changed))
 
     def _changed_meanwhile(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the partitions that another commit has changed since the compared version, each with a text."""
+        """Return the partitions that another commit has changed since the compared version, each with a reason."""
         changed = self._index.living_partitions.changed_after(self._base, names) if names else {}
         return {
             n: f"version {version} of the table changed it meanwhile{REPAIR_AGAIN}" for n, version in changed.items()
         }
 
     def _without(self, batch: list[Proposed], reasons: Mapping[str, str]) -> list[Proposed]:
-        """Return the batch without some partitions, which are reported as skipped with their reasons."""
+        """Return the batch without the partitions in ``reasons``, and report these partitions as skipped."""
         left = [p.change.name for p in batch if p.change.name in reasons]
         self._scratch.add_entries(("skip", name, name, 0, 0, reasons[name]) for name in left)
         self.conflicts.update(left)
@@ -186,7 +186,7 @@ class RepairBatches:
 def partitions_to_leave(
     index: Index, storage: Storage, table: Table, changes: Sequence[Change], error: DeletedFilesError
 ) -> set[str]:
-    """Return the partitions whose listed files a deleting statement affects, so that they cannot be registered.
+    """Return the partitions that cannot be registered, because another statement deletes files that were listed.
 
     While that statement runs, these are all partitions with its files. After its end the store is checked: partitions
     whose files all exist unchanged can be registered.
@@ -195,8 +195,8 @@ def partitions_to_leave(
         index: The index.
         storage: The stores.
         table: The table that gets the files.
-        changes: The refused changes.
-        error: The error with which the commit refused them.
+        changes: The changes that the commit refused.
+        error: The error of the commit, which names the deleting statement.
 
     Raises:
         StorageError: The store refuses or does not answer.

@@ -31,7 +31,8 @@ class ChangesByValue:
     Attributes:
         key: The column's name; ``''`` for a table without partition columns.
         values: The column's values, as texts.
-        counts: Partitions (skipped: paths) of each value, by action: ``added``, ``dropped``, ``changed``, ``skipped``.
+        counts: By action (``added``, ``dropped``, ``changed``, ``skipped``), a number for each value: its partitions,
+            for ``skipped`` its paths.
         more: The number of values that are left out.
     """
 
@@ -42,13 +43,13 @@ class ChangesByValue:
 
 
 def changes_by_value(scratch: Scratch, keys: Sequence[str], unit_of: Callable[[Bounds], Unit]) -> ChangesByValue:
-    """Count the changes by the first partition column.
+    """Count the changes of a repair for each value of the first partition column.
 
     Args:
         scratch: The report's database.
         keys: The names of the table's partition columns.
-        unit_of: Returns the unit (day, month, year) to which dates between two bounds are truncated. For values that
-            are not dates, the values with the most changes are counted.
+        unit_of: Returns the unit (day, month, year) to which dates between two bounds are truncated. Of values that are
+            not dates, only those with the most changes are counted.
     """
     if not keys:
         return _counted(scratch, "''", [("", "the table")], "")
@@ -86,7 +87,7 @@ def _counted(
 
 
 def _rows(scratch: Scratch, value: str) -> Any:  # noqa: ANN401 -- rows of a database
-    # A skipped path belongs to no registered partition, so each path counts.
+    # Count skipped paths one by one, because they belong to no registered partition; of other actions count partitions.
     return scratch.rows(
         f"SELECT {value} AS v, action, CASE WHEN action = 'skip' THEN count(*) ELSE count(DISTINCT partition) END"
         f" FROM entries WHERE {_OURS} GROUP BY v, action"

@@ -83,19 +83,19 @@ class _Reader:
     names_once: bool = True
 
     def mismatch(self, found: _FileType, wanted: DataType, path: str = "") -> str | None:
-        """Return the first part of a type that the reader cannot read, with the reason; None if it can read the type.
+        """Return why the reader cannot read a file's column as the table's type, with the column's path; else None.
 
         Args:
             found: The type in the file.
             wanted: The type in the table.
-            path: The path of the part within the file's columns, for the reason; empty for the root.
+            path: The column's path within the file, for the reason; empty for the root.
         """
         if found.kind == _LEAF and wanted.name not in _NESTED:
             reason = self.obstacle(found.leaf, wanted) if self.has_rows else None
             return reason and f"its column {path!r} {reason}"
         if found.kind == _LEAF and not self.has_rows:
-            # In a file without rows, Spark still looks for nested parts of the type, but only if the table's type has
-            # nested parts.
+            # In a file without rows Spark checks the nesting of a column only if the table's type is a struct or has
+            # nested children.
             has_parts = wanted.name == "struct" or any(child.name in _NESTED for child in wanted.children)
             return _other_kind(found, wanted, path) if has_parts else None
         if found.kind != wanted.name:
@@ -112,7 +112,7 @@ class _Reader:
         if self.names_once and len(matching) > 1:
             names = ", ".join(repr(name) for name, _ in matching)
             return f"it has the columns {names}, between which Spark cannot choose"
-        # If a field occurs several times, a reader that accepts this reads the last one.
+        # A field may occur several times in different cases. A reader that accepts this (ORC's) reads the last one.
         return self.mismatch(matching[-1][1], wanted.type, matching[-1][0]) if matching else None
 
 
@@ -132,7 +132,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _reader_name(wanted: DataType) -> str:
-    """Return the name of a type. Intervals have only two names: of years and months, and of days and smaller units."""
+    """Return the type's name in the reader rules: all year-month intervals, and all day-time ones, have one."""
     if not wanted.name.startswith("interval"):
         return wanted.name
     return "interval month" if wanted.name.endswith(("year", "month")) else "interval day"
@@ -189,8 +189,8 @@ def unreadable_parquet_column(metadata: pq.FileMetaData, columns: Sequence[Colum
     else:
         rest = iter(leaves)
         found = _struct(shape, lambda _: next(rest))
-    # Spark compares the types of leaves when it reads a row group, and their nesting when it opens the file. So leaves
-    # of a file without rows are never compared.
+    # Spark compares the types of leaves only when it reads a row group, so a file without rows passes whatever its
+    # leaves are. It checks the nesting of types when it opens the file.
     return _Reader(_parquet_obstacle, has_rows=metadata.num_rows > 0).mismatch(found, _table_type(columns))
 
 
@@ -284,7 +284,8 @@ def _by_position(found: _FileType, table: DataType) -> str | None:
     if len(found.fields) > len(table.fields):
         return f"it has {len(found.fields)} columns without names (_col0 and so on), and the table {len(table.fields)}"
     if not all(_POSITION.fullmatch(name) for name, _ in found.fields):
-        # A file with some names: ORC's reader matches by name, and finds no column of the table. All values are NULL.
+        # If only some names are positions (_col0), ORC's reader matches by name. It finds no column of the table, and
+        # reads NULLs without an error.
         return None
     placed = zip(found.fields, table.fields, strict=False)
     return next((why for (name, node), field in placed if (why := _ORC.mismatch(node, field.type, name))), None)
@@ -301,9 +302,9 @@ def _orc_obstacle(leaf: pa.Field, wanted: DataType) -> str | None:
 
 
 def _other_timestamp(found: _FileType, wanted: DataType, path: str) -> str | None:
-    """Return the first TIMESTAMP whose column in the table is TIMESTAMP_NTZ, or the reverse.
+    """Return why a TIMESTAMP of the file cannot be read, because the table has TIMESTAMP_NTZ there, or the reverse.
 
-    Spark matches by position.
+    Struct fields are compared by position, as Spark does here.
     """
     if found.kind == _LEAF:
         said = (found.leaf.metadata or {}).get(_SPARK_TYPE, b"").decode()

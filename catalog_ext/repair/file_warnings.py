@@ -67,7 +67,8 @@ def warn_of_cases(scratch: Scratch) -> None:
     """Write a warning for each new partition whose values differ from another partition's only in case."""
     if not scratch.count(f"SELECT EXISTS ({_NEW_NAMES})"):
         return
-    # Within a group of equal names, registered names come first, so that new names are compared with them.
+    # In a group of names that differ only in case, registered names come first, so that new names are compared with
+    # them.
     twins = scratch.rows(
         f"WITH every AS ({_ALL_NAMES}),"
         " twins AS (SELECT lower(name) AS low FROM every GROUP BY low HAVING count(*) > 1)"

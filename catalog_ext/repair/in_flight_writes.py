@@ -1,11 +1,10 @@
-"""Removes files of in-flight writes from a repair, so that they are not registered.
-
-Files that are about to be deleted are recognized by path, whichever table the deleting write belongs to.
+"""Removes files of in-flight writes (writes that have not ended) from a repair, so that they are not registered.
 
 A listing can show five kinds of paths that the index at the compared version does not have: files of a write that has
 not committed yet (or committed after the version), files that a committed write is about to delete, directories that
 such a write has created or is about to remove, files that a partition command is moving, and files of old versions that
-a relocating overwrite has replaced.
+a relocating overwrite has replaced. Files that are about to be deleted are recognized by path, also if the deleting
+write belongs to another table.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
-# The same rule as ``Removal.is_still`` in SQL: the file is unchanged if each property that the index knows is equal.
+# ``Removal.is_still`` in SQL: a file is the deleted one if size, time and ETag are equal, as far as the index knows
+# them.
 _IS_STILL = (
     "(r.size IS NULL OR f.size = r.size)"
     " AND (r.modified_ms IS NULL OR f.modified_ms = r.modified_ms OR f.modified_ms / 1000 = r.modified_ms / 1000"
@@ -68,7 +68,7 @@ class InFlightWrites:
         for transaction in self._index.transactions.all(states=(State.COMMITTED,)):
             is_own = transaction.table_id == self._table.table_id
             if is_own and transaction.version is not None and transaction.version > self._table.version:
-                # The compared version still contains these files, so they are not about to disappear from it.
+                # This write committed after the compared version. In that version its files exist and are registered.
                 continue
             # Include other tables, which may share directories, and earlier registrations of this table under another
             # id.
@@ -96,7 +96,7 @@ class InFlightWrites:
         states = self._index.transactions.uncommitted_ids(self._table.table_id, self._table.version)
         if states:
             self._leave_out_files(states)
-            # A CREATE OR REPLACE belongs to no table before its commit, so find such transactions by location.
+            # A CREATE OR REPLACE has no table id before its commit, so find its transactions by the table's location.
             here = {t.transaction_id for t in in_flight if t.plan.location == self._table.definition.location}
             self._note_made_directories({number: state for number, state in states.items() if number in here})
         self._leave_out_in_flight_partitions()
@@ -108,7 +108,7 @@ class InFlightWrites:
         )
 
     def leave_out_replaced(self, named: Collection[str] = ()) -> None:
-        """Remove files of old versions, which relocating overwrites have replaced, from the new files.
+        """Remove files that relocating overwrites have replaced from the files that would be registered.
 
         Call it after the files were compared. The removed files are reported; vacuum deletes them later.
 
@@ -126,8 +126,8 @@ class InFlightWrites:
         scratch.insert("replaced", replaced)
         if not scratch.count("SELECT count(*) FROM replaced"):
             return
-        # Only files at the default locations below the table can be replaced files. A registered partition with another
-        # location was listed there.
+        # A relocating overwrite replaces files at default locations only, so look at those of unregistered partitions
+        # and of partitions without an explicit location.
         there = (
             "SELECT f.rowid FROM {} f"
             " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
@@ -153,7 +153,7 @@ class InFlightWrites:
     def _leave_out_pending_removals(self) -> None:
         if not self._scratch.count("SELECT count(*) FROM pending_removals"):
             return
-        # Compare size, time and ETag as well: a file that was written again under the name of a deleted file is new.
+        # Compare size, time and ETag besides the path: a new file may have the name of a file that is to be deleted.
         pending = (
             "SELECT f.rowid, f.path, f.size, f.modified_ms, f.etag, l.size, l.modified_ms, l.etag FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
@@ -169,7 +169,7 @@ class InFlightWrites:
         self._scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM leaving)")
 
     def _leave_out_moving(self) -> None:
-        """Remove partitions whose files a partition command is or was moving from both sides, and report them."""
+        """Exclude partitions whose files a partition command moves or has moved from the comparison; report them."""
         assert self._moves is not None, "noted before the listing"
         moving = self._moves.partitions(self._table)
         if not moving:
@@ -185,8 +185,8 @@ class InFlightWrites:
 
         scratch = self._scratch
         scratch.create_function("carried", carried)
-        # Keep files that the index has: an epoch of a stream may have committed some of its files, while other files
-        # wait for their partitions to be due.
+        # Keep files that the index has. A stream's epoch may have committed some of its files, while its other files
+        # wait for the due time of their partitions.
         scratch.execute(
             "INSERT INTO in_flight_files SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
             " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"

@@ -25,7 +25,7 @@ class Loss:
     """The partitions and files that a repair would remove from the index.
 
     Attributes:
-        partitions: Partitions that would be dropped, or keep none of their files.
+        partitions: The number of partitions that would be dropped, or lose all their files.
         files: The files of these partitions; ``bytes`` is the sum of their sizes.
         here: The number of these partitions that lie below the table's location.
         registered: The number of registered partitions that were compared.
@@ -65,8 +65,8 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     Args:
         loss: The partitions that would be dropped.
         options: The repair's options; a predicate or names limit the listing.
-        storage: The stores; the location is listed if a limited listing found nothing.
-        table: The table, for its location.
+        storage: The stores. If a limited listing found nothing, the table's location is listed.
+        table: The table.
         nothing: Whether the listing found nothing at all.
 
     Raises:
@@ -77,8 +77,8 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     # are listed by the pattern.
     here = loss.partitions if table.definition.has_wildcards else loss.here
     limited = options.is_limited
-    # Compare with the whole table if single partitions were named: they are named because they are suspect, and their
-    # share among each other has no meaning.
+    # Partitions that were named are suspect, and most of them may be missing. So compare their number with all
+    # partitions of the table.
     registered = loss.registered if options.names is None else max(loss.registered, table.totals.partitions)
     if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"

@@ -66,14 +66,14 @@ class MetastoreState:
     """The metastore's state of partitions, which decides which of them exist, and their locations.
 
     Attributes:
-        places: The existing partitions with their locations, None for the directory below the table's. They stay, or
+        places: The existing partitions with their locations; None means the directory below the table's. They stay, or
             are added, even if the location is empty or missing.
-        gone: Names of partitions that were dropped in the metastore: they are dropped, whatever their locations
+        gone: Names of partitions that were dropped in the metastore. They are dropped, whatever their locations
             contain.
-        descriptors: The descriptors (format, settings) of partitions that are new or need another descriptor, if it is
-            not the default; None: like their table.
-        lost: The partitions in ``places`` that the metastore lacks, although no event reports a drop. If such a
-            location is missing, the partition keeps its registered files: neither side says that they are gone.
+        descriptors: The descriptors (format, settings) of partitions that are new, or whose descriptor changes. None
+            means that the partition has its table's format.
+        lost: The partitions in ``places`` that the metastore lacks, although no event reports a drop. If the location
+            of such a partition is missing, it keeps its registered files, because no side says that it was dropped.
         must_lie: Whether partitions with an empty or missing location are not changed, registered or not.
     """
 
@@ -85,12 +85,12 @@ class MetastoreState:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All partition names, with the dropped ones first."""
+        """The names of all partitions, those to be dropped first."""
         return (*sorted(self.gone), *self.places)
 
 
 class DropLimit(NamedTuple):
-    """The share of a table's partitions that a repair may drop without permission.
+    """The share of a table's partitions that a repair may drop without ``allow_mass_drop``.
 
     Attributes:
         percent: The greatest allowed share, in percent of the table's partitions.

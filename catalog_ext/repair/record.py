@@ -1,4 +1,4 @@
-"""Records a repair, finished or failed, among the table's ``repairs``."""
+"""Records a repair, finished or failed, in the index, which shows it in the table's history of repairs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RepairRecorder:
             )
 
     def _skipped(self) -> list[SkippedPath] | None:
-        """Return the first skipped paths; None for a check of single partitions, which queries trigger often."""
+        """Return the first skipped paths; None for a check of single partitions, which is too frequent."""
         if self._options.names is not None:
             return None
         query = "SELECT path, partition, files, bytes, reason FROM entries WHERE action = 'skip' ORDER BY seq LIMIT ?"

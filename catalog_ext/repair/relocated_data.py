@@ -58,7 +58,7 @@ def report_unknown_relocations(
     known = {t.transaction_id for t in index.transactions.all(states=IN_FLIGHT)}
     known |= set(index.transactions.uncommitted_ids(table.table_id, table.version))
     known |= index.partitions.relocation_ids(table.table_id, str(root))
-    # The index no longer has these transactions, but a statement of this index has dropped or moved their partitions.
+    # Transactions that the index has deleted since, whose statements dropped or moved their partitions, are known too.
     known |= index.forgotten_transactions.of_table(table.table_id, found - known)
     for name in sorted(found - known):
         files = size = 0

@@ -97,15 +97,15 @@ class Repair:
 
     @property
     def _is_comparison(self) -> bool:
-        """Whether the repair finds all differences of the whole table, or of the named partitions."""
+        """Whether the repair applies all differences of the whole table, or of the named partitions."""
         options = self._options
         limited = options.names is None and options.is_limited
         return options.mode is RepairMode.SYNC and not options.dry_run and not limited
 
     def _note_verified(self, verified: Verified, conflicts: set[str], scratch: Scratch) -> None:
-        """Record that the partitions were compared with the store, so that they count as fresh."""
+        """Record in the index that the partitions were compared with the store, so that queries count them as fresh."""
         options = self._options
-        # Not recorded are partitions with a failed listing, a running move or a change by another process: they have to
+        # Do not record partitions with a failed listing, with a running move, or changed by another process: they must
         # be compared again.
         left_out = {name for (name,) in scratch.rows("SELECT name FROM protected")} | conflicts
         if options.names is None and (left_out or scratch.count("SELECT count(*) FROM failures")):
@@ -130,8 +130,8 @@ class Repair:
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
-        # At the location of a metastore's partition, also files that a relocating overwrite has replaced belong to the
-        # partition, because Hive engines read every file there.
+        # Replaced files of a relocating overwrite are left out of the repair, except at the locations of the
+        # metastore's partitions: Hive engines read every file there.
         state = self._options.metastore_state
         in_flight.leave_out_replaced(state.places.keys() - state.lost - {""} if state else ())
         formats = self._index.descriptors.formats(self._table)
@@ -153,7 +153,7 @@ class Repair:
             self._note_etags(difference)
 
     def _note_etags(self, difference: StoreDifference) -> None:
-        """Store the ETags that the index lacks, of files that are otherwise unchanged."""
+        """Store the store's ETags of unchanged files whose ETag the index lacks."""
         for some in batched(difference.new_etags(), _ETAGS_AT_ONCE):
             self._index.file_statistics.note_etags(self._table, some)
 
@@ -198,14 +198,15 @@ class Repair:
         in_flight.leave_out()
 
     def _observe_tree(self, scratch: Scratch, listed: Everything, indexed: Everything) -> bool:
-        """List the table's tree and read the index; return whether relocating overwrites have written there."""
+        """List the table's tree and read the index; return whether the tree has data of relocating overwrites."""
         mode, predicate = self._options.mode, self._options.predicate
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, listed)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, indexed, files=mode is RepairMode.SYNC
         )
         if self._storage.store_has_directories(self._table.definition.location):
-            # Do both one after the other: a local listing does not wait for a network, and two threads would be slower.
+            # List the tree first and read the index afterwards: on a local disk the listing does not wait for a
+            # network, and two threads would be slower.
             observer.observe(selective=predicate is not None)
             observe_registered()
         else:

@@ -65,7 +65,7 @@ recently."""
 
 
 def is_open(reason: str) -> bool:
-    """Return whether a path that was skipped for this reason must be checked again."""
+    """Return whether this reason for skipping a path is temporary, so that the path must be checked again."""
     return reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN) or reason == MOVING
 
 
@@ -102,7 +102,7 @@ class ReportEntries(Sequence[ReportEntry]):
     def __init__(self, scratch: Scratch, action: str, names: DeclaredNames, *, but: str = "") -> None:
         self._scratch = scratch
         self._names = names
-        # ``but`` is a reason; entries with this reason are left out.
+        # ``but`` excludes the entries with this reason.
         self._where = "action = ? AND reason <> ?"
         self._which = (action, but)
         self._length = scratch.count(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
@@ -288,7 +288,7 @@ class RepairReport(Displayed):
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """Yield the first entries of each action that deserves attention: all except ordinary additions."""
+        """Yield, for each action except ordinary additions, its first entries."""
         not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
         for entries in (not_plain, self.dropped, self.changed, self.skipped, self.warnings):
             yield entries, entries[:_SHOWN]
@@ -314,7 +314,7 @@ class RepairReport(Displayed):
         return changes_by_value(self._scratch, self._keys, unit_of)
 
     def plot_partitions(self) -> Picture:
-        """Draw how many partitions were (or would be) added, dropped and changed, and paths skipped, by the first key.
+        """Draw a chart of the changes by the first key: partitions added, dropped and changed, and paths skipped.
 
         Dates are counted by day, month or year. Of other values the thirty with the most changes are drawn.
 

@@ -70,7 +70,7 @@ class TableRepair:
             HiveLockTimeoutError, HiveLockLostError: Hive locks were not granted, or lost: committed batches stay.
         """
         if not dry_run:
-            self._recover(table)  # dead writers: files that they have promoted are registered by their own commits
+            self._recover(table)  # first, so that published files of dead writers are registered by their own commits
         target = self._context.load_table(table)
         given = (target.definition.properties, self._context.settings.conf)
         locks = WITHOUT_LOCKS if dry_run else lock_settings(session or {}, *given)
@@ -100,7 +100,7 @@ class TableRepair:
     ) -> RepairReport:
         """Compare single partitions with the store, commit the differences and publish them.
 
-        Dead writers are not recovered first: a repair registers none of their leftovers.
+        Unfinished writes of dead processes are not recovered first: a repair registers none of their files.
 
         Args:
             table: The table, at the version to compare with. Partitions that later versions have changed are not
@@ -175,7 +175,7 @@ class TableRepair:
                 raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
             raise
         report_progress(RepairProgress("delivering", 0, 0))
-        # A check of single partitions without changes has nothing to publish.
+        # A check of single partitions that found no change has nothing to publish.
         quiet = options.dry_run or (options.names is not None and version == target.version)
         delivery = self._context.sync.publish(target.table_id) if not quiet else None
         report = RepairReport(

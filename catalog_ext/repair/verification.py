@@ -54,8 +54,8 @@ class _File(NamedTuple):
     """A file that the repair would register.
 
     Attributes:
-        known: Whether a file of its path is registered already.
-        directory: Its partition's location, if that is not the default directory.
+        known: Whether a file with its path is registered already.
+        directory: The explicit location of its partition; None for the default directory.
     """
 
     name: str
@@ -152,7 +152,8 @@ class Verification:
             place = below(Location.parse(self._table.directory(file.name, file.directory)), file.path)
         definition = self._table.definition
         reason = self._look(self._storage, place, self._formats.get(file.name, definition.format))
-        # The check reads the file with the table's options, but a partition with its own format has its own options.
+        # Check the header of CSV files, which is read with the table's options. Partitions with their own format have
+        # their own options, so they are not checked.
         if reason is None and definition.format == "csv" and file.size and file.name not in self._formats:
             reason = unfitting_header(self._storage, place, definition)
         return reason

@@ -45,7 +45,7 @@ class EquivalentNames:
 
     Args:
         keys: The table's partition columns.
-        staying: Returns the names of the registered partitions that stay.
+        staying: Returns the names of the registered partitions that the repair does not drop.
         holds: Returns whether a partition with exactly this name is registered and stays, or is on the store.
     """
 
@@ -63,7 +63,7 @@ class EquivalentNames:
         if not name:
             return ""
         is_canonical = self._canonical.fullmatch(name) is not None
-        # Canonical names need no check except for their length.
+        # For a name that is spelled as Hive would spell it, check only the length.
         obstacle = "" if is_canonical and len(name) <= MAX_VALUE_LENGTH else metastore_obstacle(name)
         if obstacle:
             return obstacle
@@ -76,7 +76,7 @@ class EquivalentNames:
 
     @cached_property
     def _registered(self) -> dict[str, str]:
-        """Return the registered names that are not spelled as Hive would, by Hive's spelling. There are few of them."""
+        """Return the registered names whose spelling differs from Hive's, by Hive's spelling; usually few."""
         names = (name for name in self._staying() if not self._canonical.fullmatch(name))
         return {self._canonical_name(name): name for name in names if not metastore_obstacle(name)}
 

@@ -77,7 +77,8 @@ def foreign_suffix(name: str, file_format: str) -> str | None:
 def names_other_format(name: str, file_format: str) -> bool:
     """Return whether a file's suffix names another format than its table's, as README.txt in a CSV table.
 
-    Unlike ``foreign_suffix`` it distinguishes the text formats: it is used for files outside of partition directories.
+    Unlike ``foreign_suffix``, it also treats the text formats as different from each other. It is used for files
+    outside of partition directories.
     """
     found = format_of_name(name)
     return found != file_format if found is not None else _suffix(name) in _OTHER_SUFFIXES

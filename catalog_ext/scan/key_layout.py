@@ -67,7 +67,7 @@ _PLAIN_VALUES = {
 
 
 class _Component(NamedTuple):
-    """A parsed directory name: a typed value, or the reason why it cannot be a value of a partition column."""
+    """A directory name ``key=value``: its typed value, or the reason why the column cannot have this value."""
 
     value: Value = None
     reason: str = ""
@@ -88,12 +88,11 @@ class Layout:
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
         # A table has many directories but few different names on each level, and each directory is judged several
         # times: for itself, for its files and for its subdirectories. The cache reduces the share in a repair's time
-        # from half to a fifth. With one key ``_checked`` caches the result by the whole name.
+        # from half to a fifth. With one key the cache of ``_checked``, by the whole path, is enough.
         several = len(self.keys) > 1
         self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component) if several else self._read_component
         self._checked = lru_cache(maxsize=_REMEMBERED)(self._look_at)
-        # Names of directories on the deepest level that are valid values of the last key. Most directories end in a
-        # name that occurred before.
+        # Known valid values of the last key. Most directories end in such a name, and need no further check.
         self._last_names: set[str] = set()
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
         # A fast path: matches directories that are certainly partitions.
@@ -106,7 +105,7 @@ class Layout:
             directory: The path relative to the table's location, ``''`` for the location itself.
         """
         if self.is_plain(directory) is not None:
-            # Without this fast path a listing would spend a third of its time on this question.
+            # Without this fast path a listing would spend a third of its time in ``judge``.
             return _PARTITION
         depth = directory.count("/") + 1
         if self._leaves_are_partitions and depth == len(self.keys):

@@ -35,7 +35,7 @@ _HIDES = (
 
 
 def report_elsewhere(scratch: Scratch) -> None:
-    """Report directories whose partition is registered at another location, and remove them from the comparison."""
+    """Exclude directories whose partition is registered at another location from the comparison, and report them."""
     scratch.execute(
         "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
@@ -109,7 +109,7 @@ def hidden(storage: Storage, location: str) -> CatalogExtError | None:
 
 
 def why_hidden(storage: Storage, location: str) -> str | None:
-    """Return why a directory's listing on S3 is not reliable: an object has the directory's name. None if it is."""
+    """Return why a directory's listing on S3 is incomplete: an object has the directory's name. Else None."""
     try:
         storage.list_directory(location)
     except LocationNotFoundError:

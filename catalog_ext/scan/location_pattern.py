@@ -82,7 +82,7 @@ def common_root(alternatives: Sequence[Alternative]) -> Location:
 class Judged(NamedTuple):
     """The partition name of a directory, or the reason why it has none.
 
-    If the predicate excludes it, both are empty.
+    Both are empty if the predicate excludes the directory.
     """
 
     name: str | None = None
@@ -109,7 +109,8 @@ class PatternLayout:
         missing = next((name for name in self._names if name.lower() not in found), None)
         if missing is not None:
             return Judged(reason=f"its path has no key {missing!r}")
-        # Ignore keys before the first wildcard: they are equal for all files, and need not be partition columns.
+        # Keys before the first wildcard are equal for all files, and need not be partition columns, so they are
+        # ignored.
         for component in self._pattern.relative(directory).split("/"):
             split = split_component(component)
             if split is not None and split[0].lower() not in self._lower_names:

@@ -129,7 +129,9 @@ class StoreObserver:
         self._look_for_hidden()
 
     def _look_for_hidden(self) -> None:
-        """Record as failures the directories on S3 that an object of the same name hides; a request per object.
+        """Find objects on S3 that have the name of a directory and so hide it; record these directories as failures.
+
+        It takes a request for each such object.
 
         Raises:
             StorageError: The object has the name of the table's location.
@@ -160,7 +162,7 @@ class StoreObserver:
 
     def _left_s(self) -> float | None:
         if self._parts is not None:
-            # The last directory counts as unfinished, because its listing still runs.
+            # Do not count the last directory as finished, because its listing still runs.
             return self._time_left.after(self._seen_parts - 1, self._parts)
         return self._time_left.after(self._seen_partitions, self._expected)
 
@@ -195,7 +197,8 @@ class StoreObserver:
         elif place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms, event.etag))
             if directory != self._last_directory:
-                # A listing without directories, as of S3, shows a partition only by its files.
+                # This listing shows no entry for a partition's directory (as on S3), so the first file makes the
+                # partition known.
                 (self._shown_by_files if self._has_directories else self._partitions).append((directory,))
                 self._last_directory = directory
         elif place is Place.ABOVE:
@@ -206,7 +209,7 @@ class StoreObserver:
             self._named_as_directories.append(event)
             return
         if names_other_format(event.name, self._table.definition.format):
-            # A file such as README.md beside the data is a warning and not a skipped path, which would stop a strict
+            # Report a file such as README.md beside the data as a warning. As a skipped path it would stop a strict
             # repair.
             row = (_path(event), "", 1, event.size, f"{_ABOVE}, and its name is that of another format")
             self._scratch.insert("warned", [row])
@@ -269,9 +272,9 @@ def rows_of(batch: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[Any, ..
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
-    """Report directories that are another partition's location, and remove them from the comparison."""
+    """Report directories that are the location of another partition, and exclude them from the comparison."""
     root = f"{table.definition.location}/"
-    # Ignore partitions that are dropped or get a new location: their old directory may belong to another partition now.
+    # A partition that is dropped, or gets a new location, gives up its directory: another partition may have it now.
     ended = {name for (name,) in scratch.rows("SELECT name FROM ended")}
     moved = dict(scratch.rows("SELECT name, location FROM places"))
     located = {name: moved.get(name, at) for name, at in index.partitions.located(table).items() if name not in ended}

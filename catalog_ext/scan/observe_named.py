@@ -45,7 +45,7 @@ def observe_named(
         scratch: Gets the rows of both sides.
         places: The locations (None: below the table's location) of partitions that exist, even if their locations are
             empty.
-        gone: Partitions that are not listed.
+        gone: Partitions that were dropped in the metastore; they are not listed.
         lost: Partitions of ``places`` that are not changed if nothing is found at their locations.
         must_lie: Whether all of ``places`` are treated like ``lost``.
     """
@@ -82,7 +82,7 @@ def _copy_registered(index: Index, table: Table, names: Sequence[str], scratch: 
 
 
 def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
-    """Report partitions that neither the metastore nor the store has, and remove them from the comparison."""
+    """Report the partitions in ``lost`` that the store lacks too, and exclude them from the comparison."""
     scratch.insert("lost", ((name,) for name in lost))
     nowhere = (
         "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
@@ -97,7 +97,7 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
 
 
 def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[str, str]) -> None:
-    """Report partitions whose locations do not exist, and remove them from the comparison."""
+    """Report partitions whose locations do not exist, and exclude them from the comparison."""
     known = "SELECT name FROM listed_partitions UNION SELECT directory FROM failures"
     there = {name for (name,) in scratch.rows(known)}
     missing = {n: at for n, at in directories.items() if n not in there and storage.store_has_directories(at)}
@@ -108,7 +108,7 @@ def _leave_out_missing(storage: Storage, scratch: Scratch, directories: Mapping[
 
 
 def _suspect_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
-    """Record missing partitions as failures if the table's own location is missing too: the store is not available.
+    """Record partitions without files as failures if the table's own location is missing: the store may not be mounted.
 
     Raises:
         StorageError: The store refuses or does not answer.

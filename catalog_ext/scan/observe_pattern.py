@@ -83,9 +83,9 @@ class PatternObserver:
         self._scratch.insert("skipped", skipped)
 
     def keep_unseen(self, *, missing_too: bool) -> None:
-        """Keep registered files in directories that could not be listed, by adding them to the listed side.
+        """Keep registered files in directories that could not be listed, by recording them as if they had been listed.
 
-        With ``missing_too``, the same is done for explicitly named paths that do not exist.
+        With ``missing_too``, files under explicitly named paths that do not exist are kept as well.
         """
         unlisted = [self._pattern.relative(place) for place, _ in self._failures]
         missing = self._missing if missing_too else []

@@ -163,7 +163,7 @@ class Scratch:
                 cursor.close()
 
     def rows_of(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query for some keys, in several queries; ``{}`` stands for the list of keys."""
+        """Yield the rows of a query for some keys, run for a part of them at a time; ``{}`` stands for these keys."""
         for some in batched(keys, _IN_QUERY):
             yield from self.rows(query.format(",".join("?" * len(some))), tuple(some))
 

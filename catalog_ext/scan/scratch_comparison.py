@@ -39,7 +39,7 @@ _SALT = secrets.token_hex(8)
 
 
 class Everything:
-    """A side of the comparison that sends all its rows to the scratch database.
+    """One side of the comparison (the store or the index), which sends all its rows to the scratch database.
 
     Args:
         scratch: The repair's scratch database.
@@ -115,9 +115,9 @@ class _Digested(Everything):
 
 
 class _Indexed(_Digested):
-    """The index's side.
+    """The index's side of the comparison.
 
-    Partitions with an explicit location go to the scratch database: the table's listing lacks them.
+    Partitions with an explicit location go to the scratch database directly: the table's listing lacks them.
     """
 
     def __init__(self, scratch: Scratch, *, with_files: bool, timeless: bool) -> None:
@@ -143,7 +143,7 @@ class _Indexed(_Digested):
 
 
 class ScratchComparison:
-    """Store and index as two sides whose equal rows are filtered out. Call ``close`` at the end.
+    """The two sides of a comparison, store and index, whose equal rows are filtered out. Call ``close`` at the end.
 
     Args:
         scratch: The repair's scratch database.
@@ -166,10 +166,10 @@ class ScratchComparison:
         self.indexed.close()
 
     def compare(self) -> None:
-        """Insert the rows of differing buckets into the scratch database, and count the registered rows of the rest.
+        """Insert the rows of differing buckets into the scratch database; count the registered rows of equal ones.
 
-        If a partition is new to the index, the names of all equal partitions are inserted too: the new one may have the
-        values of one of them in another spelling.
+        If a partition is new to the index, the names of all equal partitions are inserted too: the new partition may
+        have the values of an equal one in another spelling.
         """
         scratch = self._scratch
         differs = bytes(map(ne, self.listed.digests, self.indexed.digests))

@@ -71,7 +71,7 @@ class Head:
     complete: bool
 
     def lines(self, separator: str | None = None) -> list[str]:
-        """Return the lines without a last line that the limit has cut off, unless it is the only line."""
+        """Return the lines. The last line is omitted if the limit has cut it off, unless it is the only one."""
         found = self.text.split(separator) if separator else _LINE_END.split(self.text)
         return found if self.complete or len(found) == 1 else found[:-1]
 

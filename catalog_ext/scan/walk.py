@@ -57,9 +57,9 @@ class Matches:
     files: dict[Location, FoundFile] = field(default_factory=dict)
 
     def missing(self) -> list[int]:
-        """Return the numbers of the alternatives without a match.
+        """Return the numbers of the alternatives that nothing matches.
 
-        Pruned alternatives do not count: they may have one.
+        Alternatives of which the predicate excluded a part are omitted: the excluded part may have a match.
         """
         return [number for number in range(len(self.found)) if not (self.found[number] or self.pruned[number])]
 
@@ -86,7 +86,7 @@ class Matches:
 
 
 def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
-    """Return the error for paths that do not exist."""
+    """Return the error for the paths of a pattern that do not exist; ``of`` is the number of all named paths."""
     listed = ", ".join(missing[:_SHOWN_MISSING]) + (", …" if len(missing) > _SHOWN_MISSING else "")
     if of == 1:
         what = f"There is no such path: nothing lies at {missing[0]}. Correct the path."
@@ -170,8 +170,7 @@ class Walk:
         """Return the state with the predicate's result for its directory, or None if the predicate excludes it."""
         if state.settled:
             return state
-        # If no component is left, the path may be a file, but its name is not a key: only the directories above it
-        # count.
+        # At the end of the pattern the path may be a file, whose name is no key, so judge its directories only.
         verdict = self._pruner.judge(state.at)
         if verdict is Pruning.PRUNED:
             self._matches.pruned[state.number] = True
@@ -179,7 +178,7 @@ class Walk:
         return replace(state, settled=verdict is Pruning.SETTLED)
 
     def _look_at(self, states: list[WalkState]) -> list[WalkState]:
-        """Look up states without a rest: add files to the result, and return the states of directories."""
+        """Look up paths at the end of the pattern: add files to the result, and return the states of directories."""
         further = []
         entries = self._storage.stat_many([state.at for state in states])
         for state, entry in zip(states, entries, strict=True):
@@ -194,7 +193,7 @@ class Walk:
         return further
 
     def _tree(self, place: Location, states: list[WalkState], *, few: bool) -> list[tuple[list[int], FoundFile]]:
-        """List the tree below the states' common directory; return matches with the numbers of their alternatives."""
+        """List the tree below the states' common directory; return matching files with their alternatives' numbers."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
             self._storage,
@@ -230,7 +229,7 @@ class Walk:
         return found
 
     def _entries(self, directory: Location, states: list[WalkState]) -> list[Entry]:
-        """List a directory; a missing one is empty, unless its bucket is missing."""
+        """List a directory; return no entries if it is missing, and raise if its bucket is missing."""
         try:
             return self._storage.list_directory(directory)
         except LocationNotFoundError as error:

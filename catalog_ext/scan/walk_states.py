@@ -34,14 +34,14 @@ class FoundFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WalkState:
-    """A directory that one alternative of a pattern has reached, and the rest of the alternative.
+    """A directory that the search has reached by one alternative of a pattern, and the rest of the alternative.
 
     Attributes:
         number: The number of the alternative.
         at: The directory; without a rest it may be a file, or not exist.
         rest: The remaining components, relative to ``at``, or to the directory where a leading ``**`` began.
         passed: For a rest that begins with ``**``: the path from the directory where it began to ``at``.
-        settled: Whether the predicate excludes nothing below, so that nothing can be pruned.
+        settled: Whether the predicate excludes nothing below ``at``, so that nothing can be pruned.
     """
 
     number: int
@@ -62,7 +62,7 @@ class WalkState:
 
     @property
     def is_keys_only(self) -> bool:
-        """Whether the rest is ``key=*`` components and files, so that listing the whole tree finds little else."""
+        """Whether the rest has only ``key=*`` components and file names, so that nearly all files of the tree match."""
         *above, last = self.rest
         return all(map(_any_value, above)) and (bool(above) or _any_value(last))
 
@@ -87,7 +87,7 @@ def begin(alternatives: list[Alternative]) -> list[WalkState]:
 
 
 def step(state: WalkState, entry: Entry) -> Step:
-    """Return the result of matching a directory's entry: a new state, a file, or nothing."""
+    """Return the result of matching one entry of the state's directory: a new state, a file, or nothing."""
     name, file = entry.location.name, entry.kind is EntryKind.FILE
     if state.crosses:
         if is_hidden(name):
@@ -113,7 +113,7 @@ def below(directory: Location, path: str) -> Location:
 
 @lru_cache(maxsize=1024)
 def expression(rest: tuple[Component, ...], *, whole: bool = True) -> re.Pattern[str]:
-    """Return a regular expression for relative file paths; with ``whole`` also for files below a match."""
+    """Return a regular expression that matches relative file paths; with ``whole`` also all paths below a match."""
     plain = compile_components(rest)
     return re.compile(f"{plain.pattern}(?:/.+)?", re.DOTALL) if whole else plain
 

@@ -71,7 +71,7 @@ def error_response(error: CatalogExtError, status: int | None = None) -> JSONRes
 
 
 class _Sink:
-    """A file object for Arrow's stream writer that hands over the written bytes after each batch."""
+    """A file object for Arrow's stream writer; it collects the written bytes until they are taken for sending."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -94,9 +94,9 @@ class _Sink:
 
 
 def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
-    """Yield the Arrow IPC stream, batch by batch.
+    """Yield the bytes of an Arrow IPC stream, batch by batch.
 
-    After a failure it has no end marker, so the client sees it as broken.
+    After a failure the stream has no end marker, so the client sees that it is incomplete.
     """
     sink = _Sink()
     writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), stream.schema)
@@ -114,7 +114,7 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
 def answer_response(
     answer: dict[str, Any] | ArrowStream, operation: str, seconds: float | None, threads: Threads
 ) -> Response:
-    """Return the response for an operation's result. The rest of a long stream is encoded while it is sent."""
+    """Return the response for an operation's result. A long stream is encoded while it is sent."""
     if not isinstance(answer, ArrowStream):
         return _Json(answer)
     # Encode the first batches before the status is sent, so that a query that fails at once gets an error response.

@@ -64,7 +64,7 @@ _MISDIRECTED = 421
 
 
 class _Identity:
-    """The id of the service's index. It stops a client of several services from continuing on a different index."""
+    """The id of the service's index. A client that has used another service sends that one's id, to be compared."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -75,7 +75,7 @@ class _Identity:
         return id_of(self._index)
 
     def refusal(self, theirs: str) -> Response | None:
-        """Return the error for a client that has used another index before; None if the index is the same."""
+        """Return the error response for a client that has used another index before; None for this index."""
         if theirs in (_UNKNOWN, self.id):
             return None
         error = InvalidConfigurationError(
@@ -88,7 +88,7 @@ class _Identity:
 
 
 def _check_contract(theirs: str | None) -> None:
-    """Check that the client names no version of the contract, or this one.
+    """Check the version of the service's contract that the client names; a client may name none.
 
     Raises:
         InvalidInputError: The client was built for another version.
@@ -113,7 +113,7 @@ class _Endpoint:
         self._under_way = under_way
 
     async def handle(self, http: HttpRequest) -> Response:
-        """Return the response. If the client asks for keepalives, its status and headers are sent in time."""
+        """Return the response. If the client asks for keepalives, the response begins before the answer is ready."""
         try:
             seconds = keepalive.asked_for(http.headers)
         except InvalidInputError as error:
@@ -134,7 +134,7 @@ class _Endpoint:
         except CatalogExtError as error:
             logger.debug("%s was refused with %s: %s", name, error.code, error.message)
             return self._refusal(http, error)
-        except Exception as error:  # the boundary: everything that is not ours is logged and translated
+        except Exception as error:  # log an unexpected error, and answer with a CatalogExtError
             logger.exception("The operation %s failed unexpectedly", name)
             return self._refusal(
                 http, CatalogExtError(f"The operation {name} failed unexpectedly: {type(error).__name__}: {error}")
@@ -145,7 +145,7 @@ class _Endpoint:
         return error_response(error)
 
     def _answer(self, http: HttpRequest, body: bytes, seconds: float | None) -> Response:
-        """Run the handler. A client of several services is refused if this service has a different index."""
+        """Run the operation's handler. Refuse a client of several services if this service has a different index."""
         theirs = http.headers.get(INDEX_HEADER)
         refusal = None if theirs is None else self._identity.refusal(theirs)
         if refusal is not None:

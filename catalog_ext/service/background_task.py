@@ -23,8 +23,8 @@ class BackgroundTask:
 
     Args:
         name: The name of the thread, and of its runs in metrics.
-        work: Does one run. The next run continues where the last one ended.
-        interval_s: Seconds between two runs; 0 for none at all.
+        work: Does one run.
+        interval_s: Seconds between two runs; 0 for no runs at all.
         failure: The log message for a failed run.
     """
 

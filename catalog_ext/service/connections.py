@@ -43,7 +43,7 @@ _WARN_EVERY_S = 60.0
 
 
 class _Waits(Enum):
-    """The kinds of client action that a connection waits for."""
+    """What the service waits for on a connection: the client must send a request's head or body, or read an answer."""
 
     HEAD = HEAD_S
     BODY = BODY_S
@@ -97,10 +97,10 @@ class Connections:
             self.close(self._least_needed(connection), ClosedFor.CROWDED)
 
     def _least_needed(self, new: WatchedProtocol) -> WatchedProtocol:
-        """Return the connection to close for a new one: a slow one, else an idle one, a waiting one, or the new one.
+        """Return the connection to close when a new one exceeds the limit, the oldest of the first kind that exists.
 
-        Of several candidates the oldest is chosen. A connection that has waited for less than a second is no candidate,
-        because its request may just be arriving.
+        The kinds: one whose client has been awaited for a second or more, an idle one, one whose client has been
+        awaited for a shorter time. If there are none, the new connection is returned.
         """
         others = [each for each in self._open if each is not new]
         late = time.monotonic() - _ARRIVES_S
@@ -115,7 +115,7 @@ class Connections:
         self._metrics.connections.set(len(self._open))
 
     def close(self, connection: WatchedProtocol, reason: ClosedFor) -> None:
-        """Close a connection at once, without an answer."""
+        """Close a connection at once, without sending a response."""
         self.gone(connection)
         self._metrics.connection_closed(reason)
         connection.transport.abort()
@@ -169,7 +169,7 @@ class WatchedProtocol(H11Protocol):
         super().data_received(data)
         now = self._cycle
         if now is None or now.response_complete:
-            # If the answer did not wait for the request's body, more of the body may still arrive, byte by byte.
+            # After an early answer the body of its request may still arrive byte by byte, so the timeout stays set.
             self._wait_for(self.waits or _Waits.HEAD)
         elif not now.more_body:
             self._wait_for(None)
@@ -177,7 +177,7 @@ class WatchedProtocol(H11Protocol):
             self._wait_for(_Waits.BODY)
 
     def pause_writing(self) -> None:
-        """Start the timeout for unread answers. Clients with a token are exempt: pipelined requests fill any buffer."""
+        """Start the timeout for unread answers. Clients with a token have none, because they may pipeline requests."""
         super().pause_writing()
         if self.waits is None and (self._cycle is None or not self._cycle.scope.get(HAS_TOKEN)):
             self._wait_for(_Waits.READER)

@@ -51,14 +51,14 @@ class IndexProbe:
         self._ended_at = float("-inf")
 
     async def look(self) -> Look:
-        """Return the last result if it is recent enough, otherwise probe now. No request thread is blocked.
+        """Return the last probe's result if it is recent enough, otherwise probe now. No request thread is blocked.
 
-        A probe that does not end in time gives an error to its caller. It continues, and the next caller gets its
+        A caller whose probe does not end in time gets an error. The probe continues, and the next caller gets its
         result.
         """
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._begun())), self._wait_s)
-        except asyncio.TimeoutError:  # until Python 3.11 not the built-in one
+        except asyncio.TimeoutError:  # before Python 3.11 not the built-in TimeoutError
             late = f"The index has not answered within {self._wait_s:g} s. Look at the database."
             return Look(None, IndexUnavailableError(late), self._wait_s)
 

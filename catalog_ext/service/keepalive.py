@@ -38,7 +38,7 @@ def asked_for(headers: Mapping[str, str]) -> float | None:
 
 
 async def answer_in_time(making: Coroutine[None, None, Response], seconds: float) -> Response:
-    """Return the answer; if it takes longer than ``seconds``, an answer that begins with blanks until it is ready."""
+    """Return the response; if it takes longer than ``seconds``, one that sends blanks until the answer is ready."""
     answer = asyncio.ensure_future(making)
     done, _ = await asyncio.wait({answer}, timeout=seconds)
     return answer.result() if done else RowsResponse(_late(answer, seconds), 200, UNBUFFERED, _LATE)
@@ -83,8 +83,8 @@ async def send_batches(
                 return
             yield part.result()
     finally:
-        # This also runs when the client has disconnected. A running generator cannot be closed, so a part that is still
-        # being made closes it when it is done.
+        # This also runs when the client has disconnected. A generator cannot be closed while it makes a part; the
+        # thread that makes the part then closes it afterwards.
         if part is None or part.done():
             rest.close()
         else:

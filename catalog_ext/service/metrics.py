@@ -144,7 +144,7 @@ class ServiceMetrics:
                 self._errors[subject].labels(code)
 
     def expect(self, operations: Iterable[str], tasks: Iterable[str]) -> None:
-        """Create the series of each operation and task with value zero, for unexpected errors and for runs."""
+        """Create the metrics of each operation and background task with the value zero."""
         for operation in operations:
             self._request_errors.labels(operation, CatalogExtError.code)
         for task, outcome in product(tasks, ("done", "failed")):
@@ -159,7 +159,7 @@ class ServiceMetrics:
         self._listening.close()
 
     def text(self, look: Look, threads: Mapping[Kind, ThreadsState]) -> bytes:
-        """Return all metrics in the format ``CONTENT_TYPE``, with the result of probing the index, and the threads."""
+        """Return all metrics in the format ``CONTENT_TYPE``, with the probed state of the index and the threads."""
         return generate_latest(_Shown(self._registry, self._index, look, threads))
 
     def answered(self, operation: str, seconds: float) -> None:
@@ -167,7 +167,7 @@ class ServiceMetrics:
         self._requests.labels(operation).observe(seconds)
 
     def refused(self, operation: str, code: str) -> None:
-        """Count an operation that failed: with an error response, or by breaking off after its response had begun."""
+        """Count an operation that failed: it returned an error response, or its answer broke off."""
         self._request_errors.labels(operation, code).inc()
 
     def connection_closed(self, reason: ClosedFor) -> None:
@@ -218,7 +218,7 @@ def _codes(root: type[CatalogExtError]) -> set[str]:
 
 
 class _Shown(Collector):
-    """The collector that is exported: all counters without their creation times, and the current state of the index.
+    """The collector that Prometheus' exporter reads: all counters without their creation times, and the index's state.
 
     If the index does not answer, its state has no values; zeros would be wrong.
     """

@@ -66,8 +66,8 @@ class Monitoring:
         self.metrics.stop()
 
     async def _health(self, _: Request) -> Response:
-        # Check nothing else: an orchestrator restarts an unhealthy process, and a restart would not repair the index or
-        # the store.
+        # ``/health`` checks nothing: an orchestrator restarts an unhealthy process, and a restart would repair neither
+        # the index nor the store.
         return JSONResponse({"status": "ok"}, headers=_NOT_KEPT)
 
     async def _ready(self, _: Request) -> Response:
@@ -90,7 +90,7 @@ class Monitoring:
         return Response(text, media_type=CONTENT_TYPE, headers=_NOT_KEPT)
 
     def _log(self, error: CatalogExtError | None) -> None:
-        """Log why the service is not ready, once for each reason."""
+        """Log why the service is not ready, once until the reason changes."""
         reason = None if error is None else error.message
         if reason is not None and reason != self._reason:
             logger.warning("The service is not ready: %s", reason)

@@ -38,7 +38,7 @@ def operation_of(path: str, operations: Collection[str]) -> str:
 
 
 class RequestMetrics:
-    """ASGI middleware that measures each operation, from the request's head to the answer's end. It ignores pages."""
+    """ASGI middleware that measures each operation of the contract, from the request's head to the answer's end."""
 
     def __init__(self, app: ASGIApp, operations: Collection[str], metrics: ServiceMetrics) -> None:
         self._app = app
@@ -64,8 +64,8 @@ class RequestMetrics:
             try:
                 await self._app(scope, receive, noted)
             except Exception as error:
-                # The answer broke off after its status, which said success: count the error here, since no error
-                # response does.
+                # The answer broke off after a status of success, so no error response counts this failure: count it
+                # here.
                 self._metrics.refused(operation, getattr(error, "code", CatalogExtError.code))
                 raise
             finally:

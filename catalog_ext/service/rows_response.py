@@ -52,9 +52,9 @@ index. It is the connector's default ``request-timeout``."""
 
 
 class RowsResponse(StreamingResponse):
-    """A streamed response that ends when its client stops reading.
+    """A streamed response that disconnects a client that stops reading.
 
-    It then has no end marker, so that the client sees an incomplete answer as an error.
+    The stream then has no end marker, so that the client sees an incomplete answer as an error.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +65,7 @@ class RowsResponse(StreamingResponse):
         async def sent_in_time(message: Message) -> None:
             try:
                 await asyncio.wait_for(send(message), waiting)
-            except asyncio.TimeoutError as error:  # until Python 3.11 not the built-in one
+            except asyncio.TimeoutError as error:  # before Python 3.11 not the built-in TimeoutError
                 raise _UnreadError from error
 
         try:
@@ -83,12 +83,12 @@ class RowsResponse(StreamingResponse):
 
 
 class _UnreadError(Exception):
-    """The client has read nothing for ``UNREAD_S`` seconds."""
+    """Raised when the client has read nothing for ``UNREAD_S`` seconds."""
 
 
 @asynccontextmanager
 async def closed(parts: AsyncIterable[T]) -> AsyncIterator[AsyncIterable[T]]:
-    """Yield the parts of an answer, and close their source at the end of the context."""
+    """Return a context with the parts of an answer; at its end the source of the parts is closed."""
     try:
         yield parts
     finally:

@@ -99,7 +99,7 @@ def _background_tasks(
 
 
 class Service:
-    """The HTTP service of one catalog. ``start`` returns once it answers; dead writers are recovered meanwhile.
+    """The HTTP service of one catalog. ``start`` returns when it answers; dead writers are recovered afterwards.
 
     Args:
         catalog: The catalog; it is not closed with the service.
@@ -107,11 +107,11 @@ class Service:
         port: The port, 0 for a free one.
         token: The token that requests must carry; a new random one if left out.
         drain_seconds: The time that requests in flight get when the service stops.
-        follow: Whether it follows the metastore; None for the setting ``follow``.
-        databases: Databases whose new tables it imports while it follows; None for the setting ``follow.databases``.
+        follow: Whether the service follows the metastore; None for the setting ``follow``.
+        databases: Databases whose new tables the follower imports; None for the setting ``follow.databases``.
         metrics_token: A token that is valid for ``/metrics`` only.
         read_token: A token that is valid for read-only operations and the page.
-        page: Whether it serves the page; None for the setting ``page``.
+        page: Whether the service serves the page (``/ui``); None for the setting ``page``.
 
     Raises:
         ServiceError: The port is taken, or the address does not belong to this machine.
@@ -234,7 +234,7 @@ class Service:
         self._socket.close()
 
     def _drain(self, seconds: int) -> None:
-        """Wait for running calls. A commit continues after its client has disconnected, and must not be cut off."""
+        """Wait for running calls before the process ends: a commit continues after its client has disconnected."""
         if not self._under_way.wait(seconds):
             logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
 

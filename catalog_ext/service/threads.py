@@ -70,7 +70,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class ThreadsState:
-    """The number of busy threads of a kind, its limit, and the number of waiting calls."""
+    """The number of threads that run calls of a kind, the limit of threads, and the number of calls that wait."""
 
     in_use: int
     limit: int
@@ -84,7 +84,7 @@ class Threads:
         self._limiters: dict[Kind, CapacityLimiter] = {}
 
     async def run(self, kind: Kind, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call in a thread of its kind as soon as a thread is free, and return its result."""
+        """Run a call in a thread as soon as the limit of its kind permits, and return its result."""
         return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter(kind))
 
     def states(self) -> dict[Kind, ThreadsState]:
@@ -109,6 +109,6 @@ def kind_of(operation: str) -> Kind:
 
 
 def kind_of_rest(operation: str) -> Kind:
-    """Return the kind of the remaining work after the first batches of an operation's answer."""
+    """Return the kind whose threads encode an operation's answer after its first batches."""
     kind = kind_of(operation)
     return Kind.BATCHES if kind is Kind.ROWS else kind

@@ -171,7 +171,7 @@ def serve_catalog(
 
 
 def open_page(catalog: str | None = None) -> Page:
-    """Show the page of a catalog that ``configure`` set up in this process, and return its address.
+    """Make a catalog's service show its page (``/ui``), and return the page's address.
 
     Args:
         catalog: The catalog's name; may be None if this process has one catalog.
@@ -237,7 +237,7 @@ def _serve(settings: Settings) -> _Running:
     with _lock:
         overtaken = _running.get(settings.name)
         _running[settings.name] = running
-    if overtaken is not None:  # by a thread that has configured the same catalog meanwhile
+    if overtaken is not None:  # another thread has configured this catalog meanwhile
         overtaken.close()
     logger.info("The catalog %s is served at %s", settings.name, running.service.uri)
     return running
@@ -252,7 +252,7 @@ def _written(token: str) -> Path:
 
 
 def _leave_to_parent() -> None:
-    """In a forked child, make ``_stop_all`` stop nothing: services, connections and jobs belong to the parent.
+    """Make ``_stop_all`` do nothing in a forked child: services, connections and jobs belong to the parent.
 
     The objects are kept in ``_of_parent``: if Python collected a connection in the child, the parent's connection would
     end.
@@ -300,7 +300,7 @@ def _cancel_jobs() -> bool:
 
     context = SparkContext._active_spark_context
     if context is None:
-        # Spark was stopped. While its JVM runs, writes that were cancelled by that may still be undone.
+        # Spark was stopped, which cancelled its writes. They may still be undone as long as the JVM runs.
         process = getattr(SparkContext._gateway, "proc", None)
         return process is not None and process.poll() is None
     try:
@@ -367,7 +367,7 @@ def _active_session_has(catalog: str) -> bool:
 
 
 def _refuse_others(catalog: str, options: Mapping[str, str], **arguments: object) -> None:
-    """Check that the given arguments equal those of the running catalog; omitted arguments are not compared."""
+    """Check that the given arguments equal those of the running catalog's setup; omitted ones are not compared."""
     running = _active(catalog).catalog.settings
     asked = Settings.resolve(name=catalog, spark=options, **arguments)  # type: ignore[arg-type]
     for name, of in _COMPARED.items():

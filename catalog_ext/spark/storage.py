@@ -1,4 +1,4 @@
-"""S3 settings for both sides: Python reads the S3A settings of Spark, and Spark gets the settings given to Python."""
+"""S3 settings for Python and Spark: Python reads Spark's S3A settings, and Spark gets the settings given to Python."""
 
 from __future__ import annotations
 

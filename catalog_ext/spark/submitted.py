@@ -53,7 +53,7 @@ def submitted_lists() -> dict[str, str]:
 
 
 def submitted(keys: Sequence[str]) -> dict[str, str]:
-    """Return the settings that a session gets from outside of its builder."""
+    """Return the values of these settings that a session gets from outside of its builder."""
     if jvm_runs():
         found = _of_running_jvm(keys)
     else:
@@ -65,7 +65,7 @@ def submitted(keys: Sequence[str]) -> dict[str, str]:
 
 
 def give_to_submit(lists: Mapping[str, str]) -> None:
-    """Replace list options in PYSPARK_SUBMIT_ARGS by these lists: they would override the builder's settings."""
+    """Replace lists such as ``--jars`` in PYSPARK_SUBMIT_ARGS, which would override the builder's longer ones."""
     arguments = _arguments()
     if jvm_runs() or not arguments:
         return
@@ -91,7 +91,7 @@ def _arguments() -> list[str]:
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the known options: each option's value, and the position of the value in the arguments."""
+    """Yield spark-submit's options for lists, settings or a file: the value's position, the option and the value."""
     for at, argument in enumerate(arguments):
         option, separator, value = argument.partition("=")
         if option in (*_OPTIONS, *_CONF, _FILE):
@@ -102,7 +102,7 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the settings that options give. Of several values of a setting the last one is valid."""
+    """Yield the settings (key and value) in spark-submit's options. For a repeated key the last value is valid."""
     found = [option for _, option in _options(arguments)]
     yield from (tuple(value.split("=", 1)) for option, value in found if option in _CONF and "=" in value)  # type: ignore[misc]
     yield from ((_OPTIONS.get(option, option), value) for option, value in found if option not in _CONF)

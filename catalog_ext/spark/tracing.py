@@ -26,7 +26,7 @@ def traced(spark: SparkSession) -> Iterator[None]:
     Args:
         spark: A session of PySpark's classic API: a client of Spark Connect has no local properties.
     """
-    context: Any = spark.sparkContext  # which says that a property is text; None removes it
+    context: Any = spark.sparkContext  # Any: by its annotation a property is a str, but None removes it
     before = context.getLocalProperty(PROPERTY)
     context.setLocalProperty(PROPERTY, current_traceparent())
     try:

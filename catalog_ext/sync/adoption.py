@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Adopted(NamedTuple):
-    """The result of adopting some partitions.
+    """The result of importing the metastore's state of some partitions.
 
     Attributes:
-        there: The metastore's answer; None for a table without partition columns.
+        there: The metastore's state of the partitions; None for a table without partition columns.
         listed: The number of partitions whose locations were listed.
         report: The report of the commit, or in a preview of its changes; None if no partition had to be compared.
     """
@@ -37,7 +37,7 @@ class Adopted(NamedTuple):
 
 
 class PartitionAdoption:
-    """Compares partitions of one table with the metastore and the store, and commits the differences.
+    """Compares partitions of one table with the metastore and the store, and commits the differences to the index.
 
     Args:
         context: The catalog's context.

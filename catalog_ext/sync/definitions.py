@@ -46,7 +46,7 @@ _NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The changes of the metastore's table.
+    """The parts of a metastore's table definition that changed.
 
     Attributes:
         columns: Whether its columns changed.
@@ -64,14 +64,14 @@ class Changed:
 
 
 def written_definition(theirs: HiveTable) -> str:
-    """Return the metastore's definition as text, which ``changed_since`` compares later."""
+    """Return the definition of the metastore's table as text; a later run passes it to ``changed_since``."""
     columns = [[c.name, c.type, c.comment] for c in columns_of(theirs)]
     written = {"columns": columns, "parameters": _parameters(theirs), "storage": written_storage(theirs.storage)}
     return json.dumps(written, sort_keys=True)
 
 
 def changed_since(theirs: HiveTable, written: str) -> Changed:
-    """Return the changes of the metastore's table since ``written_definition`` returned a text."""
+    """Return the changes of the metastore's table since ``written_definition`` returned the text ``written``."""
     now, then = json.loads(written_definition(theirs)), json.loads(written)
     new, old = now["parameters"], then["parameters"]
     names = frozenset(n for n in {*new, *old} if new.get(n) != old.get(n))
@@ -79,7 +79,7 @@ def changed_since(theirs: HiveTable, written: str) -> Changed:
 
 
 def all_of(theirs: HiveTable) -> Changed:
-    """Return changes that include every part of the metastore's table."""
+    """Return a ``Changed`` that names every part of the metastore's table as changed."""
     return Changed(True, frozenset(_parameters(theirs)), True)
 
 
@@ -96,8 +96,8 @@ def _parameters(theirs: HiveTable) -> dict[str, str]:
 def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Changed) -> TableDefinition:
     """Return the index's definition with the metastore's changes.
 
-    A column counts as unchanged if the metastore would store the index's column in the form that it has: the metastore
-    ignores case, and has fewer types.
+    A column counts as unchanged if the index's column, as the metastore would store it, equals the metastore's column.
+    The metastore ignores case, and has fewer types.
 
     Raises:
         UnsupportedFormatError: The table's new kind or format is not supported.
@@ -173,7 +173,7 @@ def with_storage(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
 
 
 def check_partitions(index: Index, client: HiveMetastore, ours: Table, theirs: HiveTable, new: TableDefinition) -> None:
-    """Check that the metastore reads all partitions of either side with the table's new format and settings.
+    """Check that the metastore gives no partition another format or other settings than the table's new ones.
 
     Raises:
         MetastoreRefusedError: A partition has another format or other settings.
@@ -231,7 +231,7 @@ def _words(ours: TableDefinition, new: TableDefinition) -> str:
 
 
 def _check_engines_agree(theirs: HiveTable, found: TableDefinition) -> None:
-    """Check that Hive's and Spark's settings in the metastore's table agree; a Hive engine changes only its own."""
+    """Check that the metastore's table has equal formats for Hive and for Spark; a Hive engine changes only Hive's."""
     if theirs.parameters.get(PROVIDER, "").lower() not in FORMATS:
         return
     wanted, storage = storage_of(found.format, found.options, theirs.location), theirs.storage
@@ -253,8 +253,8 @@ def _read_by(storage: HiveStorage) -> dict[str, str | None]:
 def adopted_columns(ours: TableDefinition, theirs: HiveTable) -> TableDefinition:
     """Return the definition with the metastore's columns.
 
-    A column keeps its case and exact type if the metastore would store it in the form that the metastore has: the
-    metastore ignores case, and has fewer types.
+    A column keeps its case and exact type if the index's column, as the metastore would store it, equals the
+    metastore's. The metastore ignores case, and has fewer types.
 
     Raises:
         UnsupportedTypeChangeError: Existing files cannot be read with a column's new type.
@@ -301,8 +301,8 @@ def _adopted(column: Column, mine: Column | None, spelled: Mapping[str, Column],
 
 def _check_types(ours: TableDefinition, columns: Sequence[Column]) -> None:
     if ours.format in BY_POSITION:
-        # Skip data columns with a partition column's name, which Hive does not have: they would shift the pairs behind
-        # them.
+        # Skip data columns that have a partition column's name. Hive does not have them, so that all later columns
+        # would be paired with the wrong ones.
         keys = {c.name.lower() for c in ours.partition_columns}
         pairs = list(zip((c for c in ours.columns if c.name.lower() not in keys), columns, strict=False))
     else:

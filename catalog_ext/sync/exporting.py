@@ -58,11 +58,11 @@ class ExportEntry:
 
     Attributes:
         table: ``namespace.table``.
-        action: ``made``, ``altered``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
+        action: ``made``, ``altered``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of this
             name) or ``left out`` (no metastore can store it).
         partition: The partition's name if the entry is about a partition; otherwise ``''``.
-        sent: Partitions that were added or altered.
-        kept: Partitions that only that metastore has; they stay.
+        sent: The number of partitions that were added or altered in the metastore.
+        kept: The number of partitions that only that metastore has; they stay.
         reason: The reason for ``refused`` or ``left out``, or None.
     """
 
@@ -79,15 +79,15 @@ class _ExportedRelation:
 
     Args:
         index: The index.
-        client: The metastore that gets it.
+        client: The metastore to which the table is sent.
         relation: The table or view.
         dry_run: Whether nothing is sent.
 
     Attributes:
         action: What was done, or in a preview would be done.
-        sent: Partitions that were added or altered.
-        held: Partitions that the metastore can store.
-        kept: Partitions that only the metastore has.
+        sent: The number of partitions that were added or altered in the metastore.
+        held: The number of partitions that the metastore can store.
+        kept: The number of partitions that only the metastore has.
     """
 
     def __init__(self, index: Index, client: HiveMetastore, relation: Table | View, *, dry_run: bool) -> None:
@@ -103,7 +103,7 @@ class _ExportedRelation:
         """Send the differences to the metastore; in a preview, only find them.
 
         Raises:
-            MetastoreRefusedError: The metastore has another table of the name.
+            MetastoreRefusedError: The metastore has another table of the same name.
             InvalidInputError: The metastore has a table with the view's name.
         """
         found = find_table(self._client, self._table.identifier)
@@ -261,7 +261,7 @@ class Exporting:
             yield from (ExportEntry(name, LEFT_OUT, *each) for each in self._left_out(table))
 
     def _left_out(self, table: Table) -> Iterator[tuple[str, int, int, str]]:
-        """Yield the partitions that no metastore can store, each as an entry."""
+        """Yield the partitions that no metastore can store, each with the reason, in the form of an export's entry."""
         for batch in self._index.partitions.unordered(table, None, ("partition",)):
             names = batch.column("partition").to_pylist()
             obstacles = {each: metastore_obstacle(each) for each in names}
@@ -327,5 +327,5 @@ def _places(address: Address) -> set[str]:
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)}
     except OSError:
-        # The host name cannot be resolved here, so only the names are compared.
+        # The host name cannot be resolved on this machine, so only the names are compared.
         return set()

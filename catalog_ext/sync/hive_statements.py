@@ -116,7 +116,7 @@ def view_statements(index: Index, view: View) -> Iterator[str]:
 
 
 def _descriptor_statements(table: HiveTable, partition: PublishedPartition) -> Iterator[str]:
-    """Yield the statements that set a partition's own format and settings, if any. Its database must be current."""
+    """Yield the statements that set a partition's own format and settings, if it has them. They need ``USE`` before."""
     spec = _partition(table, partition, view=True)
     if not partition.descriptor or spec.startswith("--"):
         return

@@ -45,7 +45,7 @@ def compared_pages(
         index: The index.
         client: The metastore.
         table: The index's table.
-        found: The metastore's table of the name. None if it has no such table: then all partitions are missing.
+        found: The metastore's table of the same name. If it is None, all partitions are missing.
         wanted: Selects the partitions; None for all.
 
     Raises:
@@ -73,7 +73,7 @@ def view_partitions(
         index: The index.
         client: The metastore.
         view: The view's table.
-        found: The metastore's view of the name; None if it has no such view.
+        found: The metastore's view of the same name; None if it has no such view.
 
     Raises:
         MetastoreError: The metastore does not answer.

@@ -52,11 +52,11 @@ class MetastorePartitions:
     Attributes:
         pending: The outbox messages of the table that are not delivered yet.
         waiting: The keys (``key_of``) of partitions with an undelivered message.
-        unmoved: The keys among them whose messages do not change the location of a partition in the metastore.
+        unmoved: Those keys of ``waiting`` whose messages do not change a partition's location in the metastore.
         places: The locations of the partitions that the index should have, by the index's names; None: below the
             table's location.
         gone: The partitions of the index that are dropped, because they were dropped in the metastore.
-        lost: The partitions in ``places`` that the metastore lacks, although no drop of them is known.
+        lost: The partitions in ``places`` that the metastore lacks, although no event reports a drop.
         descriptors: New descriptors (format, settings) of partitions that the index must read differently.
         left: The partitions that are not imported, by the given names, with the reasons.
         later: The partitions that can be judged only after a message has been delivered, by the given names, with the
@@ -139,10 +139,10 @@ class MetastoreObserver:
         return found
 
     def _spare_taken_places(self, found: MetastorePartitions, ours: Mapping[str, Sequence[Partition]]) -> None:
-        """Do not drop partitions whose directories the metastore has under names that the index cannot import yet.
+        """Do not drop partitions whose directories the metastore has under names that cannot be imported yet.
 
-        A Hive engine has renamed such a partition, and a writer of this index has created the new name before the
-        follower saw that. Until a user resolves it, the index reads the rows under their old name.
+        A Hive engine has renamed such a partition, and a writer of this index has created a partition of the new name
+        before the follower imported that. Until a user resolves it, the index keeps the rows under their old name.
         """
         taken = [place for names in batched(found.pending.unmoved_names(), _AT_ONCE) for place in self._places(names)]
         for name, held in ours.items() if taken else ():
@@ -152,7 +152,7 @@ class MetastoreObserver:
                 found.later[name] = _RENAMED
 
     def _places(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the metastore's locations of pending partitions that the index has elsewhere, or not at all."""
+        """Yield the locations that the metastore gives to these partitions, unless the index has them there as well."""
         hive = self._hive
         own = _by_values(self._context.index.living_partitions.of_values(self._table, names))
         known = [name for name in names if self._layout.judge(name).place is Place.PARTITION]
@@ -184,8 +184,8 @@ class MetastoreObserver:
             found.left[name] = error.message
             return
         if here is None and not mine and found.pending.whole:
-            # No message names the partition: a Hive engine created it, in a table that a pending message will create or
-            # replace.
+            # No message names this partition: a Hive engine has created it in a table that a pending message will
+            # create or replace.
             found.later[name] = _ALTERED
         known = next((p for p in mine if p.name == here), None)
         descriptor = None if known is None or known.descriptor is None else self._own.get(known.descriptor)
@@ -195,7 +195,7 @@ class MetastoreObserver:
     def _place(self, found: MetastorePartitions, mine: Sequence[Partition], there: HivePartition) -> str | None:
         """Record the location of a partition that the metastore has.
 
-        If a message is pending, the index's location is kept.
+        If an outbox message about the partition is pending, the index's location is kept.
 
         Returns:
             The partition's name in the index; None if a message about it is pending.
@@ -221,7 +221,7 @@ class MetastoreObserver:
 
 
 def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_dropped: bool) -> None:
-    """Record a partition that the metastore lacks: it is dropped if its drop is known, otherwise it stays."""
+    """Record a partition that the metastore lacks: dropped if a drop was reported, otherwise as one that stays."""
     held = {p.name: p.location for p in mine if p.in_metastore}
     if not held:
         return
@@ -229,8 +229,8 @@ def _note_missing(found: MetastorePartitions, mine: Sequence[Partition], *, is_d
     if is_dropped and not comes_back:
         found.gone.update(held)
         return
-    # The partition stays, or a pending message will add it to the metastore again. Compare its location, where Hive may
-    # have written rows before.
+    # The partition stays, or a pending message will add it to the metastore again. Keep it among those whose files are
+    # compared, because Hive may have written rows to its location before.
     found.places.update(held)
     if not comes_back:
         found.lost.update(held)

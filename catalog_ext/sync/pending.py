@@ -40,14 +40,14 @@ class PendingMessages:
     Args:
         index: The index with the outbox.
         identifier: The table's name.
-        table: The table; None if the index has no table of the name. Then the messages with that name are read.
+        table: The table. If the index has no table of this name, None: then all messages with the name are read.
 
     Attributes:
         definition: Whether a message is about the table itself: its creation, drop, columns or name.
         whole: Whether the table must still be created, renamed or replaced in the metastore, so that each partition is
             pending.
         remakes: Whether a message creates or replaces the table, with the index's partitions.
-        unreadable: The error of a message of another release that cannot be read: it may be about anything.
+        unreadable: The error of a message of another release that cannot be read, and so may be about this table.
     """
 
     def __init__(self, index: Index, identifier: TableIdentifier, table: Table | None) -> None:
@@ -82,9 +82,9 @@ class PendingMessages:
         self._add((p.name for p in changed), unmoved=True)
 
     def _add(self, names: Iterable[str], *, unmoved: bool = False) -> None:
-        """Record partitions.
+        """Record the partitions that a message names. ``unmoved``: the message does not change their locations.
 
-        Of several messages about one partition the first decides, since the later ones wait for it.
+        For a partition that several messages name, the first message decides, because the others wait for it.
         """
         if self._names is None:
             self._names = Scratch()
@@ -94,7 +94,7 @@ class PendingMessages:
 
     @property
     def any(self) -> bool:
-        """Whether there is any message."""
+        """Whether an undelivered message about the table exists."""
         return self.definition or self.whole or self._names is not None
 
     @property
@@ -104,21 +104,21 @@ class PendingMessages:
 
     @property
     def why(self) -> str:
-        """Why the metastore does not have the change yet, as a text."""
+        """The reason, as text, why the metastore does not have the changes yet."""
         return _WHY if self._error is None else f"{_WHY}, and failed: {self._error}"
 
     def names(self, partition: str) -> bool:
-        """Return whether a message is about a partition."""
+        """Return whether an undelivered message is about this partition."""
         return bool(self.among([key_of(partition)]))
 
     def among(self, keys: Iterable[str]) -> set[str]:
-        """Return the keys of partitions (``key_of``) that have messages."""
+        """Return those of the keys of partitions (``key_of``) that undelivered messages are about."""
         if self.whole:
             return set(keys)
         return self._chosen(keys, "key IN ({})")
 
     def unmoved(self, keys: Iterable[str]) -> set[str]:
-        """Return the keys of partitions whose messages do not change a location.
+        """Return those of the keys of partitions whose messages do not change a location.
 
         If the metastore has such a partition at another location, a Hive engine has moved it, and the message is not
         delivered.
@@ -141,10 +141,10 @@ class PendingMessages:
 
 
 def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) -> PendingMessages:
-    """Return the messages about a table. A change of the index must not import the state of the partitions they name.
+    """Return the undelivered messages about a table, whose partitions a change of the index must not import.
 
     Raises:
-        MetastoreRefusedError: A message cannot be read, and may be about anything.
+        MetastoreRefusedError: A message cannot be read, and may be about this table.
     """
     pending = PendingMessages(index, identifier, table)
     if pending.unreadable is not None:

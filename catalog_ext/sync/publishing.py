@@ -63,12 +63,12 @@ class PublishEntry(NamedTuple):
 
     Attributes:
         table: ``namespace.table``.
-        action: ``create``, ``alter``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of the
+        action: ``create``, ``alter``, ``partitions``, ``in sync``, ``refused`` (the metastore has another table of this
             name) or ``left out`` (it cannot store the table).
-        published: The number of added or altered partitions.
-        dropped: The number of dropped partitions, which the index does not have.
-        pending: Messages of the table that the metastore has not accepted yet.
-        error: The reason, or None.
+        published: The number of partitions that were added or altered in the metastore.
+        dropped: The number of partitions that were dropped in the metastore, because the index does not have them.
+        pending: The number of the table's messages that the metastore has not accepted yet.
+        error: The reason for ``refused``, ``left out`` or pending messages, or None.
         drops: The names of the dropped partitions, at most a thousand.
         differs: A text on the differences, with counts of partitions (``56 statistics``); None without differences.
     """
@@ -139,7 +139,7 @@ class Publishing:
             yield entry
         embedded_id = self._metastore.embedded_id
         if complete and not dry_run and embedded_id is not None:
-            # All tables are published, so record the present embedded metastore as the index's own.
+            # All tables were published to the embedded metastore, so it is the index's own from now on: record its id.
             self._index.properties.replace({METASTORE_ID: embedded_id})
 
     def _publish_table(self, table: Table, wanted: NameFilter, *, dry_run: bool) -> PublishEntry:
@@ -170,12 +170,12 @@ class Publishing:
         self._index.publications.publish(table, publication)
         report = self._sync.deliver()
         while report.pending and report.delivered:
-            report = self._sync.deliver()  # for as long as it takes: what is sent is not to pile up
+            report = self._sync.deliver()  # repeat: undelivered messages of many tables would pile up
         pending, error = self._index.outbox.pending_of(table.table_id)
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
     def _compared(self, client: HiveMetastore, table: Table, wanted: NameFilter) -> tuple[Publication, str | None]:
-        """Return the parts to send to the metastore, and a text on the differences."""
+        """Return what to send to make the metastore's table equal to the index's, and a text on the differences."""
         definition = table.definition
         if self._index.outbox.has_pending_predecessor(table):
             # The metastore's table of this name is an older one. A pending message will remove it before this table is
@@ -201,8 +201,7 @@ class Publishing:
             retype=whole and key_types_differ(found, definition),
             partitions=None if differ is None else list(differ),
             dropped=self._unknown(client, table, found, wanted, held),
-            # A limited publication must not remove pending messages, which may be about partitions that are not
-            # compared here.
+            # Keep the pending messages (``upto`` 0) if only some partitions are compared: they may be about others.
             upto=upto if whole else 0,
         )
         return publication, _in_words(publication, differ)
@@ -211,13 +210,13 @@ class Publishing:
         view = self._index.views.load(table.identifier)
         missing, unknown = view_partitions(self._index, client, table, found)
         differs = view_differs(found, view.table.definition, view.query) or bool(missing)
-        # A view's text and partitions are small, so they are always sent.
+        # If a view differs, send its text and all partitions, which are few.
         return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
     def _differing(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter
     ) -> tuple[dict[str, PartitionDifference] | None, int]:
-        """Return the selected partitions that differ, and how many of the index's the metastore has.
+        """Return the selected partitions that differ, and the number of the index's partitions that the metastore has.
 
         The first value is None if so many differ that all are published.
         """
@@ -236,14 +235,14 @@ class Publishing:
     ) -> list[str]:
         """Return the metastore's selected partitions that the index does not have, up to a limit.
 
-        ``held`` is the number of the index's partitions that the metastore has. A repeated call drops the partitions
+        ``held`` is the number of the index's partitions that the metastore has. Publishing again drops the partitions
         above the limit.
         """
         if not table.definition.partition_columns:
             return []
         names = [name for name in client.partition_names(found.database, found.name) if wanted.chooses(name)]
-        # Fast path: equal counts mean that the metastore has no other partitions. For a limited publication the counts
-        # are not comparable, because the metastore may spell names differently.
+        # Fast path: if the metastore has as many names as it has partitions of the index, it has no other partitions.
+        # With ``where`` the numbers cannot be compared, because the metastore may spell names differently.
         if len(names) == held and not wanted.is_limited:
             return []
         unknown: list[str] = []

@@ -30,7 +30,7 @@ ALL = TablePattern()
 
 
 def table_of(found: Table | View) -> Table:
-    """Return the table; for a view, the table that holds its definition."""
+    """Return the table itself; for a view, the table object that holds the view's definition."""
     return found.table if isinstance(found, View) else found
 
 
@@ -46,7 +46,7 @@ def relations(index: Index, chosen: TablePattern = ALL) -> Iterator[Table | View
 
 
 def find_table(metastore: HiveMetastore, identifier: TableIdentifier) -> HiveTable | None:
-    """Return the metastore's table or view of a name; None if it has no such table.
+    """Return the metastore's table or view with this name; None if the metastore has none.
 
     Raises:
         MetastoreError: The metastore does not answer, or refuses.
@@ -58,7 +58,7 @@ def find_table(metastore: HiveMetastore, identifier: TableIdentifier) -> HiveTab
 
 
 def find_relation(index: Index, identifier: TableIdentifier) -> Table | View | None:
-    """Return the index's table or view of a name; None if it has none, or the name is not valid in the index.
+    """Return the index's table or view with this name; None without one, or for a name that is not valid there.
 
     Raises:
         IndexDatabaseError: The index does not answer.
@@ -79,7 +79,7 @@ def known_names(index: Index, namespace: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class TablesInMetastore:
-    """The state of the index's tables in the metastore.
+    """The result of comparing the index's tables with the metastore.
 
     Attributes:
         compared: The number of tables and views that the metastore should have.

@@ -101,8 +101,7 @@ class TableAlterations:
         there = self._context.load_table(table)
 
         def change(definition: TableDefinition) -> TableDefinition:
-            # Take the current definition: other processes may have changed the table and its options since it was
-            # loaded.
+            # Build on the current definition: another process may have changed it since the table was loaded.
             return with_serde(replace(there, definition=definition), serde, properties)
 
         def check(now: Table) -> None:
@@ -186,7 +185,7 @@ class TableAlterations:
     def _check_metastore(
         self, definition: TableDefinition, change: Callable[[TableDefinition], TableDefinition]
     ) -> None:
-        """Check that the alteration does not change whether the metastore can store the table.
+        """Check that the metastore can store the new definition if and only if it could store the old one.
 
         Raises:
             InvalidInputError: The metastore has the table and could not store the new definition, or could store only

@@ -1,4 +1,4 @@
-"""Converts a table's columns to an Arrow schema, with the column names and missing-column defaults for its files."""
+"""Converts a table's columns to an Arrow schema: types, the case of names in files, and defaults of missing columns."""
 
 from __future__ import annotations
 

@@ -151,10 +151,10 @@ class TableCreation:
         return whole
 
     def check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
-        """Check that no table or view has the name, and (with ``namespace_too``) that its namespace exists.
+        """Check that no table or view has this name, and (with ``namespace_too``) that its namespace exists.
 
         Raises:
-            TableAlreadyExistsError: A table or view has the name.
+            TableAlreadyExistsError: A table or view has this name.
             NamespaceNotFoundError: The namespace does not exist.
         """
         if namespace_too:
@@ -204,8 +204,8 @@ class TableCreation:
         )
         if any(o is not None and o.definition.location == location for o in others):
             return True
-        # A dropped table's directory that contains this location is ignored here: every further name would lie in it
-        # too. The creation itself refuses such a location.
+        # Ignore dropped tables whose undeleted directory contains this location: every further name would lie in it
+        # too. The index refuses such a location when the table is created.
         undeleted = (dropped.location for dropped in self._context.index.dropped_tables.undeleted(location))
         return any(place == location or place.startswith(f"{location}/") for place in undeleted)
 
@@ -221,7 +221,7 @@ class TableCreation:
             self._context.storage.create_directory(definition.location)
 
     def _contents(self, definition: TableDefinition) -> list[str]:
-        """List a table's location, without the staging directory of a write that would have created the table."""
+        """List a table's location, without the staging directory of a write that would create the table."""
         staging = write_keys.STAGING_DIR.read(definition.properties, self._context.settings.conf)
         names = (entry.location.name for entry in self._context.storage.list_directory(definition.location))
         return [name for name in names if name != staging]

@@ -159,7 +159,8 @@ class _Reading:
         """Return the file with its footer read; None for a missing file that may be left out."""
         try:
             fragment = self._fragment(file, self._guarantees(file.values))
-            # Read the schema here, where errors are translated. pyarrow caches it.
+            # Read the schema now, so that an error is raised here as an error of catalog-ext. pyarrow keeps it for
+            # later.
             _ = fragment.physical_schema
         except OSError as error:
             failure = self._storage.translate(error, file.location, "read")
@@ -186,7 +187,7 @@ class _Reading:
         """Check that the file has column names. Old releases of Hive wrote ORC files without them (HIVE-4243).
 
         Raises:
-            OperationNotSupportedError: The file's columns have only numbers as names.
+            OperationNotSupportedError: The file's columns have only numbered names (``_col0``).
         """
         if file.format.default_extname == "orc" and all(_NAMELESS.fullmatch(name) for name in schema.names):
             raise OperationNotSupportedError(

@@ -49,7 +49,7 @@ class Staleness:
 
 @dataclass(slots=True)
 class _Statement:
-    """The comparisons that one statement has done for a version of a table.
+    """The partitions that one statement has compared with the store, for one version of a table.
 
     Attributes:
         oldest_ms: The time of the oldest comparison that is still fresh. It is set once, at the statement's first read.
@@ -77,9 +77,9 @@ class Freshness:
     ) -> Mapping[str, int]:
         """Compare stale partitions with the store. Return the versions of partitions with changes, by name.
 
-        The statement has to read such a partition at the returned version, which has the partition's state at the
-        table's version and the files that the comparison found. A bound predicate and the partition numbers ``ids``
-        select the partitions to compare; None selects all.
+        The statement has to read such a partition at the returned version: it is the partition as of the table's
+        version, plus the files that the comparison found. A bound predicate and the partition numbers ``ids`` select
+        the partitions to compare; None selects all.
 
         Raises:
             StorageError: The store cannot be listed.
@@ -112,8 +112,7 @@ class Freshness:
             statement.oldest_ms = of_all.now_ms - staleness.max_ms
         oldest_ms = statement.oldest_ms
         if of_all.whole is not None and of_all.whole.at_ms >= oldest_ms and of_all.whole.version <= table.version:
-            # The whole table is fresh at the statement's version: the statement needs no further comparison, also not
-            # after comparisons by other processes.
+            # The whole table is fresh, so this statement compares nothing more, whatever other processes compare later.
             statement.compared = None
             return
         selects_all = ids is None and constant_of(predicate) is True and bool(table.definition.partition_columns)
@@ -140,7 +139,7 @@ class Freshness:
             statement.compared.update(names)
 
     def _compare_all(self, table: Table, statement: _Statement) -> None:
-        """Compare the whole table: listing its tree takes fewer requests than listing the partitions one by one."""
+        """Compare the whole table in one repair, which takes fewer requests than listing its partitions one by one."""
         self._look_at(table, None, None)
         found, decided = self._context.index.verifications.first_repairs_after(table, None), statement.compared or ()
         statement.moved |= {name: version for name, version in found.items() if name not in decided}

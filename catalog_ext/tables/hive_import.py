@@ -85,8 +85,8 @@ class HiveImport:
         hive_table, definition = self.check_table(identifier, properties)
         client = self._context.metastore.client()
         self.ensure_namespace(client, identifier.namespace)
-        # Only check the warehouse's mark. A new managed table would mark the warehouse as this index's own, but an
-        # imported table's files were there before.
+        # The import only warns of another index's mark. It must not mark the warehouse as this index's own, as the
+        # creation of a managed table does, because the files were there before this index.
         self._context.marks.look(Location.parse(definition.location))
         created = self._context.index.tables.create(definition, deliver=False)
         scratch = Scratch()
@@ -139,7 +139,7 @@ class HiveImport:
         return found, self._definition(from_hive(found), checked)
 
     def _allowed(self, partitions: Iterable[_Found]) -> Iterator[_Found]:
-        """Yield partitions whose locations are allowed.
+        """Yield the partitions, after checking each location against the setting ``allowed-locations``.
 
         Raises:
             LocationNotAllowedError: A partition's location is not allowed.
@@ -151,7 +151,7 @@ class HiveImport:
             yield name, location, descriptor
 
     def _definition(self, found: TableDefinition, properties: Mapping[str, str]) -> TableDefinition:
-        """Return the definition to register, if its location can hold a table."""
+        """Return the definition to register, after checking its location."""
         definition = replace(
             found,
             location=canonical_location(found.location),
@@ -184,7 +184,7 @@ class HiveImport:
         except NamespaceNotFoundError:
             database = self._without_chosen_location(from_hive_database(client.get_database(name)))
             self._require_allowed(database)
-            with suppress(NamespaceAlreadyExistsError):  # another import of its tables was first
+            with suppress(NamespaceAlreadyExistsError):  # another import has created it meanwhile
                 index.namespaces.create(database, deliver=False)
 
     def _without_chosen_location(self, database: Namespace) -> Namespace:
@@ -218,7 +218,8 @@ class HiveImport:
         _warn_of_skipped(table, scratch)
         numbers: dict[PartitionDescriptor | None, int] = {None: 0}
         for chunk in batched(partitions, _BATCH):
-            # The last column of the scratch table is the number of files, which an import does not need.
+            # The 0 stands for the number of files, which the scratch table has as its last column and an import does
+            # not need.
             rows = [(name, location, numbers.setdefault(own, len(numbers)), 0) for name, location, own in chunk]
             scratch.insert("indexed_partitions", rows)
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
@@ -257,7 +258,7 @@ class HiveImport:
 
 
 def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings without secrets. Secrets stay in the metastore only."""
+    """Return the settings without secrets, which must not be stored in the index."""
     kept = drop_secrets(settings)
     if len(kept) < len(settings):
         names = ", ".join(sorted(settings.keys() - kept.keys()))

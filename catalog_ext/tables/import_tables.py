@@ -31,11 +31,11 @@ JOBS = 4
 
 @dataclass(frozen=True, slots=True)
 class ImportEntry:
-    """The outcome for one table.
+    """The outcome of the import of one table.
 
     Attributes:
         table: ``namespace.table``.
-        action: ``taken``, ``there already`` (with its files at the same location) or ``refused``.
+        action: ``taken`` (imported), ``there already`` (with its files at the same location) or ``refused``.
         partitions: The number of the table's partitions in the index.
         files: The number of files in these partitions.
         code: The error's code; None without an error.
@@ -95,7 +95,7 @@ class ImportTables:
             for name in sorted(client.list_tables(database))
             if pattern.has_table(name)
         ]
-        # A database may be empty, but a pattern of table names must match a table.
+        # A database without tables is no error, but a pattern for table names must match a table.
         if not found and pattern.tables != "*":
             raise no_table_matches(text, "The metastore has no table")
         return found
@@ -110,7 +110,7 @@ class ImportTables:
                     ended(entry.table)
                     yield entry
         finally:
-            # If the metastore is gone, or the caller stops reading, no further import begins.
+            # Start no further imports if the metastore does not answer, or if the caller stops reading.
             pool.shutdown(cancel_futures=True)
 
     def _one(self, identifier: TableIdentifier, properties: Mapping[str, str]) -> ImportEntry:

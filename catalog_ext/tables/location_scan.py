@@ -45,10 +45,10 @@ class LocationContents:
     """The result of scanning a location.
 
     Attributes:
-        partition_columns: The given ones, or the keys found in the paths, as STRING.
+        partition_columns: The partition columns that the user gave, or the keys found in the paths, as STRING.
         sample: Locations and sizes of some files, spread over the scanned tree.
         files: The number of files seen; at least one if the location has any.
-        nonconforming: Some paths that do not conform, with reasons.
+        nonconforming: Some paths that do not fit the partition columns, with reasons.
     """
 
     partition_columns: tuple[Column, ...]
@@ -84,8 +84,8 @@ class LocationScan:
             verdict = layout.judge(directory)
             if verdict.place is Place.NONCONFORMING:
                 _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
-            # List directories that are not partitions too: if they contain files, the table's layout is wrong and not
-            # just empty.
+            # Also list directories that are not partitions: if files are only in these, the layout is wrong, and the
+            # table is not just empty.
             return verdict.place is not Place.HIDDEN
 
         with closing(self._listed(definition, descend, max(1, len(layout.keys)))) as listing:
@@ -104,7 +104,8 @@ class LocationScan:
                 if fitting and (not sample or found.files >= MAX_SCANNED_FILES):
                     break
         if failure is not None and not fitting:
-            # No decision is possible: the directory that could not be listed may contain conforming files.
+            # No file conforms so far, but the directory that could not be listed may contain such files, so the error
+            # is raised.
             raise failure.error
         if found.files and not fitting:
             raise _no_partitions(definition, found)
@@ -156,9 +157,9 @@ class LocationScan:
     def _listed(
         self, definition: TableDefinition, descend: Callable[[str], bool], depth: int
     ) -> Generator[ListedFile | ListingFailure, None, None]:
-        """Yield the files below the location, and listing failures.
+        """Yield the files below the location, and failures to list a directory.
 
-        At the end log the log directories of other table formats.
+        At the end, warn of the log directories of other table formats (such as ``_delta_log``).
         """
         logs = set[str]()
 
@@ -214,9 +215,9 @@ def _remember(paths: list[str], path: str) -> None:
 
 
 def _keys(directory: str, table: str) -> tuple[str | None, ...]:
-    """Return the keys in a path.
+    """Return the keys of a path's ``key=value`` directories, in order.
 
-    None stands for a directory that is not ``key=value``, and so cannot be a partition column.
+    None stands for a directory of another form, which no partition column can name.
     """
     keys: list[str | None] = []
     for component in directory.split("/") if directory else []:

@@ -68,12 +68,12 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
 
 
 def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
-    """Check that the session's own catalog has no table of this name elsewhere, which the new table would hide.
+    """Check that Spark's session catalog has no table of this name elsewhere, which the new table would hide.
 
-    ``location`` is the new table's location, ``there`` that of the session's own table; None if it has no location.
+    ``location`` is the new table's location, ``there`` that of the session catalog's table; None: without a location.
 
     Raises:
-        TableAlreadyExistsError: The session's own table has another location.
+        TableAlreadyExistsError: The session catalog's table has another location.
     """
     if not locations_equal(location, there):
         raise TableAlreadyExistsError(

@@ -1,4 +1,4 @@
-"""Finds what a statement names: checks that its PARTITION clauses match, and suggests similar names of tables."""
+"""Look-ups for statements: checks that PARTITION clauses match partitions, and suggests similar names of tables."""
 
 from __future__ import annotations
 

@@ -116,7 +116,9 @@ class Strategy:
             )
 
     def root(self, location: str | None) -> Location | None:
-        """Return the directory that the property ``path`` or the table's LOCATION names, without ``filename``, or None.
+        """Return the directory that the property ``path`` or the table's LOCATION names, None without both.
+
+        The property ``filename`` is not appended.
 
         Raises:
             InvalidInputError: ``path`` is not valid for a store, or names another directory than LOCATION.
@@ -168,7 +170,7 @@ class Strategy:
 def placed(
     definition: TableDefinition, location: str | None, default: Callable[[], str]
 ) -> tuple[TableDefinition, Location]:
-    """Return the definition adapted to its strategy, and the table's location.
+    """Return the definition with the changes that its strategy requires, and the table's location.
 
     ``location`` is the user's LOCATION, if any; ``default`` returns the location of a managed table without one.
 
@@ -185,7 +187,7 @@ def placed(
 
 
 def check_registered(definition: TableDefinition) -> TableDefinition:
-    """Return the definition of an existing table. Under ``hive`` its keys become NOT NULL for writes.
+    """Check an existing table's definition against its strategy; return it, with NOT NULL keys for ``hive``.
 
     Raises:
         InvalidInputError: The strategy does not allow its columns or properties.

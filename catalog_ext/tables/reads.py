@@ -56,7 +56,7 @@ _PARTITION, _LOCATION = "partition", "location"
 
 
 class TableReads:
-    """Plans reads of tables. It caches tables that queries have loaded, which saves their plans a database query."""
+    """Plans reads of tables. It caches loaded tables, so that a query's plan needs one database query less."""
 
     def __init__(self, context: Context, freshness: Freshness) -> None:
         self._context = context
@@ -67,7 +67,7 @@ class TableReads:
 
     @property
     def behind(self) -> IndexRestoredError | None:
-        """The error that explains why reads see an older state, if the index was restored; None otherwise."""
+        """The error that says that the index was restored, and reads see an older state; None for a current index."""
         return self._context.counter.behind
 
     def predicate(self, table: Table, where: Where) -> Predicate | None:
@@ -235,7 +235,7 @@ class TableReads:
     def partition(
         self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION
     ) -> pa.RecordBatchReader:
-        """Return the directories of the partition that a full spec names. A table's partition has at most one.
+        """Return the directories of the partition that a full spec names, as rows; a partition of a table has only one.
 
         Raises:
             TableNotFoundError: There is no table of that number.
@@ -267,7 +267,7 @@ class TableReads:
             table = self._tables.get((table_id, version))
         if table is None:
             table = self._context.index.tables.load_by_id(table_id)
-            if table.definition.table_type is not TableType.VIEW:  # whose keys may change
+            if table.definition.table_type is not TableType.VIEW:  # do not cache views: their keys may change
                 self.remember(table)
             if version != table.version:
                 self._context.index.incarnations.require_version(table_id, version)
@@ -284,10 +284,10 @@ def read_moved(
     moved: Mapping[str, int],
     read: Callable[[Table, Sequence[int] | None], pa.RecordBatchReader],
 ) -> pa.RecordBatchReader:
-    """Return the rows that ``read`` gives for the table, with the rows of some partitions at later versions.
+    """Return the rows of ``read`` for a table of which some partitions are read at later versions.
 
-    ``moved`` has these versions by partition name. ``read`` reads the table at its version, optionally only the
-    partitions with some numbers. The rows have a column ``partition``, and the rows of a partition are contiguous.
+    ``moved`` has these versions by partition name. ``read`` gets the table at a version, and the numbers of the
+    partitions to read (None: all). Its rows have a column ``partition``, and those of a partition are contiguous.
     """
     by_version: dict[int, list[str]] = {}
     for name, version in moved.items():
@@ -314,7 +314,7 @@ def _chosen(reader: pa.RecordBatchReader, names: Collection[str], *, kept: bool)
 
 
 def declared_batches(table: Table, found: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the batches with the key names of the column ``partition`` in the spelling of the table's definition.
+    """Return the batches; names in the column ``partition`` get the key spelling of the table's definition.
 
     A partition whose stored name differs in case gets an explicit ``location``, because its directory has the stored
     name.

@@ -75,7 +75,7 @@ class Registration:
         return replace(bare, columns=columns, partition_columns=contents.partition_columns)
 
     def _bare(self) -> TableDefinition:
-        """Return the definition by the user's words alone."""
+        """Return the definition with what the user has given, before the location and the files are read."""
         location, properties = located(self.identifier, self.location, checked_properties(self.properties))
         file_format = check_format(self.format, str(self.identifier))
         options = checked_options(self.options, file_format, str(self.identifier))

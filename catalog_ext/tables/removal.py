@@ -35,8 +35,8 @@ class TableRemoval:
             ConflictError: Files of the table are being moved, or rows of a stream wait; nothing was done.
         """
         there = self._context.load_table(table)
-        # Recover first: a dead stream's commit may turn into files that wait for their partition to be due, and such
-        # files forbid to unregister the table.
+        # Recover a stream that has died first: its commit may leave files that wait until their partition is due, and a
+        # table with such files must not be unregistered.
         self._context.transactions.recover_before(there)
         relocated = below(Location.parse(there.definition.location), DATA)
         relocations = self._context.index.partitions.relocation_ids(there.table_id, str(relocated))

@@ -130,7 +130,7 @@ def _readable(outcomes: Iterable[tuple[Location, T | CatalogExtError]], format: 
 
 
 def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogExtError:
-    """Return the result of reading a file, or the error if it is damaged or missing.
+    """Return the result of reading a file; if it is damaged or missing, return the error instead of raising it.
 
     Raises:
         InvalidTypeError: Spark cannot read a column of the file.
@@ -147,7 +147,7 @@ def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogEx
 def _read_all(
     files: Sequence[FileRef], read: Callable[[Location], tuple[Field, ...]]
 ) -> Iterator[tuple[Location, tuple[Field, ...] | CatalogExtError]]:
-    """Yield the outcome of each file in the given order, so that the merged schema does not depend on timing."""
+    """Yield the result of reading each file, in the given order: the merged schema must not depend on timing."""
     remaining = iter(files)
     with ThreadPoolExecutor(_THREADS, "schema") as pool:
         while chunk := [location for location, _ in islice(remaining, _CHUNK)]:

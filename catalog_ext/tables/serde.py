@@ -45,7 +45,7 @@ class NamedFormat:
     default: str | None = None
 
     def of(self, definition: TableDefinition) -> TableDefinition:
-        """Return the definition with the named format and its options. The property that named it is removed.
+        """Return the definition with the format and options that the clauses name, without the property for it.
 
         The definition's own format is ignored; its options may be the settings of ROW FORMAT.
 
@@ -112,7 +112,7 @@ def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> Tab
 
 
 def metastore_settings(definition: TableDefinition, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the SerDe settings for the metastore's table: the given settings, and those from the table's options."""
+    """Return the SerDe settings of the metastore's table: the given ones, and those that follow from its options."""
     if definition.format != "csv":
         return dict(given)
     wanted = storage_of(definition.format, definition.options, definition.location).serde_parameters
@@ -120,7 +120,7 @@ def metastore_settings(definition: TableDefinition, given: Mapping[str, str]) ->
 
 
 def _kind(definition: TableDefinition) -> str:
-    # Plain text has a single column and no SerDe class of its own in Hive: it has the settings of CSV.
+    # A text table has no SerDe class of its own in Hive, so it gets the settings that a CSV table has.
     return "csv" if definition.format == "text" else definition.format
 
 

@@ -44,11 +44,11 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The values that must exist of a key that the view does not have.
+    """The values of a table's key that must exist for a partition of the view to be complete. The view lacks this key.
 
     Attributes:
-        values: All of these values, as text; or
-        count: this number of different values.
+        values: The required values, as text; empty if only a number is required.
+        count: The required number of different values; 0 if ``values`` are given.
     """
 
     key: str
@@ -62,7 +62,7 @@ class Rule:
 
     Attributes:
         columns: Pairs of positions: of a key of the table, and of the view's partition column that it corresponds to.
-        required: Pairs: the position of a key, and the requirement for it.
+        required: Pairs of the position of a key that the view lacks, and the requirement for its values.
     """
 
     table: Table
@@ -196,7 +196,7 @@ def _no_requirement(text: str) -> InvalidConfigurationError:
 
 @dataclass(slots=True)
 class _Group:
-    """The partitions of a table with the same values of the view's columns."""
+    """The partitions of a source table that have the same values of the view's columns."""
 
     names: list[str] = field(default_factory=list)
     seen: dict[int, set[Value]] = field(default_factory=lambda: defaultdict(set))
@@ -205,7 +205,7 @@ class _Group:
 def complete_partitions(
     definition: TableDefinition, rules: Sequence[Rule], partitions: Sequence[Sequence[str]], catalog: str
 ) -> dict[str, tuple[Dependency, ...]]:
-    """Return the complete partitions of the view by name, each with its dependencies.
+    """Return the complete partitions of the view by name, each with the source partitions that it depends on.
 
     ``partitions`` has the partition names of each rule's table. ``catalog`` is the prefix of table names in
     dependencies.
@@ -267,7 +267,7 @@ def _is_complete(rule: Rule, group: _Group) -> bool:
 def _joined(
     left_columns: Sequence[int], left: _Found, right_columns: Sequence[int], right: _Found
 ) -> tuple[tuple[int, ...], _Found]:
-    """Return the join of two sets of value combinations on the columns that both have."""
+    """Join the value combinations of two source tables on the view's columns that both have (an inner join)."""
     shared = [c for c in left_columns if c in right_columns]
     columns = tuple(sorted({*left_columns, *right_columns}))
     by_shared: dict[Combination, list[Combination]] = defaultdict(list)
@@ -320,9 +320,9 @@ class ViewRefresh:
             logger.warning("The partitions of the view %s are not in sync: %s", identifier, error.message)
 
     def _refreshed(self, view: View) -> bool:
-        """Refresh the view once.
+        """Compute the view's partitions once, and store them if they changed.
 
-        Return whether the view or a table has changed meanwhile, so that it must be repeated.
+        Return whether the view or a table has changed meanwhile, so that the refresh must be repeated.
         """
         wanted, sources = self._wanted(view)
         commit = self._index.views.refresh(view, wanted, sources, deliver=self._metastore.accepts(view.definition))
@@ -332,7 +332,7 @@ class ViewRefresh:
         """Compute the view's partitions from its tables; return them with the versions of the tables."""
         tables = self.tables(view.query)
         if len(tables) < len(view.query.tables):
-            # A source table was dropped. The view cannot be queried without it, so it gets no partitions.
+            # With a dropped source table the view cannot be queried, so it gets no partitions.
             there = {t.identifier: t for t in tables}
             names = map(TableIdentifier.parse, view.query.tables)
             return {}, [_source(there[n]) if n in there else Source(n) for n in names]
@@ -346,7 +346,7 @@ class ViewRefresh:
         return [name for batch in listed for name in batch.column("partition").to_pylist()]
 
     def tables(self, query: ViewQuery) -> list[Table]:
-        """Return the tables of the query that exist."""
+        """Return the tables that the view's query names, without those that do not exist."""
         identifiers = [TableIdentifier.parse(name) for name in query.tables]
         found = (self._index.tables.find(identifier) for identifier in identifiers)
         return [table for table in found if table is not None]

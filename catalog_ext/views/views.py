@@ -73,7 +73,7 @@ class Views:
         return self._index.load(self._context.identify(view))
 
     def load_relation(self, name: str) -> Table | View:
-        """Return the table or view with a name.
+        """Return the table or view with this name.
 
         Raises:
             TableNotFoundError: There is no table or view of that name.

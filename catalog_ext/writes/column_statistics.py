@@ -48,7 +48,7 @@ class StatisticsCommand:
         self, table: Table, files: Mapping[str, Sequence[DataFile]], columns: Mapping[str, Mapping[str, str]] | None,
         predicate: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES, *, publish: bool = True,
     ) -> WriteOutcome:  # fmt: skip
-        """Record statistics; with neither files nor columns, publish the known ones.
+        """Record statistics in the index, and publish them to the metastore. Without files and columns, only publish.
 
         ``files`` are given by partition, with size and time at the moment when their rows were counted
         (``FileStatistics.put``). Statistics of columns have Spark's names (``distinctCount``). An unbound predicate and
@@ -99,6 +99,6 @@ class StatisticsCommand:
             kept = {key: text for key, text in definition.properties.items() if not key.startswith(old)}
             return replace(definition, properties={**kept, **found})
 
-        # Do not publish them: other engines change the metastore's tables, and would not notice that these statistics
-        # are out of date.
+        # Column statistics are not published: other engines change the metastore's tables, and would not notice that
+        # these statistics are out of date.
         self._context.index.alterations.alter(table.identifier, change, deliver=False)

@@ -82,7 +82,7 @@ class Loading:
         )
 
     def _files(self, table: Table, path: Location) -> list[Entry]:
-        """Return the files to load."""
+        """Return the files that the path selects, after checking that they may be loaded."""
         root, storage = Location.parse(table.definition.location), self._context.storage
         parameters = {"table": str(table.identifier), "location": str(path)}
         if path.scheme != root.scheme or (path.scheme == "hdfs" and path.bucket != root.bucket):
@@ -132,7 +132,7 @@ class Loading:
         return sorted(entries, key=lambda entry: entry.location)
 
     def _matches(self, path: Location) -> Iterable[Location]:
-        """Yield the locations that the path or pattern matches."""
+        """Yield the locations that a path with wildcards matches; the path itself without wildcards."""
         for alternative in parse_pattern(str(path)):
             places = [Location(path.scheme, path.bucket, "")]
             for component in alternative.components:
@@ -156,7 +156,7 @@ class Loading:
         )
 
     def _refuse_tables(self, table: Table, place: Location, tables: _TablePlaces) -> None:
-        """Refuse a location in the directory of a table, which would lose its files.
+        """Refuse to load files from the directory of a table, because that table would lose them.
 
         Raises:
             TableLayoutError: The location is in the directory of a table.
@@ -189,7 +189,7 @@ class Loading:
             )
 
     def _table_around(self, place: Location, real: Location, tables: _TablePlaces) -> TableIdentifier | None:
-        """Return a table whose directory contains a location, by its path or its real path; None without one."""
+        """Return a table whose directory contains a location, by its path or real path; None if no table does."""
         index = self._context.index
         if place.scheme != "file":
             around = index.tables.overlapping(str(place))
@@ -203,7 +203,7 @@ class Loading:
         return None
 
     def _refuse_matched(self, table: Table, files: Sequence[Entry], tables: _TablePlaces) -> None:
-        """Refuse files that belong to a table whose location has wildcards.
+        """Refuse to load files that belong to a table whose location has wildcards.
 
         Raises:
             TableLayoutError: The location pattern of another table matches a file.
@@ -251,7 +251,7 @@ class Loading:
 
 
 class _TablePlaces:
-    """The locations of all tables of an index, read once, even if a pattern names many paths."""
+    """The locations of all tables of an index, read once for all paths of a LOAD DATA statement."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -269,12 +269,12 @@ class _TablePlaces:
 
 
 def _is_below(fits: re.Pattern[str], path: str) -> bool:
-    """Return whether the expression matches a path, or a directory on the way to it."""
+    """Return whether a table's location pattern matches a path or one of the directories above it."""
     return any(fits.fullmatch("/".join(path.split("/")[:i])) for i in range(1, path.count("/") + 2))
 
 
 def _partition(table: Table, spec: Mapping[str, str | None] | None, session: Session) -> tuple[str, Predicate | None]:
-    """Return the name of the partition that gets the files, and its condition; ``''`` and None if unpartitioned.
+    """Return the name and the condition of the partition that gets the files; ``''`` and None if unpartitioned.
 
     Raises:
         InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
@@ -282,7 +282,7 @@ def _partition(table: Table, spec: Mapping[str, str | None] | None, session: Ses
     definition = table.definition
     if not definition.partition_columns:
         if spec is not None:
-            # This call raises the error: an unpartitioned table accepts no spec.
+            # ``partition_name`` raises the error for a spec of an unpartitioned table.
             partition_name(table, spec, session)
         return "", None
     if spec is None:
@@ -305,7 +305,8 @@ def _refuse_hidden_and_links(table: Table, found: Sequence[Entry], parameters: d
         )
     link = next((one for one in found if is_link(str(one.location))), None)
     if link is not None:
-        # Moving a link would not move its rows, which may be in another table, or in the partition that is overwritten.
+        # A symbolic link is refused: moving it would not move its rows, which may be in another table's directory, or
+        # in the partition that is overwritten.
         raise InvalidInputError(
             f"The file {shown(str(link.location))} cannot be loaded into table {table.identifier}: it is a "
             "symbolic link, and LOAD DATA INPATH moves files. Load the file that it leads to; LOAD DATA LOCAL "

@@ -123,10 +123,10 @@ class WriteMaintenance:
         )
 
     def discard_waiting(self, table: str, *, dry_run: bool = False) -> DiscardReport:
-        """Give up waiting files of streams that do not exist on the store any more; return them.
+        """Give up files that streaming queries hold back and that are missing on the store; return these files.
 
-        A query whose epochs fail with ``CATALOG_EXT_WAITING_FILES_MISSING`` can continue afterwards, without their
-        rows. Files that exist keep waiting.
+        A query whose epochs fail with ``CATALOG_EXT_WAITING_FILES_MISSING`` can continue afterwards, without the rows
+        of these files. Held-back files that exist keep waiting.
 
         Args:
             table: The table's name.
@@ -181,11 +181,11 @@ class WriteMaintenance:
         for namespace in self._context.index.namespaces.all():
             for name in self._context.index.tables.all(namespace):
                 table = self._context.find_table(TableIdentifier(namespace, name))
-                if table is not None:  # not dropped meanwhile
+                if table is not None:  # None: dropped meanwhile
                     yield table
 
     def _vacuumed(self, table: Table, age_s: float, unknown_writes: bool, dry_run: bool) -> VacuumReport:
-        """Vacuum one of several tables; report an error as an entry, so that the other tables are vacuumed too."""
+        """Vacuum one of several tables. An error becomes an entry of the report, and does not stop the others."""
         name = str(table.identifier)
         try:
             return self._vacuum(table, age_s, unknown_writes, dry_run)
@@ -204,7 +204,7 @@ class WriteMaintenance:
         )
 
     def _named(self, table: Table) -> StillNamed | None:
-        """Return a function that finds the directories of the metastore's partitions; None without a metastore."""
+        """Return a function that finds directories at which the metastore has partitions; None without a metastore."""
         connection, own = self._context.metastore, self._context.index.properties.load().get(METASTORE)
         kept = table.definition.partition_columns and unrepresentable_reason(table.definition) is None
         if not kept or not (connection.enabled or own):

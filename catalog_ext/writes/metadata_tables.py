@@ -87,7 +87,7 @@ def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
 
 
 def _values_type(keys: tuple[Column, ...]) -> DataType:
-    # Readers get CHAR and VARCHAR keys as STRING, whose values are not padded, as in paths.
+    # CHAR and VARCHAR keys become STRING, so that their values are not padded with blanks: paths have none either.
     types = ((key.name, key.data_type) for key in keys)
     return DataType("struct", fields=tuple(Field(name, STRING if of.is_string else of) for name, of in types))
 

@@ -33,7 +33,7 @@ _NEXT = {
 
 
 class StatusEntry(NamedTuple):
-    """A write, a waiting partition, a pending change for the metastore, or the state of the follower.
+    """A row of ``status``: a write, a waiting partition, a pending change for the metastore, or the follower's state.
 
     Attributes:
         kind: ``transaction``, ``waiting`` (a partition of a stream that is not due yet), ``delivery``; if the metastore
@@ -95,7 +95,7 @@ def _transactions(index: Index, table: Table | None, most: int | None) -> Iterat
 
 
 def _of_owner(transaction: Transaction, now: int) -> tuple[str, str]:
-    """Return whether the owner is ``live``, ``dead`` or ``expired``, and a text that explains it."""
+    """Return whether a transaction's owner is ``live``, ``dead`` or ``expired``, and a text that explains it."""
     left_ms, then = transaction.expires_at_ms - now, _NEXT[transaction.state]
     if left_ms <= 0:
         return "expired", f"its lease ended {-left_ms // 1000} s ago: {then}"
@@ -143,7 +143,7 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
 
 
 def _follower(index: Index) -> Iterator[StatusEntry]:
-    """Yield the state of following the metastore, as of the follower's last run; nothing if it never ran."""
+    """Yield the follower's state, as its last run has recorded it; nothing if no follower ever ran."""
     state = index.followed.load()
     if state.source is None and state.holder is None:
         return
@@ -155,7 +155,7 @@ def _follower(index: Index) -> Iterator[StatusEntry]:
     looked = state.looked_at_ms
     when = "not looked yet" if looked is None else f"last heard of {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
     if state.event_id is not None and looked is not None:
-        # The follower runs more often than this, but records an idle run only at this interval.
+        # Add the interval at which idle runs are recorded, so that an old time does not look like a stopped follower.
         when += f" (every {KEEPALIVE_MS // 1000} s where nothing happens)"
     if state.event_id is not None:
         what = f"the log up to event {state.event_id:,} of {state.newest_id or 0:,}, {behind:,} behind"

@@ -74,11 +74,11 @@ class _Decisive:
     accepted: tuple[str, ...] = ()
 
     def given(self, options: Mapping[str, str]) -> str | None:
-        """Return the option's value among options with lower-case names; None if it is not set."""
+        """Return this option's value in ``options`` (names in lower case), also by an alias; None if it is not set."""
         return next((options[name.lower()] for name in self.names if name.lower() in options), None)
 
     def contradicts(self, written: str, table: str | None) -> bool:
-        """Return whether a table with one value misreads a file written with another. None: the table has no value."""
+        """Return whether a table with the value ``table`` (None: no value) misreads a file written with ``written``."""
         expected = self.default if table is None else table
         accepted = [*([] if expected is None else [expected]), *(self.accepted if table is None else ())]
         return self.known(written) not in {self.known(value) for value in accepted}
@@ -192,7 +192,7 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def table_of_stream(context: Context, table: Table, operation: str, written: Mapping[str, str]) -> Table | None:
-    """Give a never-written table the options of the stream that writes to it; return it, or None if nothing changes.
+    """Store a stream's options in a table that no write has filled yet; return the table, None if nothing changes.
 
     Options that the table has already stay, and the stream must not contradict them. ``operation``, the word for the
     history, says whether the writer is a stream.

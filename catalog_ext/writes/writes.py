@@ -131,8 +131,8 @@ class Writes:
         bound_to(table, predicate)
         adopting = table_of_stream(self._context, table, batch.operation, batch.options)
         if adopting is not None:
-            # The table has just got the stream's options, which the plan's table did not have. Without this line the
-            # write would look planned for another format.
+            # The table has just got the stream's options, so it differs from the table with which the write was
+            # planned. Drop ``planned``, or the write would be refused as planned for another format.
             table, batch = adopting, replace(batch, planned=None)
         check_options_of_write(table.definition, batch.options)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
@@ -284,7 +284,7 @@ def _check_owns_files(definition: TableDefinition, command: str) -> None:
 
 
 def _as_read(there: Table | None, read: tuple[int, int], identifier: TableIdentifier) -> Table:
-    """Return the table that a creation replaces, at the version that its rows were read from."""
+    """Return the table that a creation replaces, at the version from which the statement's rows were read."""
     table_id, version = read
     if there is None or there.table_id != table_id:
         raise replaced_meanwhile(str(identifier))

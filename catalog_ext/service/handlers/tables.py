@@ -199,14 +199,14 @@ class TableOperations:
 
 
 def _pinned(request: Request) -> tuple[int, int]:
-    """Return the table's number and the version that the query is pinned to, from a request."""
+    """Return the table's id, and the version that the query is pinned to, from a request."""
     return request.integer("table_id"), request.integer("version")
 
 
 def planned(plan: Callable[[], pa.RecordBatchReader]) -> ArrowStream:
-    """Return a scan plan as a stream of record batches. Planning time, without waits, is reported after the last batch.
+    """Return a scan plan as a stream of record batches. After the last one, planning time without waits is reported.
 
-    If the client stops early, the time for the files that it has read is reported.
+    If the client stops early, the planning time of the files that it has read is reported.
     """
     started = time.monotonic()
     with span("plan_files"):

@@ -1,4 +1,4 @@
-"""The service's JSON: reads requests, and writes tables."""
+"""Parses the JSON of requests, and writes tables as JSON."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Request:
         return self.done(read(self))
 
     def done(self, value: T) -> T:
-        """Return the value, after every field of the request was read.
+        """Check that every field of the request was read, and return ``value``.
 
         Raises:
             InvalidInputError: There is an unknown field.
@@ -185,7 +185,7 @@ def _column(item: object) -> Column:
 
 
 def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
-    """Return the definition and the location that a ``tables/create`` request asks for."""
+    """Return the table definition in a ``tables/create`` request, and the location that it asks for."""
     kind = request.text("table_type")
     if kind not in (TableType.EXTERNAL, TableType.MANAGED):
         raise InvalidInputError(f"The field 'table_type' cannot be {kind[:40]!r}. Use EXTERNAL or MANAGED.")

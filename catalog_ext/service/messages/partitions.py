@@ -27,7 +27,7 @@ def optional_spec(request: Request, name: str) -> dict[str, str | None] | None:
 
 
 def session_of(request: Request, name: str = "session") -> Session:
-    """Return the session that a statement runs in."""
+    """Return the settings of the client's Spark session that the statement depends on, from a field of the request."""
     return request.optional_object(name, _session) or Session()
 
 
@@ -121,7 +121,7 @@ def staleness_of(request: Request) -> Staleness | None:
 
 
 def wanted_of(request: Request, keys: int) -> WantedGroups:
-    """Return what the query needs of each group of partitions, from the field ``wanted``.
+    """Return the aggregates that a query needs for each group of partitions, from the field ``wanted``.
 
     Raises:
         InvalidInputError: The field has no valid value for this number of keys.

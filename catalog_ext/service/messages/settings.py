@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def use_of(request: Request) -> Use:
-    """Return what the settings are for (a read, a write, …), from the field ``use``."""
+    """Return the operation that the settings are for (a read, a write, …), from the field ``use``."""
     text = request.text("use")
     if text not in tuple(Use):
         raise InvalidInputError(
@@ -33,9 +33,9 @@ def given_of(request: Request, process: Mapping[str, str]) -> Given:
 
 
 def settings_json(table: str, properties: Mapping[str, str], process: Mapping[str, str]) -> dict[str, Any]:
-    """Return a table's settings for reads and writes without options, and the names under which options can be given.
+    """Return a table's settings for reads and writes without options, and the names of all options.
 
-    If a setting of a read or write is invalid, its entry is null: the client then calls ``settings/resolve``, which
+    If a setting is invalid, the entry of the read or write is null: the client then calls ``settings/resolve``, which
     returns the error.
     """
     given = Given(table, properties=properties, process=process)

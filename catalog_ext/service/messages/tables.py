@@ -36,7 +36,7 @@ def column_changes(request: Request) -> list[ColumnChange]:
 
 
 def removals_of(request: Request) -> Removals:
-    """Return how versions that removed files are treated, from the field ``removals`` of ``tables/changes``."""
+    """Return how a stream treats versions that removed files, from the field ``removals`` of ``tables/changes``."""
     text = request.optional_text("removals") or Removals.IGNORE
     if text not in list(Removals):
         raise InvalidInputError(

@@ -50,7 +50,7 @@ def kind_of(request: Request) -> WriteKind:
 
 
 def planned_of(request: Request) -> PlannedFormat | None:
-    """Return the table format that the client planned its write with, from the field ``planned``; None without it."""
+    """Return the table's format when the client planned its write, from ``planned``; None if it is left out."""
     return request.optional_object(
         "planned", lambda given: PlannedFormat(given.text("format"), given.text_map("options"))
     )
@@ -68,7 +68,7 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
 
 
 def counted_files_of(request: Request) -> dict[str, list[DataFile]]:
-    """Return the files with counted rows, from the field ``files``, by partition name."""
+    """Return files whose rows the client has counted, from the field ``files``, by partition name."""
     _check_count(request, "Send several.")
     counted: dict[str, list[DataFile]] = {}
     for partition, file in request.objects("files", _counted_file):

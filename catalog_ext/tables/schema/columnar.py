@@ -32,7 +32,7 @@ _PHYSICAL = {
 }  # fmt: skip
 _LOGICAL = {"String": "string", "Enum": "string", "JSON": "string", "BSON": "binary", "Date": "date"}
 _SIGNED = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
-# Spark has no unsigned types: the next wider type holds the values.
+# Spark has no unsigned types, so the next wider signed type is used, which holds all values.
 _UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 
 

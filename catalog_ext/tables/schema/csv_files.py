@@ -111,8 +111,8 @@ class CsvTypes:
     def _value(self, so_far: DataType, value: str) -> DataType:
         if so_far == STRING or value in ("", self._null):
             return so_far
-        # As Spark does, try only the type so far and wider ones: a value that looks like a year stays a timestamp after
-        # other timestamps.
+        # Like Spark, try only the column's present type and wider ones: after timestamps, a value that looks like a
+        # year does not turn the column into integers.
         for _, guess in self._steps[self._first.get(so_far.name, 0) :]:
             data_type = guess(value)
             if data_type is not None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _STRUCT = DataType("struct")
 _LONG = DataType("bigint")
-# The longest numbers, in digits: a longer integer fits no integer or decimal type, and Spark's parser refuses any
-# longer number.
+# In digits: a longer integer fits no integer or decimal type, and is read as a fraction. Spark's parser refuses a
+# number that is longer than the second limit.
 _LONGEST_INTEGER = 60
 _LONGEST_NUMBER = 1000
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'((?:[^'\\]|\\.)*)'|.""", re.DOTALL)
@@ -29,7 +29,7 @@ Pairs: TypeAlias = list[tuple[str, Any]]
 
 
 class _TwinKeysError(Exception):
-    """An object has two keys that differ in case only."""
+    """Raised if an object has two keys that differ in case only."""
 
     def __init__(self, key: str, twin: str) -> None:
         super().__init__(key, twin)
@@ -38,7 +38,7 @@ class _TwinKeysError(Exception):
 
 
 class _Object(list[tuple[str, Any]]):
-    """The key-value pairs of a JSON object, in a class of its own that is distinct from a JSON array's list."""
+    """The key-value pairs of a JSON object, as a class of its own, to distinguish them from a JSON array's list."""
 
 
 def _integer(text: str) -> int | Decimal:

@@ -47,7 +47,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   with StateOptions with ListedProcedures {
   private val ours = new CatalogExtCatalog
 
-  /** The tables of the index only, as a catalog of the same name. */
+  /** The tables of the index alone, without Spark's own tables, as a catalog with the same name. */
   def indexed: CatalogExtCatalog = ours
 
   override protected def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
@@ -70,7 +70,10 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
     own.invalidateTable(ident)
   }
 
-  /** Whether the index has the table. This is one request; a name that no table of the index can have costs none. */
+  /**
+   * Whether the index has the table. This takes one request to the service; none for a name that no table of the index
+   * can have.
+   */
   def has(ident: Identifier): Boolean = SessionNames.possible(ident) && ours.tableExists(ident)
 
   override def listTables(namespace: Array[String]): Array[Identifier] = {
@@ -205,7 +208,8 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
     if (!own.namespaceExists(namespace)) copyNamespace(namespace)
 
   /**
-   * Creates a namespace of the index in Spark's catalog too, because functions, views and Spark's tables need it there.
+   * If a namespace exists in the index only, creates it in Spark's catalog too, where functions, views and Spark's
+   * tables need it. Returns whether it did.
    */
   private def copyNamespace(namespace: Array[String]): Boolean = indexKnows(namespace) && {
     own.createNamespace(namespace, util.Map.of())
@@ -236,14 +240,14 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)
 
   /**
-   * Falls back to Spark's catalog only if the table does not exist. An unavailable service must stay an error;
-   * otherwise the statement would run on another table.
+   * Uses the table of the index, or Spark's catalog if the index lacks the table. An unavailable service must stay an
+   * error; otherwise the statement would run on another table.
    */
   private def oursOr[T](ident: Identifier)(ours: => T)(other: => T): T =
     if (!SessionNames.possible(ident)) other
     else try ours catch {
       case _: NoSuchTableException | _: NoSuchNamespaceException => other
-      // Spark itself reports names of three parts that do not exist.
+      // Let Spark's catalog fail for a name of three parts that does not exist: Spark's own error describes it better.
       case e: CatalogExtAnalysisException if e.getCondition == ConnectorErrors.MetadataTableNotFound.code => other
     }
 

@@ -55,8 +55,9 @@ private[catalogext] object RuleGroup {
 }
 
 /**
- * Names come first, because the rules of the other groups look at names. The other groups match different statements
- * and plan nodes, so their order is arbitrary (`tests/integration/connector/test_rule_groups.py`).
+ * The rule groups of this connector. Names come first, because the rules of the other groups look at names. The other
+ * groups match different statements and plan nodes, so their order is arbitrary
+ * (`tests/integration/connector/test_rule_groups.py`).
  */
 private[catalogext] object RuleGroups {
   /**
@@ -77,14 +78,14 @@ private[catalogext] object RuleGroups {
     strategies = Seq(_ => BaseVersions))
 
   /**
-   * Reads a path in place of a table name. It runs before the resolution, when Spark has not looked for a table
-   * function of that name yet.
+   * Reads a path in place of a table name, also by the table function `files`. It runs before the resolution, in which
+   * Spark would look for a function `files` and fail.
    */
   private val AdHocPaths = RuleGroup(byNames = Seq(new AdHocReads(_)), resolution = Seq(_ => new RefuseAdHocChanges))
 
   /**
-   * Statements that Spark sends to its own session catalog, without asking the catalog of this connector, when it
-   * resolves names.
+   * Handles statements that Spark sends to its own session catalog, without asking the catalog of this connector, when
+   * it resolves names.
    */
   private val SessionCatalog = RuleGroup(byNames = Seq(new SessionGuards(_)), resolution = Seq(new SessionListings(_)))
 
@@ -111,12 +112,12 @@ private[catalogext] object RuleGroups {
     postHoc = Seq(_ => ExplainHiddenKeys))
 
   /**
-   * Views in catalogs of this connector. Before Spark 4.2 also CREATE TABLE … LIKE, which Spark refuses during the
-   * resolution.
+   * Resolves views in catalogs of this connector. Before Spark 4.2 also CREATE TABLE … LIKE, which Spark refuses during
+   * the resolution.
    */
   private val OfViews = RuleGroup(byNames = Views.rules, resolution = Seq(new EvolvingViews(_)))
 
-  /** Prevents Spark from pushing down an aggregation that has lost its DISTINCT. */
+  /** Stops Spark from pushing down `count(DISTINCT 1)` as a plain count: Spark would lose the DISTINCT. */
   private val Answers = RuleGroup(optimizer = Seq(_ => DistinctLiterals))
 
   /** All groups, in the order in which they are injected. */

@@ -44,7 +44,7 @@ object CatalogExtSource {
 
   def isProviderOf(info: TableInfo): Boolean = isProvider(Option(info.properties.get(TableCatalog.PROP_PROVIDER)))
 
-  /** The provider that SHOW CREATE TABLE prints, such that its statement creates the same table. */
+  /** The provider to print in SHOW CREATE TABLE, with which the printed statement creates the same table again. */
   def providerIn(catalog: String, format: String): String =
     if (CatalogManager.SESSION_CATALOG_NAME == catalog) Name else format
   def optionsIn(catalog: String, format: String): Map[String, String] =
@@ -59,7 +59,10 @@ object CatalogExtSource {
     Definitions.info(info.columns, info.partitions, others - TableCatalog.PROP_PROVIDER ++ provider)
   }
 
-  /** The definition of a table of Spark's own, with the columns of a table of the index, partition columns included. */
+  /**
+   * The definition of a new table of Spark's own, with the columns and partition columns of a table of the index
+   * (`like`).
+   */
   def withKeys(info: TableInfo, like: CatalogExtTable): TableInfo = {
     val columns = CatalogV2Util.structTypeToV2Columns(like.metadata.writeSchema)
     val keys = like.metadata.partitionColumns.fieldNames

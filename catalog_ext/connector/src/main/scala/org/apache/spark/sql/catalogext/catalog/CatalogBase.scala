@@ -90,7 +90,8 @@ trait CatalogBase extends DefinedTables with LikeTables with ListedTables with S
   override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)
   override def renameTable(from: Identifier, to: Identifier): Unit = tables.rename(from, to)
 
-  // There are no functions. Spark calls this for catalogs on the path of SET PATH when it looks for a function.
+  // The catalog has no functions. Spark calls these methods for each catalog on the path of SET PATH when it looks for
+  // one.
   override def listFunctions(namespace: Array[String]): Array[Identifier] = Array.empty
   override def loadFunction(ident: Identifier): UnboundFunction = throw new NoSuchFunctionException(ident)
 

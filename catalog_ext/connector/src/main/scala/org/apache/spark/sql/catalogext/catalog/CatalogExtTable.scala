@@ -35,8 +35,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` omits them; declared ones
  * follow the data columns.
  *
- * @param target whether this is the target of a statement, in whose columns all partition columns follow the data
- *               columns
+ * @param target whether this is the target of a statement that writes: then all partition columns are ordinary columns,
+ *               which follow the data columns
  * @param versioned false for the target of a DELETE: Spark plans it as a scan and would reload the table as a source,
  *                  whose columns differ
  */
@@ -66,7 +66,7 @@ class CatalogExtTable(
   override def schema(): StructType = target.getOrElse(
     if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)
 
-  // Empty for virtual keys: Spark would look for the columns in schema() and fail.
+  // Empty for virtual keys: Spark looks up each partitioning column in schema(), and fails if it is missing there.
   override def partitioning(): Array[Transform] =
     if (keysAreColumns) visibleKeys.fieldNames.map(key => Expressions.identity(quoteIdentifier(key)))
     else Array.empty
@@ -113,7 +113,7 @@ class CatalogExtTable(
   override def deleteWhere(predicates: Array[Predicate]): Unit = deletion.delete(predicates)
   override def truncateTable(): Boolean = deletion.truncateAll()
 
-  /** Raises an error that explains what DELETE supports if it does not support `condition`. */
+  /** Raises an error that explains which conditions DELETE supports, if it does not support `condition`. */
   def checkDeletion(condition: Expression): Unit = {
     val parts = splitConjunctivePredicates(condition).map(DataSourceV2Strategy.translateFilterV2)
     if (SubqueryExpression.hasSubquery(condition) || parts.contains(None) || !canDeleteWhere(parts.flatten.toArray)) {
@@ -130,8 +130,8 @@ class CatalogExtTable(
     partitions.described(partitionSchema().fieldNames.toSeq, ident).getOrElse(
       throw new NoSuchPartitionException(name(), ident, partitionSchema())).properties.asJava
 
-  // Called by Spark in a session without this connector's planner strategy. Spark has already checked which partitions
-  // exist, so IF EXISTS and IF NOT EXISTS are settled.
+  // Spark calls this in a session without this connector's planner strategy. Spark has already checked which partitions
+  // exist, so IF EXISTS and IF NOT EXISTS need no handling here.
   override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
     requests.add(idents.toSeq.map(spec(_)).zip(properties.map(p => Option(p.get("location")))), ifNotExists = false)
   override def dropPartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = false)
@@ -173,7 +173,8 @@ class CatalogExtTable(
       new CatalogExtTable(catalogName, metadata, client, virtualColumnsShown, Some(columns))
     }
 
-  // Two tables with the same id and version are equal, so that Spark reuses cached plans. A target is never read.
+  // Two tables with the same id and version are equal, so that Spark reuses cached plans. Targets of writes are never
+  // equal to anything, because plans do not read them.
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtTable =>
       catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema() &&

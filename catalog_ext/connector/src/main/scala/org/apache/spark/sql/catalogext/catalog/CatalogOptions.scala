@@ -42,7 +42,7 @@ object CatalogOptions {
     }
   }
 
-  /** The service's address, or several comma-separated addresses. */
+  /** The addresses of the service in the option `uri`, as text: one, or several separated by commas. */
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val given = Option(options.get(Uri)).getOrElse(
       throw invalid(catalog, Uri,

@@ -29,14 +29,15 @@ object PartitionColumns {
   }
 
   /**
-   * The lengths of CHAR keys whose values must be padded, by position. Spark pads literals that it compares with a CHAR
-   * column, and expects padded values from the source unless `spark.sql.readSideCharPadding` is set.
+   * The lengths of the CHAR partition columns whose values must be padded with blanks, by position. Spark pads literals
+   * that it compares with a CHAR column, and expects padded values from the source unless
+   * `spark.sql.readSideCharPadding` is set.
    */
   def padded(table: TableMetadata, conf: SQLConf): Map[Int, Int] =
     if (!table.declared || conf.readSideCharPadding || conf.charVarcharAsString) Map.empty
     else table.partitionColumns.map(_.dataType).zipWithIndex.collect { case (char: CharType, i) => i -> char.length }.toMap
 
-  /** The virtual columns, marked as such for statements that list a table's columns. */
+  /** The virtual partition columns, with a comment that says so, for statements that list a table's columns. */
   def marked(keys: Seq[StructField]): StructType = StructType(keys.map { key =>
     key.withComment(key.getComment().fold(Hidden)(comment => s"$comment ($Hidden)"))
   })
@@ -55,13 +56,14 @@ object PartitionColumns {
 }
 
 /**
- * Types of partition columns for which the index can evaluate something as Spark does; Spark evaluates the rest. The
- * service has a list of its own for `isExact`; `tests/contract/key_types.json` checks that both agree.
+ * The types of partition columns for which the index compares, orders or aggregates values as Spark does; Spark itself
+ * handles other types. The service has a list of its own for `isExact`; `tests/contract/key_types.json` checks that
+ * both agree.
  */
 object KeyTypes {
   /**
-   * Whether equality in the index is Spark's equality. It is not for -0.0 and 0.0, and not for values with trailing
-   * blanks.
+   * Whether two values of the type are equal in the index exactly if they are equal in Spark. Not so for types with
+   * -0.0 and 0.0, and for strings whose trailing blanks Spark ignores.
    */
   def isExact(dataType: DataType): Boolean = dataType match {
     case _: CharType | _: VarcharType => false
@@ -71,7 +73,7 @@ object KeyTypes {
     case _ => false
   }
 
-  /** Whether aggregates of the values can be computed from the groups that the index returns. */
+  /** Whether the driver can compute aggregates of the values from the groups of partitions that the index returns. */
   def isAnswered(dataType: DataType): Boolean = dataType match {
     // Groups are compared with equals(), by which NaN and arrays of bytes behave differently from SQL.
     case FloatType | DoubleType | BinaryType => false

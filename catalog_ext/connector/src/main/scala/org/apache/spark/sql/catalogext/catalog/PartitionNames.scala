@@ -17,12 +17,15 @@ import org.apache.spark.unsafe.types.UTF8String
  * `metastore/model/partition_names.py` does).
  */
 object PartitionNames {
-  /** The text of a partition value, without escaping. */
+  /** The text of a partition value in a directory name, before special characters are escaped. */
   def text(value: Expression, zone: String): Expression =
     // EvalMode.ANSI prints small DECIMAL values as Hive does; EvalMode.LEGACY would print 1E-18.
     Cast(normalized(value), StringType, Some(zone), EvalMode.ANSI)
 
-  /** `key=value` for a text of `text`. NULL and the empty text become the default partition. */
+  /**
+   * The directory name `key=value` of a key and the text of its value. NULL and the empty text become the default
+   * partition.
+   */
   def component(key: StructField, text: String): String = {
     val value = if (text == null) "" else unpadded(key.dataType, text)
     s"${escape(key.name)}=${if (value.isEmpty) ExternalCatalogUtils.DEFAULT_PARTITION_NAME else escape(value)}"
@@ -59,7 +62,10 @@ class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] =
   private val types = schema.map(f => CharVarcharUtils.replaceCharVarcharWithString(f.dataType)).toArray
   private val known = Array.fill(types.length)(new JHashMap[String, Any]())
 
-  /** Raises a runtime error when the name does not have the table's keys, or a value does not fit its type. */
+  /**
+   * The row of typed values of a partition name. Raises a runtime error if the name lacks the table's keys, or a value
+   * does not fit its type.
+   */
   def parse(name: String): InternalRow = {
     val parts = if (name.isEmpty) Array.empty[String] else name.split('/')
     if (parts.length != types.length) throw wrongKeys(name)
@@ -69,7 +75,7 @@ class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] =
       val equals = parts(i).indexOf('=')
       if (equals < 0) throw wrongKeys(name)
       val raw = parts(i).substring(equals + 1)
-      // A cast value may be null, so containsKey and not get decides.
+      // Use containsKey, not get: the cache has null for values of the default partition.
       if (!known(i).containsKey(raw)) known(i).put(raw, typed(raw, i, name))
       values(i) = known(i).get(raw)
       i += 1
@@ -104,15 +110,15 @@ class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] =
 object PartitionValues {
   private val Blank = UTF8String.fromString(" ")
 
-  // The value as the index has it; otherwise filters and answers of the index would be about other values than the
-  // rows.
+  // The value as the index stores it, without a CHAR's trailing blanks or a VARCHAR's excess characters. Otherwise
+  // filters that the index evaluates would see other values than the rows have.
   private def fitted(text: UTF8String, dataType: DataType): UTF8String = dataType match {
     case _: CharType => text.trimRight()
     case varchar: VarcharType if text.numChars() > varchar.length => text.trimRight()
     case _ => text
   }
 
-  /** The unescaped value of a directory; null for the default partition. */
+  /** The unescaped value in a directory name; null for the default partition. */
   def text(raw: String): UTF8String =
     if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
     else UTF8String.fromString(ExternalCatalogUtils.unescapePathName(raw))

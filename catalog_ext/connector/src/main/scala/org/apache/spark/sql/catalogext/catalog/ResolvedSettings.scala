@@ -39,8 +39,8 @@ object ResolvedSettings {
   }
 
   /**
-   * The settings of one use, which docs/spec/service.md lists. Without values from options or session, the settings
-   * that came with the table hold, and the service is not asked.
+   * The settings of one kind of read or write (`use`; docs/spec/service.md lists the kinds). Without values from
+   * options or the session, these are the settings that came with the table, and the service is not asked.
    */
   def of(
       use: String,
@@ -75,7 +75,10 @@ object ResolvedSettings {
       values
     }
 
-  /** Cache key of an answer: the given values, the service, and the settings that it resolved for the table itself. */
+  /**
+   * The key under which resolved settings are cached: the given values, the service, and the settings that it resolved
+   * for the table itself.
+   */
   private case class Question(
       service: String,
       use: String,
@@ -95,7 +98,7 @@ object ResolvedSettings {
       properties: Map[String, String],
       others: Set[String],
       othersOfCatalog: Set[String]) {
-    /** Whether the given values differ from the table's own settings. */
+    /** Whether the user gave any value, so that the table's own settings do not hold. */
     def overrides: Boolean = 
       options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty || others.nonEmpty || othersOfCatalog.nonEmpty
   }

@@ -62,14 +62,17 @@ class StagedCatalogExtTable(
       .foreach(_.commit())
   }
 
-  /** A failed write has undone its own transaction. Without a write nothing was started. */
+  /**
+   * Nothing has to be undone: a failed write has undone its own transaction, and without a write no transaction was
+   * begun.
+   */
   override def abortStagedChanges(): Unit = ()
 }
 
 private object StagedCatalogExtTable {
   /**
-   * The definition with NOT NULL keys where the schema has them. The columns of a query cannot be declared NOT NULL; if
-   * the partition strategy requires it, the rows are checked instead.
+   * The definition, with a NOT NULL key for each key that is NOT NULL in the schema. The columns of a query cannot be
+   * declared NOT NULL; if the partition strategy requires it, the rows are checked instead.
    */
   def withoutNull(definition: ObjectNode, schema: StructType): ObjectNode = {
     val copy = definition.deepCopy()

@@ -12,7 +12,10 @@ import org.apache.spark.sql.internal.SQLConf
 /** Converts Spark's table changes to the fields of `tables/alter`. The service decides which changes are possible. */
 object TableAlterations {
 
-  /** Adds the fields to a request. `table` is loaded only for REPLACE COLUMNS. */
+  /**
+   * Adds the changes to a `tables/alter` request, and returns it. `table` is called only for REPLACE COLUMNS, for the
+   * present columns.
+   */
   def addTo(request: ObjectNode, changes: Seq[TableChange], table: () => TableMetadata): ObjectNode = {
     changes.foreach {
       case _: TableChange.SetProperty | _: TableChange.RemoveProperty | _: TableChange.ColumnChange =>
@@ -32,7 +35,10 @@ object TableAlterations {
     request
   }
 
-  /** REPLACE COLUMNS arrives as the removal of all columns. As in Hive, the partition columns stay. */
+  /**
+   * The changes without the removal of partition columns. REPLACE COLUMNS arrives as the removal of all columns; as in
+   * Hive, the partition columns stay.
+   */
   private def withoutKeys(changes: Seq[TableChange], table: () => TableMetadata): Seq[TableChange] = {
     val added = changes.exists(_.isInstanceOf[TableChange.AddColumn])
     val deleted = changes.collect { case change: TableChange.DeleteColumn => change.fieldNames().toSeq }

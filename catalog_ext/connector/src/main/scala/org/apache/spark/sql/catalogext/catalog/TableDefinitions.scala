@@ -19,14 +19,14 @@ class TableDefinitions(catalogName: String) {
   def request(ident: Identifier, info: TableInfo): ObjectNode =
     request(ident, info.schema(), info.partitions.toSeq, info.properties.asScala.toMap, None)
 
-  /** CREATE TABLE ... LIKE: the columns, keys, format and options of `source`, and no rows. */
+  /** The definition for CREATE TABLE ... LIKE: the columns, keys, format and options of `source`, without its rows. */
   def like(ident: Identifier, info: TableInfo, source: Table): ObjectNode = {
     val own = info.properties.asScala.toMap
     val inherited = source.properties().asScala.toMap.filter { case (key, _) =>
       key == TableCatalog.PROP_PROVIDER || key.startsWith(TableCatalog.OPTION_PREFIX) ||
         TableDefinitions.Storage.contains(key)
     }
-    // Options of another format are not inherited.
+    // If the statement names a format of its own, the source's options belong to another format, and are not copied.
     val properties = if (saysFormat(own)) own else inherited ++ own
     source match {
       case ours: CatalogExtTable =>
@@ -49,7 +49,7 @@ class TableDefinitions(catalogName: String) {
       given: Map[String, String],
       keyNames: Option[Seq[String]]): ObjectNode = {
     val (columns, keys) = keyNames.fold(split(ident, schema, transforms)) { names =>
-      // By position, because a data column may have the name of a key.
+      // Separate keys from data columns by position, because a data column may have the name of a key.
       (StructType(schema.dropRight(names.length)), StructType(schema.takeRight(names.length)))
     }
     val location = given.get(TableCatalog.PROP_LOCATION)
@@ -76,7 +76,10 @@ class TableDefinitions(catalogName: String) {
     request
   }
 
-  /** The names in Hive's clauses, as the statement spells them. */
+  /**
+   * The fields of the request with the formats and classes of Hive's clauses (STORED AS, ROW FORMAT), as the statement
+   * spells them; null without such clauses.
+   */
   private def storage(given: Map[String, String]): JsonNode =
     if (!given.keys.exists(TableDefinitions.Storage.contains)) Null
     else obj(TableDefinitions.Storage.toSeq.map { case (key, field) => field -> text(given.get(key)) }: _*)
@@ -114,7 +117,9 @@ object TableDefinitions {
   /** A property for which Spark 4.0 has no constant. */
   val TableType = "table_type"
 
-  /** Properties by which Spark passes values that have their own fields in the contract. */
+  /**
+   * Properties that Spark adds to a statement's own ones, and whose values have their own fields in `tables/create`.
+   */
   private val Reserved = Set(
     TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
     TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableType)

@@ -18,10 +18,10 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, St
 /**
  * The answer of `tables/load`: a table at one version.
  *
- * @param settings of reads and writes without options of their own, for `ResolvedSettings`; null for a view
+ * @param settings the settings of reads and writes that have no options, for `ResolvedSettings`; null for a view
  * @param statistics of columns at this version, by column, under Spark's names
- * @param statisticsAfter by column name, the version from which on statistics of newly written files belong to the
- *                        present column of that name
+ * @param statisticsAfter by column name, the first version whose files may have statistics of the present column of
+ *                        that name; older files had another column of the name
  * @param descriptors of the partitions that have another format, other options or other columns than their table
  */
 case class TableMetadata(
@@ -50,8 +50,8 @@ case class TableMetadata(
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
 
   /**
-   * The properties that a CREATE TABLE statement sets by TBLPROPERTIES, without the comment and the PARTITIONED BY
-   * columns.
+   * The properties for TBLPROPERTIES in a CREATE TABLE statement: without the comment, and without the property with
+   * the columns of PARTITIONED BY.
    */
   def shownProperties: Map[String, String] = {
     val own = properties - TableCatalog.PROP_COMMENT
@@ -92,7 +92,7 @@ object TableMetadata {
       declared = node.string("partition_mode") == "declared",
       options = node.stringMap("options"),
       properties = node.stringMap("properties"),
-      // In Hive the comment is a table parameter, which COMMENT ON TABLE sets.
+      // The comment is among the properties: in Hive, COMMENT ON TABLE sets a table parameter.
       comment = node.stringMap("properties").get("comment").orElse(node.stringOption("comment")),
       owner = node.stringOption("owner"),
       version = node.field("version").asLong(),
@@ -104,7 +104,7 @@ object TableMetadata {
       settings = Option(node.get("settings")).getOrElse(Null),
       statistics = node.field("statistics").properties().asScala.map(_.getKey)
         .map(column => column -> node.field("statistics").stringMap(column)).toMap,
-      // The service omits the field if there are none.
+      // The service omits the field if no partition has a descriptor.
       descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor(_, of)) else Nil,
       statisticsAfter = (for {
         column <- node.items("columns")
@@ -115,10 +115,15 @@ object TableMetadata {
   private def descriptor(node: JsonNode, of: String): PartitionDescriptor = PartitionDescriptor(
     node.field("number").asLong(), node.string("format"), node.stringMap("options"), schema(node.items("columns"), of))
 
-  // In the contract TIMESTAMP always has the local time zone, whatever `spark.sql.timestampType` says in the session.
+  // A conf with default settings, so that TIMESTAMP in the contract always means the local time zone, whatever
+  // `spark.sql.timestampType` says in the session.
   private lazy val ContractConf = new SQLConf
 
-  /** @param of completes the column's name in an error message */
+  /**
+   * The columns in a JSON array of the contract as a schema.
+   *
+   * @param of the end of the column's name in an error message, such as the table
+   */
   def schema(columns: Seq[JsonNode], of: String = ""): StructType = StructType(columns.map { column =>
     val field = StructField(column.string("name"), dataType(column, of))
     val commented = column.stringOption("comment").fold(field)(field.withComment)

@@ -11,7 +11,7 @@ object ReadMetrics {
     Array(new PartitionsReadMetric, new PartitionsOfTableMetric, new FilesReadMetric, new FilesOfTableMetric,
       new FilesSizeMetric, new FilesSkippedMetric, new IndexRequestsMetric, new IndexTimeMetric, new PackingTimeMetric)
 
-  /** Totals of the whole table, to be compared with what the scan selects. */
+  /** Totals of the whole table, which a scan reports beside the numbers that it reads. */
   def ofTable(totals: TableTotals): Array[CustomTaskMetric] = Array(
     DriverMetric("numPartitionsOfTable", totals.partitions), DriverMetric("numFilesOfTable", totals.files))
 }
@@ -28,7 +28,7 @@ object WriteMetrics {
     new FilesReplacedMetric, new CommitTimeMetric, new DuplicateMetric)
 }
 
-/** Name and description of a metric. Spark's UI and the metrics of a plan show it as a sum. */
+/** The base class of metrics. Spark's UI and the metrics of a plan show their sum over all tasks. */
 sealed abstract class TableMetric(override val name: String, override val description: String) extends CustomSumMetric
 
 // Spark creates metrics by class name when it shows a query, so each needs a class without arguments.

@@ -50,7 +50,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _ => throw new NoSuchTableException(ident)
   }
 
-  /** Raises an error that explains that an existing relation has no earlier versions to read. */
+  /** Refuses a time travel query with an error that says that the table has no earlier versions to read. */
   def refuseTimeTravel(ident: Identifier): Nothing = {
     val name = loadRelation(ident) match {
       case table: Table => table.name()
@@ -101,7 +101,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     metadataTable(ident).foreach(found => throw MetadataTable.readOnly(found.name()))
   }
 
-  /** The namespace of unqualified names; empty while another catalog is the current one. */
+  /** The namespace for names without one; empty while another catalog than this is the current one. */
   private def currentNamespace: Array[String] = {
     val manager = classic.SparkSession.active.sessionState.catalogManager
     if (manager.currentCatalog.name() == catalogName) manager.currentNamespace else Array.empty
@@ -132,7 +132,10 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       versioned = privileges.contains(TableWritePrivilege.INSERT))
   }
 
-  /** With a data column and a hidden key of one name, it is undefined which of the two a value is for. */
+  /**
+   * Refuses a write to a table in which a data column hides a partition column of the same name: it is undefined which
+   * of the two a value is for.
+   */
   private def refuseHiddenKeys(table: TableMetadata): Unit = {
     val resolver = SQLConf.get.resolver
     val hidden = table.partitionColumns.fieldNames.filter(key => table.columns.fieldNames.exists(resolver(_, key)))
@@ -165,7 +168,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     MetadataTable.below(ident) match {
       case Some((of, name)) => MetadataTable.isIn(tableNode(of, Some(name)))
       case None =>
-        // Loads the JSON only. A table with a type that this Spark lacks exists too, and can be dropped.
+        // Load the JSON only, without converting the columns: a table with a type that this Spark lacks exists too, and
+        // can be dropped.
         tableNode(ident)
         true
     }

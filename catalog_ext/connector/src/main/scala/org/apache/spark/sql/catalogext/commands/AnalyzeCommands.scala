@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.unsafe.types.UTF8String
 
-/** ANALYZE TABLE ... COMPUTE STATISTICS [NOSCAN]. A key of the spec without a value matches all values. */
+/** ANALYZE TABLE ... COMPUTE STATISTICS [NOSCAN]. In the partition spec, a key without a value matches all values. */
 case class AnalyzeTableExec(table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean)
   extends LeafV2CommandExec {
 
@@ -42,7 +42,7 @@ case class AnalyzeColumnsExec(table: CatalogExtTable, names: Option[Seq[String]]
   override def output: Seq[Attribute] = Nil
 
   override protected def run(): Seq[InternalRow] = {
-    // Column statistics are of little use without the row count, so the table is analyzed too.
+    // Count the rows too, because the optimizer can hardly use column statistics without a row count.
     TableAnalysis.analyze(session, table, Map.empty, noScan = false)
     TableAnalysis.put(table, Nil, columns = ColumnStatistics.compute(session, table, names))
     Nil
@@ -57,7 +57,7 @@ case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, co
 
   override protected def run(): Seq[InternalRow] = {
     val found = table.metadata.statistics.getOrElse(column.name, Map.empty)
-    // The attribute of a CHAR or VARCHAR column has the type STRING; the metadata has the declared type.
+    // Take the type from the metadata: the attribute of a CHAR or VARCHAR column has the type STRING.
     val field = (table.metadata.columns ++ table.metadata.partitionColumns).find(_.name == column.name)
     val shown = Seq("min" -> "min", "max" -> "max", "num_nulls" -> "nullCount", "distinct_count" -> "distinctCount",
       "avg_col_len" -> "avgLen", "max_col_len" -> "maxLen")

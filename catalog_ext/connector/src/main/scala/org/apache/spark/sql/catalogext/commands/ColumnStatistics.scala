@@ -21,7 +21,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Column statistics: ANALYZE ... FOR COLUMNS computes them, the optimizer uses them. */
+/** Column statistics: ANALYZE ... FOR COLUMNS computes them, and Spark's optimizer gets them from a scan. */
 object ColumnStatistics {
   /** Internal option that marks the read of ANALYZE, which always reads the whole table. */
   val Analyze = "catalog-ext.analyze"
@@ -58,7 +58,10 @@ object ColumnStatistics {
     else Statistics.ofColumns(CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema)
   }
 
-  /** The contract's field `columns`, computed by one Spark aggregation over the named columns, or over all. */
+  /**
+   * Computes the statistics of the named columns, or of all, by one Spark aggregation; returns the field `columns` of
+   * `statistics/put`.
+   */
   def compute(session: SparkSession, table: CatalogExtTable, names: Option[Seq[String]]): JsonNode = {
     val plain = relation(table)
     // Virtual partition columns are included only if they are named.
@@ -79,7 +82,7 @@ object ColumnStatistics {
     }: _*)
   }
 
-  /** The table at the loaded version, without file skipping and limits. */
+  /** The relation of the table at the loaded version, for ANALYZE: it reads all files. */
   def relation(table: CatalogExtTable): DataSourceV2Relation = {
     // Strict mode does not apply to ANALYZE of a whole table.
     val options = new CaseInsensitiveStringMap(

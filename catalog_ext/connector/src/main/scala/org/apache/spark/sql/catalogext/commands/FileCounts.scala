@@ -18,15 +18,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** Counts the rows of files, from footers if the format has them, otherwise by reading. */
 object FileCounts extends Logging {
   /**
-   * The files that ANALYZE must read, in the partitions of the clauses; in all partitions without clauses. A file whose
-   * row count is known but whose column statistics are not is read again.
+   * The files that ANALYZE must read, in the partitions that the clauses select (all partitions without clauses): files
+   * whose row count is unknown, and files without column statistics.
    */
   def uncounted(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]]): ChosenFiles = {
     val metadata = table.metadata
     val measures = hasFooters(metadata) && measuredColumns(table).nonEmpty
     val request = obj(Seq(
       "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> Null) ++
-      // Files with a descriptor of their own have another format; their rows stay uncounted.
+      // Skip partitions with a descriptor of their own, whose files have another format. Their rows stay uncounted.
       Option.when(metadata.descriptors.nonEmpty)("descriptor" -> long(0)) ++
       Option.when(measures)("unmeasured" -> bool(true)) ++
       PartitionClauses.fields(clauses): _*)
@@ -39,7 +39,10 @@ object FileCounts extends Logging {
     ServiceException.translating(table.client.stream("tables/plan", request)(PlannedFiles.read(_, choose)))
   }
 
-  /** The contract's entries of the files. Raises a runtime error that names a missing file. */
+  /**
+   * Counts the rows of the files; returns an entry of `statistics/put` for each. Raises a runtime error that names a
+   * missing file.
+   */
   def count(session: SparkSession, table: CatalogExtTable, files: ChosenFiles): Iterator[JsonNode] =
     if (files.choice.files == 0) Iterator.empty
     else if (hasFooters(table.metadata)) ofFooters(session, table, files)
@@ -47,7 +50,7 @@ object FileCounts extends Logging {
 
   private def hasFooters(table: TableMetadata): Boolean = table.format == "parquet" || table.format == "orc"
 
-  /** The columns with statistics: the first `write.statistics-columns` columns. */
+  /** The columns for which statistics are computed: the first `write.statistics-columns` columns. */
   private def measuredColumns(of: CatalogExtTable): StructType = {
     val settings = ResolvedSettings.of("write", of.client, of.catalogName, of.metadata, CaseInsensitiveStringMap.empty(),
       SparkSession.active.sessionState.conf)
@@ -66,7 +69,7 @@ object FileCounts extends Logging {
     parts.iterator.flatMap(_.entries)
   }
 
-  /** Reads the whole table: the rows of text files can only be counted by reading them. */
+  /** Counts rows by reading the whole table, for text files, which have no footer with a row count. */
   private def byReading(session: SparkSession, table: CatalogExtTable, files: ChosenFiles): Iterator[JsonNode] = {
     val relation = ColumnStatistics.relation(table).withMetadataColumns()
     val path = UnresolvedAttribute(Seq("_metadata", "file_path"))

@@ -36,7 +36,10 @@ case class LoadDataExec(
     Nil
   }
 
-  /** Hive and Spark resolve a relative path against the default file system and the user's directory. */
+  /**
+   * The absolute form of the path: as in Hive and Spark, a relative path is below the user's directory in the default
+   * file system.
+   */
   private def qualified: Path = LoadDataCommand.makeQualified(
     URI.create(hadoopConf.get("fs.defaultFS", "")), new Path(s"/user/${System.getProperty("user.name")}/"), new Path(path))
 
@@ -49,14 +52,14 @@ case class LoadDataExec(
         val files = localFiles
         val twins = files.map(_.getName).distinct.size < files.size
         files.zipWithIndex.foreach { case (file, number) =>
-          // A number in every name prevents collisions between files of the same name.
+          // Put a number before each name if two files of different directories have the same name.
           val copy = new Path(copies, if (twins) s"$number-${file.getName}" else file.getName)
           FileUtil.copy(file.getFileSystem(hadoopConf), file, target, copy, false, false, hadoopConf)
         }
       }
       load(copies.toString)
     } catch {
-      // The outcome is unknown: the process that finishes the transaction needs the copies, so they are kept.
+      // The outcome is unknown, so keep the copies: the process that finishes the transaction later moves them.
       case e: CatalogExtRuntimeException if e.getCondition == ConnectorErrors.CommitStateUnknown.code =>
         unknown = true
         throw e
@@ -76,7 +79,7 @@ case class LoadDataExec(
     if (found.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
       s"Nothing lies at $given on the driver's disk, which was to be loaded into table ${table.name()}. Correct the " +
         "path; without LOCAL it is one on the table's store.")
-    // The service uses the same rule for paths on the store.
+    // Leave out hidden files that a wildcard matches, as the service does for paths on the store.
     val wild = LoadDataExec.beginsWithWildcard(given.getName)
     val named = found.filterNot(one => wild && LoadDataExec.isHidden(one.getPath.getName))
     named.filter(one => one.isFile && LoadDataExec.isHidden(one.getPath.getName)).map(_.getPath).foreach(location =>
@@ -107,17 +110,26 @@ case class LoadDataExec(
 }
 
 private object LoadDataExec {
-  /** Hidden from readers. `catalog_ext/writes/loading.py` loads copies from this directory. */
+  /**
+   * The directory for copies of local files. Its name hides it from readers; `catalog_ext/writes/loading.py` accepts
+   * files from it.
+   */
   val Staging = "_catalog_ext_staging"
 
   def isHidden(name: String): Boolean = name.startsWith("_") || name.startsWith(".")
 
-  /** Whether the last part of a path begins with a wildcard; not if a slash within a {…} list has cut that part. */
+  /**
+   * Whether the last component of a path begins with a wildcard. False if the component is only the end of a {…} list
+   * that contains a slash.
+   */
   def beginsWithWildcard(name: String): Boolean =
     (name.startsWith("*") || name.startsWith("?")) && name.count(_ == '{') == name.count(_ == '}')
 }
 
-/** ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES. The service decides what they mean for the table's files. */
+/**
+ * ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES. The service checks that the table's files can be read with the
+ * class and the settings.
+ */
 case class SetSerDeExec(table: CatalogExtTable, serde: Option[String], properties: Map[String, String])
   extends LeafV2CommandExec {
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.internal.SQLConf
 
-/** One comparison of a PARTITION clause. Values are texts as in Spark's parser; null is NULL. */
+/** One comparison of a PARTITION clause. Values are texts as in Spark's parser, with null for NULL. */
 case class KeyComparison(key: String, operator: String, values: Seq[String])
 
 /**
@@ -20,11 +20,14 @@ case class KeyComparison(key: String, operator: String, values: Seq[String])
 object PartitionClauses {
   private val LockSettings = Set("hive-locks", "hive-locks.wait")
 
-  /** `(key = value, …)`. */
+  /** The comparisons of a clause `(key = value, …)`. */
   def equalities(spec: Iterable[(String, String)]): Seq[KeyComparison] =
     spec.toSeq.map { case (key, value) => KeyComparison(key, "=", Seq(value)) }
 
-  /** `(key = value, key, …)`; as in ANALYZE, a key without a value matches all values. */
+  /**
+   * The comparisons of a clause `(key = value, key, …)`, in which a key without a value matches all values, as in
+   * ANALYZE.
+   */
   def some(spec: Iterable[(String, Option[String])]): Seq[KeyComparison] = spec.toSeq.map {
     case (key, Some(value)) => KeyComparison(key, "=", Seq(value))
     case (key, None) => KeyComparison(key, "any", Nil)
@@ -43,7 +46,7 @@ object PartitionClauses {
    */
   def changing(catalog: String): JsonNode = {
     val given = CatalogOptions.ofSession(catalog, SQLConf.get).filter { case (key, _) => LockSettings(key) }
-    // Most sessions have no settings for Hive locks.
+    // Leave the field out for sessions without settings for Hive locks.
     val fields = session
     if (given.nonEmpty) fields.set[JsonNode]("settings", map(given))
     fields
@@ -53,7 +56,7 @@ object PartitionClauses {
   def putLocks(catalog: String, request: ObjectNode): Unit =
     Some(changing(catalog)).filter(_.has("settings")).foreach(request.set[JsonNode]("session", _))
 
-  /** The fields of a request that takes clauses. */
+  /** The fields `clauses` and `session` of a request. */
   def fields(clauses: Seq[Seq[KeyComparison]]): Seq[(String, JsonNode)] =
     Seq("clauses" -> json(clauses), "session" -> session)
 
@@ -66,7 +69,7 @@ object PartitionClauses {
       val dataType = PartitionColumns.plain(key.dataType)
       key.name -> (if (values.isNullAt(i)) null else {
         val value = Literal(values.get(i, dataType), dataType)
-        // In rows that Spark has resolved, CHAR values are padded.
+        // Remove the padding of CHAR values: Spark has padded them in the rows of a resolved command.
         PartitionNames.unpadded(key.dataType, PartitionNames.text(value, zone).eval().toString)
       })
     }

@@ -48,7 +48,7 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
           s"the same as rows, and `catalog-ext describe ${table.metadata.qualifiedName} --json` as JSON.")
     case DescribeRelationJsonCommand(ResolvedTable(_, _, path: AdHocTable, _), _, _, _) => throw ConnectorErrors.notSupported(
       s"DESCRIBE … AS JSON is of Spark's own tables, and ${path.name()} is a path. DESCRIBE EXTENDED shows the same as rows.")
-    // Spark's own error does not explain which conditions DELETE supports.
+    // Check the condition here: Spark's own error does not say which conditions DELETE supports.
     case DeleteFromTable(scanned: DataSourceV2ScanRelation, condition) =>
       scanned.relation.table match {
         case table: CatalogExtTable => table.checkDeletion(condition)
@@ -102,7 +102,7 @@ case class ExchangePartitionsExec(target: CatalogExtTable, source: CatalogExtTab
   }
 }
 
-/** MSCK REPAIR TABLE and RECOVER PARTITIONS. The result rows list changes and skipped paths. */
+/** MSCK REPAIR TABLE and RECOVER PARTITIONS. The rows of the result list the changes and the skipped paths. */
 case class RepairPartitionsExec(table: CatalogExtTable, mode: String, output: Seq[Attribute])
   extends LeafV2CommandExec {
 
@@ -119,19 +119,32 @@ case class RepairPartitionsExec(table: CatalogExtTable, mode: String, output: Se
 }
 
 /**
- * The contract's partition commands. A statement is one request, which the service applies completely or not at all.
+ * The requests for partition commands (`partitions/…`). Each statement is one request, which the service applies
+ * completely or not at all.
  */
 class PartitionRequests(table: CatalogExtTable) {
-  /** @param partitions the specs, each with its location if the statement gives one */
+  /**
+   * Adds partitions.
+   *
+   * @param partitions the specs, each with its location if the statement gives one
+   */
   def add(partitions: Seq[(JsonNode, Option[String])], ifNotExists: Boolean): Unit = send("add",
     "partitions" -> arr(partitions.map { case (spec, location) => obj("spec" -> spec, "location" -> text(location)) }),
     "if_not_exists" -> bool(ifNotExists))
 
-  /** @param predicates one for each PARTITION clause */
+  /**
+   * Drops the partitions that match predicates.
+   *
+   * @param predicates one for each PARTITION clause
+   */
   def dropMatching(predicates: Seq[JsonNode], ifExists: Boolean, purge: Boolean): Unit = send("drop",
     "predicates" -> arr(predicates), "clauses" -> arr(Nil), "if_exists" -> bool(ifExists), "purge" -> bool(purge))
 
-  /** @param clauses the PARTITION clauses of the statement */
+  /**
+   * Drops the partitions that match PARTITION clauses.
+   *
+   * @param clauses the clauses of the statement
+   */
   def drop(clauses: Seq[Seq[KeyComparison]], ifExists: Boolean, purge: Boolean): Unit = send("drop",
     "predicates" -> arr(Nil), "clauses" -> PartitionClauses.json(clauses), "if_exists" -> bool(ifExists),
     "purge" -> bool(purge))

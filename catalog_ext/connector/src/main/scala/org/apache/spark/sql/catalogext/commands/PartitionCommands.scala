@@ -17,7 +17,9 @@ import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
 
-/** The action of a partition statement. Specs are as in Spark's parser. */
+/**
+ * The action of a partition statement. Partition specs are maps from keys to literals, as Spark's parser returns them.
+ */
 sealed trait PartitionAction {
   def output: Seq[Attribute] = Nil
 }
@@ -31,7 +33,7 @@ case class ShowAction(spec: Option[Map[String, String]], override val output: Se
 case class DescribeAction(spec: Map[String, String], extended: Boolean, override val output: Seq[Attribute])
   extends PartitionAction
 case class ShowExtendedAction(spec: Map[String, String], override val output: Seq[Attribute]) extends PartitionAction
-/** SHOW PARTITIONS with clauses of a query. It is replaced by a query once the table is resolved. */
+/** SHOW PARTITIONS with WHERE, ORDER BY or LIMIT. Once the table is resolved, a query replaces it. */
 case class QueryAction(
     spec: Map[String, String], condition: Option[Expression], order: Seq[SortOrder], limit: Option[Expression])
   extends PartitionAction
@@ -154,7 +156,7 @@ class ResolvePartitionCommands extends Rule[LogicalPlan] {
       }
   }
 
-  /** As in Spark: a repair of an unpartitioned table is refused, because the user expects another table. */
+  /** Refuses the repair of a table without partition columns, as Spark does: the user probably means another table. */
   private def requireKeys(table: CatalogExtTable, statement: String): Unit =
     if (table.metadata.partitionColumns.isEmpty) throw new AnalysisException(
       errorClass = "NOT_A_PARTITIONED_TABLE",

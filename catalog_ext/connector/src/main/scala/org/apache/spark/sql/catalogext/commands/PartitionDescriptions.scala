@@ -13,7 +13,7 @@ object PartitionDescriptions {
   def names(partitions: TablePartitions, spec: Option[Map[String, String]]): Seq[InternalRow] =
     partitions.list(spec.toSeq.map(PartitionClauses.equalities(_))).map(p => InternalRow(UTF8String.fromString(p.name)))
 
-  /** DESCRIBE ... PARTITION. */
+  /** The rows of DESCRIBE ... PARTITION. */
   def describe(table: CatalogExtTable, action: DescribeAction): Seq[InternalRow] = {
     val details = one(table, action.spec)
     val rows = ArrayBuffer.empty[InternalRow]
@@ -34,7 +34,7 @@ object PartitionDescriptions {
     rows.toSeq
   }
 
-  /** SHOW TABLE EXTENDED ... PARTITION. */
+  /** The rows of SHOW TABLE EXTENDED ... PARTITION. */
   def showExtended(table: CatalogExtTable, action: ShowExtendedAction): Seq[InternalRow] = {
     val details = one(table, action.spec)
     val information = details.map { case (name, value) => s"$name: $value" }.mkString("", "\n", "\n")

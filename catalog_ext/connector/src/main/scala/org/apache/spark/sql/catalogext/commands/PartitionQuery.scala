@@ -18,8 +18,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * SHOW PARTITIONS with clauses, planned as a query over the partitions: Spark evaluates the conditions that the service
- * cannot.
+ * SHOW PARTITIONS with WHERE, ORDER BY or LIMIT, planned as a query over the partitions: Spark evaluates the conditions
+ * that the service cannot.
  */
 object PartitionQuery {
   def apply(table: CatalogExtTable, action: QueryAction): LogicalPlan = {

@@ -40,7 +40,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
       }
     } else Nil
 
-  /** Raises an analysis error that lists the procedures if the name is unknown. */
+  /** The procedure with this name. Raises an analysis error that lists all procedures if there is no such procedure. */
   def load(ident: Identifier): UnboundProcedure = {
     val known = described()
     known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
@@ -90,7 +90,7 @@ object ProcedureOperations {
   /**
    * Runs a procedure without a time limit. `consume` is called with every batch of the result.
    *
-   * @param own the table of Spark's own catalog that has the same name as the argument
+   * @param own the table of Spark's session catalog that has the same name as the table that the call names
    */
   def call(
       client: ServiceClient,
@@ -111,7 +111,7 @@ object ProcedureOperations {
   }
 }
 
-/** A table of Spark's own catalog, with its location. */
+/** A table of Spark's session catalog, with its location if it has one. */
 case class SessionTable(ident: Identifier, location: Option[String])
 
 /**
@@ -159,7 +159,7 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
    * Calls the service. Spark passes NULL for an omitted argument whose default is NULL, so such an argument is omitted
    * here too. Any other NULL was written by the user, and the service checks it.
    *
-   * @param own the table of Spark's own catalog that has the same name as the argument
+   * @param own the table of Spark's session catalog that has the same name as the table that the call names
    */
   def call(input: InternalRow, own: Option[SessionTable]): java.util.Iterator[Scan] = {
     val arguments = parameters.zipWithIndex.collect {

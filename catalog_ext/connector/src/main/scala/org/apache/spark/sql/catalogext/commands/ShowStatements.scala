@@ -23,7 +23,7 @@ import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Plans commands for which Spark's own execution shows only a part of the table. */
+/** Plans SHOW CREATE TABLE and other commands for which Spark's own execution shows only a part of the table. */
 class TableCommandStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ShowCreateTable(ResolvedTable(_, _, table: CatalogExtTable, _), asSerde, output) =>
@@ -34,7 +34,7 @@ class TableCommandStrategy(session: SparkSession) extends SparkStrategy {
   }
 }
 
-/** Returns one text as its result. */
+/** A command whose result is one row with a text. */
 case class ShowStatementExec(output: Seq[Attribute], statement: String) extends LeafV2CommandExec {
   override protected def run(): Seq[InternalRow] = Seq(InternalRow(UTF8String.fromString(statement)))
 }
@@ -70,7 +70,7 @@ object TableStatement {
     if (metadata.properties.keys.exists(_.equalsIgnoreCase("location-wildcards"))) metadata.location
     else metadata.location.replaceAll("([*?{\\\\])", "\\\\$1")
 
-  /** The clauses for the table's format. */
+  /** The Hive clauses of CREATE TABLE for the table's format, from the service. */
   private def hiveClauses(table: CatalogExtTable): String = {
     val name = obj("namespace" -> text(table.metadata.namespace), "name" -> text(table.metadata.name))
     val clauses = translating(table.client.call("tables/hive_clauses", name))
@@ -117,14 +117,14 @@ object ShowCreateDatabaseSyntax extends StatementSyntax {
   override def parse(cursor: StatementCursor): Option[LogicalPlan] =
     if (!Seq("DATABASE", "SCHEMA", "NAMESPACE").exists(word => cursor.take("SHOW", "CREATE", word))) None
     else cursor.takeName().map { name =>
-      // The parser needs a table name to decide whether the statement is about a catalog of this connector. Any table
-      // name in the namespace gives the same answer.
+      // Declare a name in the namespace, because the parser decides by a table's name whether a statement is about a
+      // catalog of this connector. Any table name gives the same answer.
       cursor.begun(name :+ "any")
       ShowCreateDatabase(UnresolvedNamespace(name))
     }
 }
 
-/** The statement, once `child` is resolved. */
+/** SHOW CREATE DATABASE with its unresolved or resolved namespace. */
 case class ShowCreateDatabase(
     child: LogicalPlan,
     override val output: Seq[Attribute] = Seq(

@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 
-/** One row of `partitions/list`. */
+/** One partition as `partitions/list` returns it. */
 case class ListedPartition(
     name: String,
     values: InternalRow,
@@ -32,7 +32,10 @@ case class ListedPartition(
 case class PartitionDescription(
     name: String, location: String, created: Instant, files: Long, bytes: Long, rows: Option[Long]) {
 
-  /** For Spark's own DESCRIBE PARTITION, in a session without this connector's extensions. */
+  /**
+   * The partition's location and numbers as properties, which Spark's own DESCRIBE PARTITION shows in a session without
+   * this connector's extensions.
+   */
   def properties: Map[String, String] = Map(
     "location" -> location,
     "partition" -> name,
@@ -49,11 +52,11 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     StructField(key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType))
   })
 
-  /** The partitions whose columns `names` have the values of `ident`, ordered by typed values, NULL first. */
+  /** The partitions whose columns `names` have the values in the row `ident`, ordered by typed values, NULL first. */
   def matching(names: Seq[String], ident: InternalRow): Seq[ListedPartition] =
     list(Nil, PartitionFilter.equalities(schema, names, ident))
 
-  /** The directories of the partition that a complete spec names; the service reports a missing partition. */
+  /** The directories of the partition that a complete spec names. If it is missing, the service returns an error. */
   def of(spec: Map[String, String]): Seq[ListedPartition] = list(Nil, Nil, spec = Json.map(spec))
 
   /**
@@ -87,7 +90,7 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
   def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
     Option(matching(names, ident)).filter(_.nonEmpty).map(describe)
 
-  /** The description of directories that are one partition. */
+  /** The description of one partition from its directories (`k=1` and `k=01` are one partition). */
   def describe(found: Seq[ListedPartition]): PartitionDescription = {
     val rows = found.map(_.rows)
     PartitionDescription(

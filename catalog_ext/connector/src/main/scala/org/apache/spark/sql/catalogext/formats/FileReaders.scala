@@ -31,6 +31,8 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, Str
  */
 object FileReaders {
   /**
+   * The reader factory for a scan's files: Spark's own one, or one that wraps it.
+   *
    * @param files Spark's readers
    * @param isRegistered whether the files belong to a registered table; an ad-hoc path has no Hive SerDe
    * @param keys the names of the partition columns, which a CSV header may contain too
@@ -126,7 +128,7 @@ class CsvHeaderReaderFactory(
 
   override protected def options: FileSourceOptions = csv.options
 
-  // Read on the driver: a task has no access to the session's conf.
+  // Read these settings now, on the driver: a task has no access to the session's conf.
   private val resolver = csv.sqlConf.resolver
   private val caseSensitive = csv.sqlConf.caseSensitiveAnalysis
   private val corrupt = csv.dataSchema.filter(_.name == csv.options.columnNameOfCorruptRecord)
@@ -146,9 +148,10 @@ class CsvHeaderReaderFactory(
     val inFile = StructType(found.zipWithIndex.map { case (field, place) =>
       field.getOrElse(StructField(s"${CsvHeaderReaderFactory.LeftOut}$place", StringType))
     } ++ corrupt)
-    // In the file's order: if all columns are read, Spark's parser takes them by position.
+    // Use the order of the file's header: if all columns are read, Spark's parser takes them by position.
     val there = StructType(inFile.filter(field => csv.readDataSchema.fieldNames.contains(field.name)))
-    // No filters: Spark evaluates them after the scan, and a filter may name a column that the file lacks.
+    // Pass no filters: a filter may name a column that the file lacks. Spark evaluates all filters again after the
+    // scan.
     val reader = read(csv.copy(dataSchema = inFile, readDataSchema = there, filters = Nil)).buildReader(file)
     if (there == csv.readDataSchema) reader else new ProjectedReader(reader, projection(there))
   }
@@ -201,8 +204,8 @@ object JsonKeys {
   def inAnyCase(json: JsonPartitionReaderFactory): JsonPartitionReaderFactory =
     // With a single VARIANT column, the names in a document are not columns.
     if (json.sqlConf.caseSensitiveAnalysis || json.options.parameters.contains("singlevariantcolumn")) json
-    // Without filters, which Spark evaluates again after the scan: the parser drops a row by the first value of a
-    // column, which a later key of the record may replace.
+    // Pass no filters: the parser drops a row by a column's first value, which a later key of the record may replace.
+    // Spark evaluates all filters again after the scan.
     else json.copy(filters = Nil, options = new AnyCaseOptions(
       json.options, json.sqlConf.sessionLocalTimeZone, json.sqlConf.columnNameOfCorruptRecord, json.readDataSchema))
 }
@@ -228,7 +231,10 @@ private class AnyCaseFactory(settings: JsonFactory, schema: StructType) extends 
     renaming(super.createParser(bytes, offset, length))
 }
 
-/** The schema's view of one place in a document: the fields of an object, the elements of an array, or a scalar. */
+/**
+ * What the schema expects at one place of a JSON document: the fields of an object, the elements of an array, or a
+ * scalar.
+ */
 private sealed trait ValueKeys
 private case object NoKeys extends ValueKeys
 private class ElementKeys(val element: ValueKeys) extends ValueKeys
@@ -237,7 +243,7 @@ private class ObjectKeys(schema: StructType) extends ValueKeys {
   private val fields = schema.fields.map(field => ValueKeys.of(field.dataType))
   private val exact = schema.fieldNames.zipWithIndex.toMap
   private val inLowerCase = schema.fieldNames.zipWithIndex.groupBy(_._1.toLowerCase(Locale.ROOT)).collect {
-    // Columns whose names differ only in case are matched exactly.
+    // If several columns differ only in case, match each of them exactly.
     case (name, Array((_, place))) => name -> place
   }
   // Caches the keys of the table only; a file may have any number of other keys.
@@ -271,7 +277,7 @@ private class OpenValue(val keys: ValueKeys, val isObject: Boolean) {
   val exact: mutable.BitSet = if (isObject) mutable.BitSet.empty else null
   var next: ValueKeys = keys match {
     case elements: ElementKeys => elements.element
-    // A record that is an array of objects produces one row for each.
+    // The top level of a record may be an array of objects, each of which is a row.
     case record: ObjectKeys if !isObject => record
     case _ => NoKeys
   }
@@ -308,7 +314,8 @@ private class AnyCaseParser(inner: JsonParser, root: ObjectKeys) extends JsonPar
         around.next = if (place < 0) NoKeys else keys.value(place)
         if (place >= 0) {
           if (key == keys.name(place)) around.exact += place
-          // A name of no column: the value of the exactly spelled key, which came first, must stay.
+          // This key differs in case from a column whose exact key came before: ignore it, so that the exact key's
+          // value stays.
           else renamed = if (around.exact(place)) AnyCaseParser.Ignored else keys.name(place)
         }
       case _ =>

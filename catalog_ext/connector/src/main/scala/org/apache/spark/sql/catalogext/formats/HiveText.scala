@@ -30,7 +30,7 @@ import org.apache.spark.TaskContext
 case class HiveText(serde: String, options: Map[String, String]) {
   import HiveText._
 
-  /** Lines that are skipped at the start and at the end of each file. */
+  /** The number of lines that readers skip at the start of each file (and below: at its end). */
   val headerLines: Int =
     options.get(HeaderLines).map(_.trim.toInt).getOrElse(if (options.get("header").exists(_.equalsIgnoreCase("true"))) 1 else 0)
   val footerLines: Int = options.get(FooterLines).fold(0)(_.trim.toInt)
@@ -145,7 +145,7 @@ class HiveTextReaderFactory(csv: CSVPartitionReaderFactory, text: HiveText) exte
     val readers = read.zip(fields).map { case (field, ref) =>
       values.reader(ref.getFieldObjectInspector, field.dataType)
     }.toArray
-    // The defaults of columns that are missing in older lines.
+    // Lines of older files may lack the last columns, which then have these defaults.
     val missing = ResolveDefaultColumns.existenceDefaultValues(read)
     val hasDefaults = missing.exists(_ != null)
     lines.map { line =>

@@ -20,7 +20,7 @@ import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, ArrayData, CharVar
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The Hive types of Spark's columns in text files. */
+/** Converts Spark's column types to the Hive types that a text SerDe gets. */
 object HiveTypes {
   def supports(dataType: DataType): Boolean = dataType match {
     case ArrayType(element, _) => supports(element)
@@ -172,13 +172,13 @@ class HiveValues(zone: ZoneId) {
 }
 
 object HiveValues {
-  /** Whether the SerDe has read back the written value. */
+  /** Whether a value that the SerDe has read back equals the written value. */
   def same(written: Any, read: Any): Boolean = (written, read) match {
     case (a: Array[Byte], b: Array[Byte]) => Arrays.equals(a, b)
     case (a: java.util.List[_], b: java.util.List[_]) =>
       a.size == b.size && a.asScala.zip(b.asScala).forall { case (x, y) => same(x, y) }
     case (a: java.util.Map[_, _], b: java.util.Map[_, _]) =>
-      // In order, because a BINARY key equals no other key.
+      // Compare the entries of a map in order: keys of BINARY are arrays, which a look-up would not find.
       a.size == b.size && a.asScala.zip(b.asScala).forall { case ((k, v), (l, w)) => same(k, l) && same(v, w) }
     case (a: java.lang.Double, b: java.lang.Double) => a.equals(b)
     case (a: java.lang.Float, b: java.lang.Float) => a.equals(b)

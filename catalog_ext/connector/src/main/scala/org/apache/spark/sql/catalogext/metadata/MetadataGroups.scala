@@ -8,7 +8,8 @@ import org.apache.spark.sql.connector.expressions.aggregate._
 import org.apache.spark.sql.types._
 
 /**
- * An aggregation of a metadata table in the service's form: each row is a partial group, and Spark merges the groups.
+ * An aggregation of a metadata table in the form of the service's request. Each row of the answer is a partial group,
+ * and Spark merges the groups.
  *
  * @param columns of the result: the grouping columns, then the partial aggregates
  */
@@ -32,7 +33,7 @@ case class MetadataGroups(table: MetadataTable, columns: Seq[GroupColumn]) {
 
   private val keys = columns.collect { case Key(key) => key }.distinct
 
-  /** The request's `groups`. */
+  /** The request's field `groups`. */
   def json: JsonNode = {
     val values = columns.collect { case value: Number => value }.distinct
     obj(
@@ -69,8 +70,8 @@ object MetadataGroups {
   def of(table: MetadataTable, aggregation: Aggregation): Option[MetadataGroups] = {
     val grouping = aggregation.groupByExpressions().toSeq.map(grouped(table, _))
     val functions = aggregation.aggregateExpressions().toSeq.map(function(table, _))
-    // min and max of keys are computed from groups by these keys. Without a group there would be no row with a count of
-    // 0.
+    // min and max of keys are computed from groups by these keys. Together with a count they are not pushed down: over
+    // no partition there would be no group, but the count needs a row with 0.
     val countsNothing = grouping.isEmpty && functions.flatten.exists(isCount) && functions.flatten.exists(isKey)
     Option.when((grouping ++ functions).forall(_.isDefined) && !countsNothing) {
       MetadataGroups(table, (grouping ++ functions).flatten)

@@ -28,8 +28,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * A scan of the metadata table `partitions` or `files`. The service applies filters on partition columns, sends only
- * the needed columns, and aggregates numbers.
+ * Builds a scan of the metadata table `partitions` or `files`. The service applies filters on partition columns, sends
+ * only the needed columns, and aggregates numbers.
  */
 class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   extends FilteredBuilder(SparkSession.active) with SupportsPushDownRequiredColumns with SupportsPushDownAggregates {
@@ -66,7 +66,7 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   }
 
   private def overStruct(filter: Expression): Expression = filter.transform {
-    // The declared name, however the query spells it.
+    // Take the field's declared name, because the query may spell it in another case.
     case field @ GetStructField(a: Attribute, ordinal, _) if table.values.contains(a.name) =>
       ofStruct(field.childSchema(ordinal).name)
   }
@@ -85,8 +85,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   override def pushedFilters: Array[Predicate] = Array.empty
 
   /**
-   * Spark pushes an aggregation only if no filter is left, and merges the groups, so a group may arrive in several
-   * parts.
+   * Accepts the aggregation if the service can evaluate it. Spark pushes it only if no filter is left. Spark merges the
+   * groups, so the service may send a group in several parts.
    */
   override def pushAggregation(aggregation: Aggregation): Boolean = {
     groups = MetadataGroups.of(table, aggregation)
@@ -100,7 +100,7 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 }
 
 /**
- * The rows of a metadata table, in the service's batches, one task for each. The driver keeps the batches serialized,
+ * A scan of a metadata table: the service's batches, each of which is a task. The driver keeps the batches serialized,
  * with the columns that the query needs.
  */
 class MetadataScan(
@@ -157,11 +157,17 @@ private object MetadataScan {
     if (parts.isEmpty) "" else parts.map(PredicateJson.sql).mkString(" PushedFilters: [", ", ", "]")
   }
 
-  /** Whether equality of the key in the index is Spark's equality. It is not for -0.0 and for trailing blanks. */
+  /**
+   * Whether two values of the key are equal in the index exactly if they are equal in Spark. Not so for types with
+   * -0.0, and for strings with trailing blanks.
+   */
   def isPlain(key: StructField): Boolean = KeyTypes.isExact(key.dataType)
 }
 
-/** Rows as an Arrow stream. Without columns only `count` is needed. */
+/**
+ * A batch of rows as an Arrow stream. If the query needs no column, the stream is empty, and `count` is the number of
+ * rows.
+ */
 case class MetadataBatch(packed: Array[Byte], count: Int) extends InputPartition
 
 class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactory {
@@ -215,7 +221,7 @@ case class MetadataRows(
     def parsed(i: Int) = values.parse(names.getObject(i).toString)
     field.dataType match {
       case struct: StructType =>
-        // A query may need only some of the values.
+        // Convert only the fields that the query needs.
         val positions = struct.map(key => (keys.fieldIndex(key.name), key.dataType))
         i => {
           val row = parsed(i)

@@ -66,7 +66,10 @@ class MetadataTable(
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     if (takesPredicate) new MetadataScanBuilder(this, DateTimeUtils.getZoneId(KeyZone.of(of, SQLConf.get))) else () => wholeScan
 
-  /** One row for each version, transaction or repair. Vacuum limits their number, so one local scan is enough. */
+  /**
+   * A scan for a metadata table without partitions or files: one row for each version, transaction or repair. Vacuum
+   * limits their number, so the rows are fetched at once, without tasks.
+   */
   private def wholeScan: Scan = new LocalScan {
     override def readSchema(): StructType = schema
     override def description(): String = name()
@@ -96,8 +99,8 @@ class MetadataTable(
 
 object MetadataTable {
   /**
-   * The metadata table of a `tables/load` answer. Raises an error that lists all metadata tables if the name is
-   * unknown.
+   * The metadata table `name` of a `tables/load` answer. Raises an error that lists all metadata tables if there is no
+   * such one.
    */
   def fromJson(catalogName: String, client: ServiceClient, name: String, node: JsonNode): MetadataTable = {
     val of = TableMetadata.fromJson(node)
@@ -118,7 +121,7 @@ object MetadataTable {
     (Identifier.of(ident.namespace().take(1), ident.namespace()(1)), ident.name().toLowerCase(Locale.ROOT))
   }
 
-  /** The complete name if `ident` lacks the namespace; None if `namespace` has a table of that name. */
+  /** The complete name of a metadata table (`trips.history` after USE), if `ident` lacks the namespace. */
   def completed(namespace: Array[String], ident: Identifier): Option[Identifier] =
     Option.when(namespace.length == 1 && ident.namespace().length == 1) {
       Identifier.of(namespace ++ ident.namespace(), ident.name())

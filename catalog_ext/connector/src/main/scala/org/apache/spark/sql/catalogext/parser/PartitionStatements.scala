@@ -96,7 +96,7 @@ object ShowSomePartitions extends StatementSyntax {
         Some(cursor.expectOrder("a partition column", "LIMIT"))
       } else None
       val limit = if (cursor.take("LIMIT")) Some(cursor.expectExpression("a number")) else None
-      // Without these clauses Spark's parser handles the statement, and has refused a duplicate key.
+      // Spark's parser can handle a statement without these clauses, and its refusal of a duplicate key must stay.
       val action =
         if (spec.nonEmpty && condition.isEmpty && order.isEmpty && limit.isEmpty)
           ShowAction(Some(spec), ShowPartitions.getOutputAttrs)
@@ -109,7 +109,7 @@ object ShowSomePartitions extends StatementSyntax {
 object PartitionClause {
   private val Operators = Seq("=", "==", "!=", "<>", "<=", ">=", "<", ">")
 
-  /** `(key = value, …)`. */
+  /** Parses `(key = value, …)`. */
   def spec(cursor: StatementCursor): Map[String, String] = {
     val found = ArrayBuffer.empty[(String, String)]
     inParentheses(cursor) {
@@ -121,7 +121,7 @@ object PartitionClause {
     found.toMap
   }
 
-  /** `(key < value, key IN (…), …)`. */
+  /** Parses `(key < value, key IN (…), …)`. */
   def comparisons(cursor: StatementCursor): Seq[KeyComparison] = {
     val found = ArrayBuffer.empty[KeyComparison]
     inParentheses(cursor) {

@@ -37,8 +37,8 @@ class StatementCursor(
   def name: Option[Seq[String]] = subject
 
   /**
-   * Declares that the text is a statement of this connector about `table`. From here on its own syntax errors replace
-   * Spark's error.
+   * Declares that the text is a statement of this connector about `table`. From then on a syntax error of this
+   * connector's syntax is reported instead of Spark's.
    */
   def begun(table: Seq[String]): Unit = subject = Some(table)
 
@@ -54,7 +54,7 @@ class StatementCursor(
   def sees(words: String*): Boolean =
     words.zipWithIndex.forall { case (word, i) => at(position + i).getText.equalsIgnoreCase(word) }
 
-  /** Takes these keywords or symbols if they are next. */
+  /** Moves behind these keywords or symbols if they are next; returns whether they were. */
   def take(words: String*): Boolean = {
     val found = sees(words: _*)
     if (found) position += words.length
@@ -68,7 +68,7 @@ class StatementCursor(
   /** Raises a ParseException at the current token. */
   def fail(expected: String): Nothing = failAt(current, s": expected $expected")
 
-  /** Takes a name of one or several parts; None, without taking anything, if no name is next. */
+  /** Takes a name of one or several parts. Returns None, without moving, if no name is next. */
   def takeName(): Option[Seq[String]] = Option.when(isIdentifier(current)) {
     val first = position
     nameOrigin = originOf(current)
@@ -82,7 +82,7 @@ class StatementCursor(
 
   def expectName(what: String): Seq[String] = takeName().getOrElse(fail(what))
 
-  /** A name of one part. */
+  /** Takes a name of one part; raises an error that says `what` was expected. */
   def expectIdentifier(what: String): String = {
     if (!isIdentifier(current)) fail(what)
     position += 1
@@ -100,7 +100,7 @@ class StatementCursor(
     parsed(first, parser.parseExpression)
   }
 
-  /** Takes a constant and returns its text, as Spark has it in PARTITION clauses; null for NULL. */
+  /** Takes a constant and returns its text, in the form of Spark's PARTITION clauses; null for NULL. */
   def expectConstant(what: String, ends: String*): String = {
     val first = position
     val expression = expectExpression(what, ends: _*)
@@ -110,7 +110,7 @@ class StatementCursor(
     else PartitionNames.text(Literal(value, expression.dataType), SQLConf.get.sessionLocalTimeZone).eval().toString
   }
 
-  /** A list of `expression [ASC | DESC] [NULLS FIRST | LAST]`. */
+  /** Takes a list of `expression [ASC | DESC] [NULLS FIRST | LAST]`. */
   def expectOrder(what: String, ends: String*): Seq[SortOrder] = {
     val items = ArrayBuffer.empty[SortOrder]
     do {
@@ -125,7 +125,7 @@ class StatementCursor(
     items.toSeq
   }
 
-  /** The text up to one of `ends`, outside parentheses; it may be empty. */
+  /** Takes the text up to one of `ends`, outside parentheses; it may be empty. */
   def textUpTo(ends: String*): String = {
     val first = position
     skipTo(ends)
@@ -211,8 +211,8 @@ class StatementCursor(
     if (to < from) "" else tokens.head.getInputStream.getText(Interval.of(from, to))
 
   /**
-   * Parses the tokens from `first` on, preceded by as many blanks as the statement has characters before them.
-   * Positions in errors of the parser and the analyzer are then correct.
+   * Parses the tokens from `first` on. They are preceded by as many blanks as the statement has characters before them,
+   * so that positions in errors of the parser and the analyzer are correct.
    */
   private def parsed[T](first: Int, parse: String => T): T = {
     val before = source(0, at(first).getStartIndex - 1).map(c => if (c == '\n') c else ' ')
@@ -239,7 +239,7 @@ class StatementCursor(
 private object StatementCursor {
   def tokens(text: String): IndexedSeq[Token] = {
     val lexer = new SqlBaseLexer(new UpperCased(CharStreams.fromString(text)))
-    // Text that the lexer cannot read becomes a token of its own type, instead of an error.
+    // No error is raised for characters that the lexer cannot read: they become a token of a type of its own.
     lexer.removeErrorListeners()
     val found = ArrayBuffer.empty[Token]
     do {

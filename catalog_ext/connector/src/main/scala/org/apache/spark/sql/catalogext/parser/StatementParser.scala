@@ -24,7 +24,7 @@ trait StatementSyntax {
 }
 
 object StatementSyntax {
-  /** All kinds, in the order in which they are tried. */
+  /** The parsers of all such statements, in the order in which they are tried. */
   val All: Seq[StatementSyntax] = Seq(
     AlterPartitions,
     ShowSomePartitions,

@@ -33,8 +33,8 @@ class AdHocFileIndex(
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
 
   /**
-   * Size and row count, which require a listing. If only IS NOT NULL filters of a join are pushed, the listing waits
-   * for the filter that the join finds at run time; until then the path counts as large.
+   * Total size and row count of the files, for which they must be listed. If a join has pushed only IS NOT NULL filters
+   * so far, the listing waits for the filter that the join finds at run time; until then the path counts as large.
    */
   override def totals: (Long, Option[Long]) = synchronized {
     if (mayList) listedTotals else (spark.sessionState.conf.defaultSizeInBytes, None)
@@ -85,7 +85,7 @@ private class KeyCasts(columns: Map[String, String]) {
     new PredicateTranslator(columns ++ found.map { case (name, _, _) => name -> name }, zone).translate(replaced)
   }
 
-  /** The request's description of the casts that the predicate may name. */
+  /** The field of the request that describes the casts of keys which the predicate uses. */
   def used: Seq[JsonNode] = found.distinct.toSeq.map { case (name, key, to) =>
     obj("name" -> text(name), "key" -> text(key), "type" -> text(to.catalogString))
   }

@@ -22,8 +22,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Reads of paths with arguments that Spark does not pass to a catalog: `lake.files('...')`, because catalogs have no
- * table functions, and a path with options, because Spark adds options after it has loaded the table.
+ * Resolves reads of paths with arguments that Spark does not pass to a catalog: `lake.files('...')`, because catalogs
+ * have no table functions, and a path with options, because Spark adds options after it has loaded the table.
  */
 class AdHocReads(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
@@ -103,8 +103,8 @@ private class FilesArguments(session: SparkSession, function: String) {
   }
 
   /**
-   * The values of the arguments. They are analyzed apart from the query, because they determine the columns of the
-   * table.
+   * The values of the arguments, which must be constants. They are analyzed apart from the query, because they
+   * determine the columns of the path's table.
    */
   private def constants(arguments: Map[String, Expression]): Map[String, Any] = {
     val ordered = parameters.collect { case (name, to) if arguments.contains(name) => name -> Cast(arguments(name), to) }

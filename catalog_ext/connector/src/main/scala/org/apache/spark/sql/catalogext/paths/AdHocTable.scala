@@ -64,7 +64,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
     case e: CatalogExtAnalysisException if NotFound.contains(e.getCondition) => false
   }
 
-  /** Raises an error if the name is a path, which no statement can change, or contains a slash. */
+  /** Raises an error if the name is a path, which can only be read, or contains a slash and so is no table's name. */
   def checkNoPath(ident: Identifier): Unit =
     if (named(ident)) throw readOnly(catalogName, ident.name())
     else if (hasSlash(ident)) throw new NoSuchTableException(ident)
@@ -91,7 +91,7 @@ object AdHocPaths {
     Map("path" -> path))
 }
 
-/** A path as a readable table. The keys in the path are metadata columns, like virtual partition columns. */
+/** A path as a table that can be read. The keys in the path are metadata columns, like virtual partition columns. */
 class AdHocTable(
     val catalogName: String,
     val metadata: TableMetadata,

@@ -68,14 +68,14 @@ class CatalogExtScanBuilder(
     inner.pruneColumns(StructType(columns.map(whole)))
   }
 
-  // Not every format prunes fields of structs, and all readers of a scan must return the same columns, so structs are
-  // read whole.
+  // Read structs whole if the table has partitions with descriptors: not every format prunes the fields of structs, and
+  // all readers of a scan must return the same columns.
   private def whole(field: StructField): StructField =
     if (table.descriptors.isEmpty) field else dataSchema.find(_.name == field.name).getOrElse(field)
 
   /** Returns the filters that Spark must evaluate again after the scan. */
   override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
-    // Neither the index nor a reader can evaluate these filters.
+    // Filters on the `_metadata` column or with Python functions: neither the index nor a reader can evaluate them.
     val (withheld, pushable) = filters.partition { filter =>
       filter.references.exists(a => isFileMetadata(a.name)) || filter.exists(_.isInstanceOf[PythonUDF])
     }
@@ -104,7 +104,7 @@ class CatalogExtScanBuilder(
     asked.get._2
   }
 
-  // Spark asks this first. An aggregation is pushed down completely or not at all.
+  // Spark asks this before pushAggregation. The aggregation is pushed down only if the index can answer all of it.
   override def supportCompletePushDown(aggregation: Aggregation): Boolean = answered(aggregation).isDefined
 
   override def pushAggregation(aggregation: Aggregation): Boolean = {
@@ -112,7 +112,10 @@ class CatalogExtScanBuilder(
     answer.isDefined
   }
 
-  /** Spark pushes a limit only if no filter remains after the scan. It discards excess rows itself. */
+  /**
+   * Accepts a limit, so that only enough files are read. Spark pushes a limit only if no filter remains after the scan.
+   * It discards excess rows itself.
+   */
   override def pushLimit(rows: Int): Boolean = {
     val taken = answersByIndex && answer.isEmpty && index.saysExactly(filtersOfKeys)
     if (taken) limit = Some(rows)
@@ -129,14 +132,16 @@ class CatalogExtScanBuilder(
 
   private def described(own: FileScan): Seq[DescribedScan] = table.descriptors.map { descriptor =>
     val files = index.described(descriptor.number)
-    // Column statistics in the index are those of the table's own types and formats.
+    // Partitions with a descriptor get no file skipping: the index has column statistics for the table's own types and
+    // formats only.
     files.push(own.partitionFilters, limit)
     val options = ReadOptions.resolve(table.copy(options = descriptor.options), readOptions, settings, conf)
     DescribedScan.of(spark, descriptor, own, dataSchema, files, options)
   }
 
   /**
-   * The keys that the query reads, if each task is to read one partition and equality in the index is Spark's equality.
+   * The keys by which Spark can group without a shuffle, because each task reads one partition. Only keys that the
+   * query reads, and whose values are equal in the index exactly if they are equal in Spark.
    */
   private def grouping(read: StructType): Seq[String] =
     if (!index.isRegistered || table.descriptors.nonEmpty || !settings.flag(CatalogExtScan.DataGrouping)) Nil
@@ -219,7 +224,10 @@ class CatalogExtScan(
     new CatalogExtMicroBatchStream(inner.sparkSession, index.client, index, checkpointLocation)
   }
 
-  /** Determined without the files, so that planning does not list files before a join's runtime filter exists. */
+  /**
+   * Whether tasks return columnar batches. It is determined without the files: planning must not list them before a
+   * join's runtime filter exists.
+   */
   override lazy val columnarSupportMode: ColumnarSupportMode =
     if (readerFactory.supportColumnarReads(null)) ColumnarSupportMode.SUPPORTED else ColumnarSupportMode.UNSUPPORTED
 
@@ -253,7 +261,7 @@ class CatalogExtScan(
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = totals
     val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
-    // Hidden columns that name the row's file are constants, and add nothing to the size.
+    // Leave hidden columns out of the estimated size: they are constants of each file.
     val read = math.min(readSchema().defaultSize, whole)
     val factor = inner.sparkSession.sessionState.conf.fileCompressionFactor
     new Statistics {

@@ -9,8 +9,8 @@ import scala.collection.mutable.ArrayBuffer
 /**
  * The files of a scan. The driver keeps these batches, and no other object whose size grows with the number of files.
  *
- * @param choice their totals
- * @param rows sum of the row counts; None if one count is unknown
+ * @param choice the totals of the files
+ * @param rows the sum of their row counts; None if the row count of a file is unknown
  */
 private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: ScanChoice, val rows: Option[Long]) {
   /** The files of each partition in turn. */
@@ -35,7 +35,7 @@ private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
   /** The batch to which the files of the next partition are added, until `end` is called. */
   def batch: FileBatch = open
 
-  /** Ends the last partition of the batch: all its files were added. */
+  /** Ends the last partition of the batch, after all its files were added: files that `choose` rejects are removed. */
   def end(): Unit = {
     val partition = open.partition(open.partitions - 1)
     if (choose.leaves(partition)) {
@@ -59,7 +59,11 @@ private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
     open = new FileBatch
   }
 
-  /** @param skipped number of files that the caller has already skipped */
+  /**
+   * All files that were added and accepted.
+   *
+   * @param skipped number of files that the caller has already skipped
+   */
   def result(skipped: Long = 0): ChosenFiles = {
     if (open.files > 0) close()
     new ChosenFiles(batches.toSeq, choice.copy(skippedFiles = skipped), rows)
@@ -67,18 +71,24 @@ private[catalogext] class ChosenFilesBuilder(choose: FileChoice) {
 }
 
 private object ChosenFilesBuilder {
-  // With more files, the arrays of a batch would be large objects for the garbage collector.
+  // With more files per batch, its arrays would be large objects, which slow down the garbage collector.
   val FilesOfBatch = 8192
 }
 
-/** State that all references to one table in a statement share, as long as one of them exists. */
+/**
+ * What all references to one table in a statement share, so that files are requested once. It exists as long as one of
+ * the references exists.
+ */
 class SharedFiles {
   /** Prefix of the ids under which the service knows the statements that read the table. */
   val statement: String = UUID.randomUUID().toString
 
   private val known = mutable.HashMap.empty[Any, WeakReference[HeldFiles]]
 
-  /** The files for one way of reading (columns, filters, options), given as a key. */
+  /**
+   * The shared files for one way of reading the table; `way` has the columns, filters and options, and is compared with
+   * equals().
+   */
   private[catalogext] def of(way: Any): HeldFiles = synchronized {
     known.get(way).flatMap(held => Option(held.get)).getOrElse {
       val held = new HeldFiles
@@ -89,11 +99,17 @@ class SharedFiles {
   }
 }
 
-/** Files that the first caller fetches for all. A caller with another way of reading does not wait. */
+/**
+ * Files that the first caller requests for all callers with the same way of reading. Callers with another way of
+ * reading do not wait for this request.
+ */
 private[catalogext] class HeldFiles {
   private var known: Option[ChosenFiles] = None
 
-  /** The files. `fetch` is the caller's own function, so that no thread waits for a lock of another index. */
+  /**
+   * The shared files, requested by `fetch` of the first caller. Each caller passes a function of its own, so that no
+   * thread waits for a lock of another caller's index.
+   */
   def files(fetch: => ChosenFiles): ChosenFiles = synchronized {
     if (known.isEmpty) known = Some(fetch)
     known.get

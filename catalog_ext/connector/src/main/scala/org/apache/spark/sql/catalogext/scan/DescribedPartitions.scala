@@ -69,7 +69,7 @@ private[catalogext] object DescribedScan {
     new DescribedScan(descriptor, inner, index, rows)
   }
 
-  /** Converts to CHAR and VARCHAR as Hive does: excess characters and padding blanks are removed. */
+  /** Converts a value to the table's CHAR or VARCHAR as Hive does: excess characters and padding blanks are removed. */
   private def cut(value: Expression, own: Option[DataType], tables: Option[DataType]): Expression = own match {
     case _ if own == tables => value
     case Some(kind: CharType) => StringTrimRight(Substring(value, Literal(1), Literal(kind.length)))
@@ -85,7 +85,7 @@ private[catalogext] object DescribedScan {
       field.dataType)
 }
 
-/** Spark's own scans of the formats. */
+/** Creates Spark's own scan for a format. */
 private[catalogext] object SparkScans {
   def of(
       spark: SparkSession,

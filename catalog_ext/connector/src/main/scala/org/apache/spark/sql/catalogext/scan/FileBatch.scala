@@ -6,7 +6,7 @@ import java.util.Arrays
 import org.apache.arrow.vector.VarCharVector
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-/** Strings in one byte array, one after the other. */
+/** A column of strings, stored one after the other in a single byte array. */
 private[scan] class TextColumn extends Serializable {
   private var bytes = new Array[Byte](256)
   private var ends = new Array[Int](16)
@@ -55,7 +55,7 @@ private[scan] class TextColumn extends Serializable {
  */
 private[catalogext] class FileBatch extends Serializable {
   private[scan] val names = new TextColumn
-  /** Directories of the partitions; empty for a partition directory at its default place. */
+  /** The directories of the partitions; the empty string for a partition in its default directory. */
   private[scan] val locations = new TextColumn
   private[scan] val paths = new TextColumn
   private var firsts = new Array[Int](16)
@@ -103,7 +103,7 @@ private[catalogext] class FileBatch extends Serializable {
 
   def size(file: Int): Long = sizes(file)
   def modifiedMs(file: Int): Long = times(file)
-  /** Negative if unknown. */
+  /** The row count of a file; negative if it is unknown. */
   def rowCount(file: Int): Long = counts(file)
   def firstOf(partition: Int): Int = if (partition == partitions) files else firsts(partition)
 
@@ -114,7 +114,10 @@ private[catalogext] class FileBatch extends Serializable {
     partition(if (found < 0) -found - 2 else found)
   }
 
-  /** Bytes and rows of a range of files; rows is negative if the count of one is unknown. */
+  /**
+   * The sums of bytes and rows of the files from `from` until `until`. The number of rows is negative if the row count
+   * of any file is unknown.
+   */
   private[scan] def totals(from: Int, until: Int): (Long, Long) = {
     var (bytes, rows, file) = (0L, 0L, from)
     while (file < until) {
@@ -155,20 +158,20 @@ private[catalogext] class DirectoryFiles(val batch: FileBatch, val number: Int) 
   private val first = batch.firstOf(number)
 
   lazy val name: String = batch.names(number)
-  /** The partition's directory if it is not at the default place below the table's location. */
+  /** The partition's directory; None for the default directory below the table's location. */
   def location: Option[String] = Some(batch.locations(number)).filter(_.nonEmpty)
-  /** The directory; `table` is the table's location. */
+  /** The partition's directory in any case; `table` is the table's location. */
   def directory(table: String): String = location.getOrElse(FilePaths.join(table, name))
 
   def count: Int = batch.firstOf(number + 1) - first
   def path(file: Int): String = batch.paths(first + file)
   def size(file: Int): Long = batch.size(first + file)
   def modifiedMs(file: Int): Long = batch.modifiedMs(first + file)
-  /** Negative if unknown. */
+  /** The row count of the partition's file with this number; negative if it is unknown. */
   def rowCount(file: Int): Long = batch.rowCount(first + file)
 
   def bytes: Long = batch.totals(first, first + count)._1
-  /** Sum of the row counts; None if one is unknown. */
+  /** The sum of the row counts of all files of the partition; None if one of them is unknown. */
   def rows: Option[Long] = Some(batch.totals(first, first + count)._2).filter(_ >= 0)
 
   def status(file: Int, directory: String): FileStatus =
@@ -179,13 +182,14 @@ private[catalogext] class DirectoryFiles(val batch: FileBatch, val number: Int) 
 }
 
 private[catalogext] object FilePaths {
-  // Spark splits files by size only. Block locations come from a LocatedFileStatus.
+  // The file objects have no block size: Spark splits files by their length, and asks a LocatedFileStatus for block
+  // locations.
   private val NoBlockSize = 0L
 
   def join(parent: String, child: String): String =
     if (child.isEmpty) parent else if (parent.endsWith("/")) parent + child else s"$parent/$child"
 
-  /** The path is not percent-encoded, as Hadoop's Path(String) expects. */
+  /** The file's status for Spark. `path` is not percent-encoded, as Hadoop's Path(String) expects. */
   def status(directory: String, path: String, size: Long, modifiedMs: Long): FileStatus =
     new FileStatus(size, false, 1, NoBlockSize, modifiedMs, new Path(join(directory, path)))
 

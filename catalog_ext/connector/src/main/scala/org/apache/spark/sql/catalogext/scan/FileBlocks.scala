@@ -16,24 +16,25 @@ import org.apache.spark.util.ThreadUtils
 
 /** Block locations: the hosts that store the blocks of files, if tasks can run there. */
 private[catalogext] trait FileBlocks {
-  /** Starts collecting the hosts for the file parts of one partition after the other. */
+  /** Starts a new collection, for the files of the next partition. */
   def ofPartition(): PartitionHosts
 }
 
 /** The hosts of the file parts that one task reads. */
 private[catalogext] trait PartitionHosts {
   def add(parts: FileParts, part: Int): Unit
-  /** The hosts with most of the bytes that were added since the last call. */
+  /** The hosts that store most of the bytes of the parts that were added since the last call. */
   def take(): Array[String]
 }
 
 private[catalogext] object FileBlocks extends Logging {
   private val Threads = 16
-  // A name node answers a few thousand requests per second. For more files, asking takes longer than reading remotely.
+  // For more files than this, block locations are not requested: a name node answers a few thousand requests per
+  // second, so that asking would take longer than reading from other hosts.
   private val MostFiles = 10000
   private val NoHosts = Array.empty[String]
 
-  /** For stores without block locations, such as object stores. */
+  /** The implementation for stores without block locations, such as object stores: no hosts. */
   object Nowhere extends FileBlocks with PartitionHosts {
     override def ofPartition(): PartitionHosts = this
     override def add(parts: FileParts, part: Int): Unit = ()
@@ -60,7 +61,7 @@ private[catalogext] object FileBlocks extends Logging {
     new LocatedBlocks(found.flatten.map(status => status.getPath -> status).toMap, tableLocation)
   }
 
-  /** The index may be out of date about a file. The task that reads the file reports it. */
+  /** None if the file is missing, since the index may be out of date. The task that reads the file reports that. */
   private def located(status: FileStatus, hadoop: Configuration): Option[LocatedFileStatus] = try {
     val store = status.getPath.getFileSystem(hadoop)
     Some(new LocatedFileStatus(status, store.getFileBlockLocations(status.getPath, 0, status.getLen)))

@@ -25,7 +25,9 @@ object FileColumns {
 
   def isOne(name: String): Boolean = All.exists(_._1.name == name)
 
-  /** Those whose names no column of the table has. */
+  /**
+   * The hidden file columns (`$path` and others) that a query can name: those whose names no column of the table has.
+   */
   def visible(table: TableMetadata, resolver: Resolver): StructType = {
     val taken = table.columns.fieldNames ++ table.partitionColumns.fieldNames
     StructType(All.map(_._1).filterNot(column => taken.exists(resolver(_, column.name))))
@@ -34,7 +36,9 @@ object FileColumns {
   def metadataColumns(table: TableMetadata, resolver: Resolver): Seq[VirtualColumn] =
     visible(table, resolver).map(column => VirtualColumn(column.name, column.dataType, null))
 
-  /** The values of `columns` for a file, which follow the values of the partition columns. */
+  /**
+   * The values of the hidden columns `columns` for a file. In a row they follow the values of the partition columns.
+   */
   def values(
       columns: StructType,
       keys: GenericInternalRow,
@@ -50,7 +54,10 @@ object FileColumns {
   def mentioned(columns: StructType, filter: Expression): Boolean =
     filter.references.exists(a => columns.fieldNames.contains(a.name))
 
-  /** Filters on keys that follow from filters such as `$partition = 'ds=…'`; the service can evaluate them. */
+  /**
+   * Filters on partition columns that follow from filters on hidden columns, such as `$partition = 'ds=…'`. The service
+   * can evaluate them.
+   */
   def ofKeys(keys: StructType, zone: String, filters: Seq[Expression]): Seq[Expression] = filters.flatMap {
     case Tolerated(filter) => ofKeys(keys, zone, Seq(filter))
     case EqualTo(a: Attribute, Literal(name: UTF8String, _)) if a.name == Partition =>

@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * The files of one task, as ranges of the driver's batches. Only these files are serialized with the task.
  *
- * @param hosts that store most of the bytes
+ * @param hosts the hosts that store most of the files' bytes
  */
 private[catalogext] class FileShare(override val index: Int, val ranges: Seq[PartRange], hosts: Array[String])
   extends InputPartition with Partition {
@@ -74,17 +74,21 @@ private[scan] object PartRange {
 }
 
 /**
- * Distributes files over tasks by the rules and settings of Spark's `FileScan` and `FilePartition`, without their
+ * Distributes files over tasks by the rules and settings of Spark's `FileScan` and `FilePartition`, but without an
  * object for each file: the parts of a directory's files are sorted by size, the largest first, and each is added to
  * the open task if it fits.
  *
  * @param maxSplitBytes the maximum size of a file part and of a task
  * @param openCost the cost of opening a file, in bytes
- * @param mostPartitions the number of tasks above which tasks are made larger
+ * @param mostPartitions the number of tasks above which tasks are made larger; None for no limit
  */
 case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Option[Int]) extends Logging {
 
-  /** @param key of each directory, if no task may read two directories; otherwise None */
+  /**
+   * Distributes files over tasks.
+   *
+   * @param key returns the key of a directory, if no task may read files of two directories; otherwise None
+   */
   private[catalogext] def pack(
       files: ChosenFiles,
       isSplitable: Path => Boolean,
@@ -130,7 +134,10 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
     found.toArray
   }
 
-  /** In the order in which Spark distributes them: directory by directory, the largest part first. */
+  /**
+   * The file parts of a batch, in the order in which Spark distributes them: directory by directory, the largest part
+   * first.
+   */
   private def parts(batch: FileBatch, isSplitable: Path => Boolean, table: String): FileParts = {
     def size(file: Int) = batch.size(file)
     // Spark creates no part for an empty file of a splittable format.
@@ -144,7 +151,7 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
         ReadPart(file, start, math.min(size(file) - start, maxSplitBytes))
       } else Seq(ReadPart(file, 0, size(file)))
     val areWhole = (0 until batch.partitions).forall(batch.isOrdered) && !(0 until batch.files).exists(maySplit)
-    // A stable sort, like Spark's own.
+    // sortBy is stable, as the sort in Spark is, so that equal sizes stay in the order of the files.
     def all = (0 until batch.partitions).flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
     new FileParts(batch, if (areWhole) null else all.toArray)
   }
@@ -188,7 +195,8 @@ object FilePacking {
   def of(spark: SparkSession, choice: ScanChoice): FilePacking = {
     val conf = spark.sessionState.conf
     val openCost = conf.filesOpenCostInBytes
-    // The result may be 0 if opening a file costs nothing; an unsplittable file cannot be read in parts of size 0.
+    // The result may be 0 if opening a file costs nothing. Use at least 1, because a file that cannot be split is not
+    // read in parts of size 0.
     val maxSplitBytes = math.max(FilePartition.maxSplitBytes(spark, choice.bytes + choice.files * openCost), 1)
     FilePacking(maxSplitBytes, openCost, conf.filesMaxPartitionNum)
   }
@@ -199,7 +207,7 @@ object FilePacking {
  *
  * @param keys the partition columns, with the table's own types
  * @param zone the time zone of TIMESTAMP keys
- * @param lengths of the keys, by position, whose values are padded with blanks
+ * @param lengths the lengths of CHAR keys whose values are padded with blanks, by position
  * @param fileColumns the hidden columns for a row's file, which follow the keys
  * @param read positions, among keys and file columns, of the columns that the scan reads
  */

@@ -19,7 +19,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * evaluates the filters again on the rows.
  *
  * @param fields the data columns whose statistics are needed
- * @param key equal for filters that skip the same files
+ * @param key a value that is equal for filters that skip the same files
  */
 private[catalogext] class FileSkipping private (
     val fields: Seq[StructField], conditions: Seq[FileSkipping.Condition], val key: Any) {
@@ -33,7 +33,7 @@ private[catalogext] object FileSkipping {
   /** Whether a file with these bounds may have a matching row. */
   private type Condition = FileBounds => Boolean
 
-  // The index returns statistics for each of these columns and each file.
+  // A limit on columns, because the index returns the statistics of each column for each file.
   private val MostColumns = 16
 
   /**
@@ -51,7 +51,10 @@ private[catalogext] object FileSkipping {
     }
   }
 
-  /** Whether the reader matches columns by name, as statistics do. Some options make readers match by position. */
+  /**
+   * Whether the reader matches columns by name, so that column statistics, which are by name, are about the columns
+   * that it reads. Some options make readers match by position.
+   */
   def isByName(format: String, options: CaseInsensitiveStringMap, hadoop: String => String): Boolean = {
     val conf = SQLConf.get
     def isSet(name: String) = Option(options.get(name)).orElse(Option(hadoop(name))).exists(_.trim.equalsIgnoreCase("true"))
@@ -116,7 +119,7 @@ private[catalogext] object FileSkipping {
       case _ => false
     }
 
-    /** One of the values lies within the bounds. */
+    /** The condition that one of the values may be in the column, that is, within its bounds. */
     private def among(at: Int, values: Seq[Any]): Option[Condition] = {
       val order = ordering(at)
       val sorted = values.filter(_ != null).map(_.asInstanceOf[AnyRef]).toArray
@@ -138,7 +141,8 @@ private[catalogext] object FileSkipping {
       }
     }
 
-    // In Spark NaN is the largest number, but some writers leave it out of the bounds.
+    // The condition for the upper bound of a column, which `holds` compares with `value`. None for floating-point
+    // columns: NaN is the largest number in Spark, but some writers leave it out of the bounds.
     private def greatest(at: Int, value: Any, holds: Int => Boolean): Option[Condition] = {
       val order = ordering(at)
       Option.when(!isFloating(at)) { bounds =>
@@ -147,7 +151,7 @@ private[catalogext] object FileSkipping {
       }
     }
 
-    /** Some value of the file differs from `value`. */
+    /** The condition that the file has a value of the column that differs from `value`. */
     private def others(at: Int, value: Any): Option[Condition] = {
       val order = ordering(at)
       Option.when(!isFloating(at)) { bounds =>
@@ -212,7 +216,10 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
   def maximum(column: Int): Any = greatest(column)
   /** Number of NULLs; negative if unknown. */
   def nulls(column: Int): Long = nullCounts(column)
-  /** Bounds prove values that are not NULL, so with a bound a NULL count equal to the row count is wrong. */
+  /**
+   * Whether the column has only NULLs. A bound proves that there are other values, so that a NULL count equal to the
+   * row count is then wrong.
+   */
   def isAllNull(column: Int): Boolean =
     rows >= 0 && nullCounts(column) == rows && least(column) == null && greatest(column) == null
 
@@ -228,7 +235,7 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
       least(column) = widened(bound(known.path("min"), column), math.min)
       greatest(column) = widened(bound(known.path("max"), column), math.max)
       val nulls = known.path("nulls").asLong(-1)
-      // More NULLs than rows: the count is wrong, and counts as unknown.
+      // A NULL count above the row count is wrong, so it counts as unknown.
       nullCounts(column) = if (rows >= 0 && nulls > rows) -1 else nulls
       column += 1
     }
@@ -247,7 +254,7 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
 }
 
 private[catalogext] object FileBounds {
-  // The replacement character stands for invalid bytes, and is sorted differently from them.
+  // Do not use bounds with this replacement character: it stands for invalid bytes, which are sorted differently.
   private val NoCharacter = '\uFFFD'
 
   /** Whether bounds of the type are stored, and are ordered like its values. */

@@ -31,7 +31,7 @@ private[scan] class FooterAnswer(
     private val functions: Seq[KeyFunction])
   extends Scan with Batch {
 
-  // Cached: the table has a fixed version, so another execution of the plan returns the same rows.
+  // Keep the answer: the table has a fixed version, so another execution of the plan returns the same rows.
   private lazy val answer: Array[InputPartition] = packed(counted())
   @volatile private var footers = 0L
 
@@ -56,8 +56,8 @@ private[scan] class FooterAnswer(
   }
 
   /**
-   * Reads partitions for each value until one has rows. The number of partitions per round doubles, because many may be
-   * empty.
+   * Reads the partitions of each value until a partition has rows, which is enough for the answer. The number of
+   * partitions per round doubles, because many may be empty.
    */
   private def untilPresent(files: ChosenFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
     var (first, next) = (0L, 1L)
@@ -84,7 +84,7 @@ private[scan] class FooterAnswer(
 
   private val bound = filters.map(PartitionFilter.bound(index.keys, _).canonicalized).toSet
 
-  // Lets Spark reuse an exchange over equal scans.
+  // Equal if they read the same, so that Spark reuses an exchange over equal scans.
   override def equals(other: Any): Boolean = other match {
     case that: FooterAnswer =>
       index == that.index && bound == that.bound && learns == that.learns && grouping == that.grouping &&
@@ -106,10 +106,10 @@ private object FooterAnswer {
   val RowsOfTask = 10000
 }
 
-/** The partitions from `first` until `next` for each value that is not known to have rows. */
+/** Chooses, for each value that is not known to have rows, its partitions number `first` until `next`. */
 private class NextPartitions(values: PartitionValues, presence: KeyPresence, first: Long, next: Long) extends FileChoice {
   private val seen = mutable.HashMap.empty[(Int, Seq[Any]), Long]
-  /** Whether a value has further partitions. */
+  /** Whether a value has partitions after those that were chosen. */
   var hasMore = false
 
   override def leaves(directory: DirectoryFiles): Boolean = {

@@ -25,8 +25,9 @@ import org.apache.spark.{Partition, SparkContext, SparkException, TaskContext}
 /**
  * The footers of one task's files, in the order of the files.
  *
+ * @param rows the row count of each file
  * @param areIndexed whether the file on the store is the one that the index has
- * @param statistics as JSON texts; null if none were requested
+ * @param statistics the column statistics as JSON texts; null if none were requested
  */
 private[catalogext] case class Footers(rows: Array[Long], areIndexed: Array[Boolean], statistics: Array[String])
 
@@ -38,7 +39,7 @@ private[catalogext] case class CountedPart(range: PartRange, footers: Footers) {
     (partition, file - batch.firstOf(partition.number), i)
   }
 
-  /** The contract's entries of those files that are unchanged on the store. */
+  /** The entries of `statistics/put` for files that are unchanged on the store. */
   def entries: Iterator[JsonNode] = files.collect { case (partition, file, i) if footers.areIndexed(i) =>
     StatisticsRequests.file(partition.name, partition.path(file), partition.size(file), partition.modifiedMs(file),
       footers.rows(i), Option(footers.statistics(i)).fold(Json.Null)(Json.mapper.readTree))
@@ -55,8 +56,8 @@ private[catalogext] class FooterJob private (context: SparkContext, readers: Par
   import FooterJob._
 
   /**
-   * Reads all footers. `use` gets the footers of each task when it ends, on a thread of Spark's scheduler, so it must
-   * not block.
+   * Reads the footers of all files. Calls `use` with the footers of each task when it ends, on a thread of Spark's
+   * scheduler, so it must not block.
    */
   def read(files: ChosenFiles)(use: CountedPart => Unit): Seq[CountedPart] = {
     val parts = ranges(files)
@@ -86,7 +87,7 @@ private[catalogext] object FooterJob {
    * A job for files of the table's own format.
    *
    * @param options of the read; as in Spark's own scan they may contain credentials
-   * @param columns whose statistics are requested too
+   * @param columns the columns whose statistics are requested too
    */
   def of(
       spark: SparkSession,
@@ -106,7 +107,7 @@ private[catalogext] object FooterJob {
   val MostOfDriver = 100
   private val TasksPerCore = 4
   private val LeastOfTask = 50L
-  // A failed task is repeated, and its counts are recorded by one request, so tasks are kept small.
+  // Tasks are small, because a failed task is repeated, and the counts of a task are recorded by one request.
   private val MostOfTask = 1000L
 
   private def footers(readers: PartitionReaderFactory, share: InputPartition): Footers = {
@@ -120,8 +121,8 @@ private[catalogext] object FooterJob {
   }
 
   /**
-   * An RDD with one task per share. `parallelize` might use a serializer other than Java's, and would send whole
-   * batches.
+   * An RDD with one task per share. `parallelize` is not used, because it may use another serializer than Java's, and
+   * would send whole batches to the tasks.
    */
   private class FooterRdd(context: SparkContext, @transient shares: Seq[FileShare], readers: PartitionReaderFactory)
     extends RDD[Footers](context, Nil) {
@@ -187,11 +188,15 @@ object Footer {
 
   private def statusOf(store: FileSystem, path: Path): Option[FileStatus] =
     try Some(store.getFileStatus(path)) catch {
-      // The file was removed after its footer was read. The query keeps the count, as a scan would keep its rows.
+      // The file was removed after its footer was read. Use the row count all the same, as a scan would return the rows
+      // that it has read.
       case _: FileNotFoundException => None
     }
 
-  /** As `metastore/model/etags.py` does: some stores report seconds in one request and milliseconds in another. */
+  /**
+   * Whether two modification times are equal. As in `metastore/model/etags.py` they are compared by the second if one
+   * of them has no milliseconds, because some stores report seconds in one request and milliseconds in another.
+   */
   private def isSameTime(one: Long, other: Long): Boolean =
     one == other || (one % Second == 0 || other % Second == 0) && one / Second == other / Second
 }
@@ -233,7 +238,9 @@ private class FooterReader(format: String, files: Seq[PartitionedFile], conf: Co
     }
   }
 
-  /** None once another file has failed: that error ends the task anyway. */
+  /**
+   * The footer of a file, or the error. None once another file of the task has failed: that error ends the task anyway.
+   */
   private def tried(file: PartitionedFile): Option[Either[(PartitionedFile, Throwable), Footer]] =
     if (hasFailed.get) None
     else Some(try Right(Footer.read(format, file.toPath, file.fileSize, file.modificationTime, conf, columns)) catch {

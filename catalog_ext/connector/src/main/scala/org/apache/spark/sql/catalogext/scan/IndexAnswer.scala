@@ -49,7 +49,10 @@ class IndexAnswers(
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
 
-  /** The position of a partition column whose encoded values are equal exactly if the values are. */
+  /**
+   * The position of a partition column whose values in the index are equal exactly if they are equal in Spark; None for
+   * any other expression.
+   */
   private def key(e: V2Expression): Option[Int] = e match {
     case reference: NamedReference if reference.fieldNames().length == 1 =>
       val at = keys.indexWhere(field => SQLConf.get.resolver(field.name, reference.fieldNames().head))
@@ -72,7 +75,7 @@ class IndexAnswers(
         .map(at => ColumnExtreme(at, fields(at).dataType, greatest))
     }
 
-  /** The position among `fields` of a data column that may have statistics. */
+  /** The position in `fields` of a data column that may have statistics; None for any other expression. */
   private def column(e: V2Expression): Option[Int] = e match {
     case reference: NamedReference if reference.fieldNames().length == 1 =>
       columns.find(field => SQLConf.get.resolver(field.name, reference.fieldNames().head))
@@ -83,12 +86,13 @@ class IndexAnswers(
     case _ => None
   }
 
-  /** The rows of the answer; None if the index cannot know enough. */
+  /** The rows of the answer; None if the index does not have the needed values or statistics. */
   private def rowsFor(grouping: Seq[Int], functions: Seq[KeyFunction]): Option[AnswerRows] = {
     val counted = functions.exists(_.countsRows)
     val extremes = functions.collect { case extreme: Extreme => extreme }
     val ofFiles = fields.nonEmpty
-    // Footers can supply row counts only, and only for files of the table's own format.
+    // Unknown row counts may be read from footers later. Footers give row counts only, and only files of the table's
+    // own format are read.
     val mayCount = !ofFiles && index.table.descriptors.isEmpty
     def rows(filter: PartitionFilter) =
       new AnswerRows(keys, filter, grouping, functions, Some(IndexAnswers.MostValues), mayCount)
@@ -130,8 +134,8 @@ class IndexAnswers(
 }
 
 /**
- * The rows of an answer, while groups are added. Only these rows are kept, and no groups. The driver keeps them also
- * for EXPLAIN, so very large answers are given up.
+ * The rows of an answer, to which groups are added one by one; the groups themselves are not kept. Very large answers
+ * are given up, because the driver would keep them, for EXPLAIN too.
  *
  * @param most the maximum number of rows and of values to be counted
  * @param mayCount whether groups with unknown row counts may be counted later; their values then count towards `most`
@@ -147,10 +151,10 @@ private[scan] class AnswerRows(
   extends GroupConsumer {
   private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
   private var values = 0L
-  // Becomes false once and for all: the source of groups then stops, and the remaining groups are not seen.
+  // Once this is false, no further group is read: the answer is given up.
   private var isKnown = true
   private var uncounted = false
-  /** The values that have rows, if the answer needs only that. */
+  /** Tracks which key values have rows, if the answer depends only on that and on no row count. */
   val presence = new KeyPresence(keys,
     if (functions.exists(_.countsRows)) Nil
     else if (functions.isEmpty) Seq(grouping)
@@ -185,7 +189,7 @@ private[scan] class AnswerRows(
     isKnown = most.forall(found.size + values <= _)
   }
 
-  /** The rows; None if a group's row count is unknown or there are too many rows. */
+  /** The rows of the answer; None if the row count of a group is unknown or there are too many rows. */
   def answered: Option[Array[InternalRow]] = Option.when(isKnown && (!uncounted || presence.isKnown)) {
     found.iterator.map { case (values, results) =>
       new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
@@ -194,7 +198,7 @@ private[scan] class AnswerRows(
 }
 
 private object AnswerRows {
-  /** The row of an ungrouped answer before any group was added. */
+  /** The row of an aggregation without GROUP BY, before any group was added. */
   def uncounted: AnswerRows = {
     val rows = new AnswerRows(new StructType, new PartitionFilter(new StructType, Nil), Nil, Nil, mayCount = true)
     rows.take(PartitionGroup(0, "", InternalRow.empty, 0, 0, 0, None))
@@ -226,11 +230,13 @@ object IndexAnswers {
     case other => FileBounds.isBounded(other)
   }
 
-  /** Whether equality of the type is simple: no NaN, no -0.0, no collation. */
+  /** Whether equal values of the type are identical, so that groups can be merged: no NaN, no -0.0, no collation. */
   def isAnswered(dataType: DataType): Boolean = KeyTypes.isAnswered(dataType)
 }
 
-/** An aggregate function over a partition column (`key` is its position), over a data column, or over rows. */
+/**
+ * An aggregate function of a query, over a partition column (`key` is its position), over a data column, or over rows.
+ */
 private sealed trait KeyFunction {
   def key: Option[Int]
   def dataType: DataType
@@ -242,7 +248,7 @@ private sealed trait KeyFunction {
 }
 
 private trait Accumulator {
-  /** Adds a group. Returns whether the function stores one more value. */
+  /** Adds a group to the result. Returns whether the function has to keep one more value (for a DISTINCT count). */
   def add(group: PartitionGroup): Boolean
   def result: Any
 }
@@ -316,9 +322,10 @@ private class MostExtreme(dataType: DataType, greatest: Boolean, value: Partitio
 }
 
 /**
- * The values of keys that have rows, for an answer that needs only that. One partition with rows is enough for a value.
+ * The values of partition columns that have rows, for an answer that needs no row counts (such as DISTINCT, min or max
+ * of a key). One partition with rows is enough for a value.
  *
- * @param groups the positions of keys whose values belong together; None for an answer that counts rows
+ * @param groups the positions of keys whose values belong together; Nil for an answer that counts rows
  */
 private[scan] class KeyPresence(keys: StructType, groups: Seq[Seq[Int]]) {
   private type Value = (Int, Seq[Any])
@@ -338,10 +345,10 @@ private[scan] class KeyPresence(keys: StructType, groups: Seq[Seq[Int]]) {
   /** Records that it is unknown whether a partition with these values has rows. */
   def addUnknown(values: InternalRow): Unit = note(unknown, values)
 
-  /** The values of a partition for which no partition with rows is known. */
+  /** The values of a partition for which no partition with rows has been found yet. */
   def missing(values: InternalRow): Seq[(Int, Seq[Any])] = of(values).filterNot(present)
 
-  /** Whether each possible value is known to have rows. */
+  /** Whether each value of the partitions is known to have rows. */
   def isKnown: Boolean = tracked && unknown.forall(present)
 
   private def of(values: InternalRow): Seq[Value] = groups.zipWithIndex.map { case (places, group) =>

@@ -28,15 +28,15 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
   private val thread = ThreadUtils.newDaemonSingleThreadExecutor(s"catalog-ext-learned-${table.tableId}")
   @volatile private var hasFailed = false
 
-  /** Must not block: Spark's scheduler calls it. */
+  /** Adds the counts of a task to the queue. It must not block, because a thread of Spark's scheduler calls it. */
   def add(part: CountedPart): Unit = if (!hasFailed) {
     waiting.add(part)
     thread.execute(() => recordSome())
   }
 
   /**
-   * Waits until all counts are recorded, at most as long as the query has read footers: the next query often follows at
-   * once and would read them again. A slower service records the rest afterwards.
+   * Waits until all counts are recorded, but no longer than the query has read footers: the next query often follows at
+   * once and would read them again. Counts that a slow service has not recorded by then are recorded afterwards.
    */
   def finish(): Unit = {
     thread.shutdown()

@@ -33,8 +33,8 @@ object ListedRelations extends Rule[LogicalPlan] {
 }
 
 /**
- * A scan node that knows its files. Copies of it are ordinary scan nodes, because only the optimized plan itself is
- * asked.
+ * A scan node that returns its files for `Dataset.inputFiles`. Spark asks only the optimized plan itself, so copies of
+ * the node are ordinary scan nodes.
  */
 private class ListedRelation(from: DataSourceV2ScanRelation, files: () => Array[String])
   extends CopiedScan(from) with FileRelation {
@@ -45,7 +45,7 @@ private class ListedRelation(from: DataSourceV2ScanRelation, files: () => Array[
   override def canEqual(other: Any): Boolean = other.isInstanceOf[ListedRelation]
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode(): Int = super.hashCode()
-  // Spark's clone would look for a constructor with the node's fields.
+  // Override clone and makeCopy: Spark's own ones would look for a constructor with the node's fields.
   override def clone(): LogicalPlan = from.clone()
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = from.makeCopy(arguments)
 }

@@ -20,7 +20,8 @@ import org.apache.spark.sql.types.StructType
  */
 class PartitionChoice(client: ServiceClient, table: TableMetadata, keys: StructType, values: () => PartitionValues) {
   /**
-   * The field `among` of requests for files: the selected partitions; null if nothing can be excluded.
+   * The field `among` of requests for files, which limits them to the selected partitions; null if nothing can be
+   * excluded.
    *
    * @param predicate the part of all filters that the contract expresses
    * @param left the filters on keys that it does not express exactly
@@ -57,11 +58,12 @@ class PartitionChoice(client: ServiceClient, table: TableMetadata, keys: StructT
     Option.when(chosen.areAll && chosen.kept.length <= chosen.left)(chosen.kept.toSeq)
   }
 
-  // The values arrive in no particular order, and a filter may fail for a partition that another filter excludes.
+  // A filter that fails counts as true here: values arrive in no particular order, so that it may fail for a partition
+  // that another filter excludes.
   private def tolerant(filters: Seq[Expression]) = new PartitionFilter(keys, filters.map(Tolerated(_)))
 }
 
-/** Collects `name` of the groups for which `filter` is true, at most `most` of them. */
+/** Collects `name(group)` of the groups for which `filter` is true, up to `most` of them. */
 private[scan] class ChosenGroups[T](filter: PartitionFilter, name: PartitionGroup => T, most: Int)
   extends GroupConsumer {
   val kept = ArrayBuffer.empty[T]
@@ -76,7 +78,7 @@ private[scan] class ChosenGroups[T](filter: PartitionFilter, name: PartitionGrou
 }
 
 private object PartitionChoice {
-  // Limit for the partition names in one request.
+  // The maximum number of distinct values, and below, of partition names in one request.
   val MostValues = 100000
   val MostPartitions = 500000
 }

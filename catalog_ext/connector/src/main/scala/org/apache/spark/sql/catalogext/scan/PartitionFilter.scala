@@ -27,13 +27,16 @@ class PartitionFilter(schema: StructType, filters: Seq[Expression]) {
 }
 
 object PartitionFilter extends PredicateHelper {
-  /** The filter, bound to the schema; equal for all references to a table. */
+  /**
+   * The filter, with column references replaced by positions in `schema`. All references to a table give an equal
+   * result.
+   */
   def bound(schema: StructType, filter: Expression): Expression = filter.transform { case a: Attribute =>
     val index = schema.indexWhere(field => SQLConf.get.resolver(field.name, a.name))
     BoundReference(index, schema(index).dataType, nullable = true)
   }
 
-  /** `column = value` for each of `names`; a NULL value means the default partition. */
+  /** A filter `column = value` for each name, with the values of the row; a NULL value means the default partition. */
   def equalities(schema: StructType, names: Seq[String], values: InternalRow): Seq[Expression] =
     names.zipWithIndex.map { case (name, i) =>
       val column = attribute(schema, name)
@@ -50,8 +53,9 @@ object PartitionFilter extends PredicateHelper {
       .flatMap(values => equalities(schema, schema.fieldNames.toSeq, values))
 
   /**
-   * Runtime filters of joins and subqueries, with the values that they found, as far as they can be evaluated on keys.
-   * A filter that fails for a partition keeps it: Spark evaluates the filter again on rows.
+   * The filters that joins and subqueries have found at run time, with their values, as far as they use partition
+   * columns only. A filter whose evaluation fails for a partition keeps the partition: Spark evaluates the filter again
+   * on rows.
    */
   def fromRuntime(schema: StructType, filters: Seq[Expression]): Seq[Expression] =
     filters.flatMap(splitConjunctivePredicates).map(found).filter(isOf(schema, _)).map(Tolerated(_))
@@ -92,7 +96,10 @@ case class Tolerated(child: Expression) extends UnaryExpression with Predicate w
  * follows from a join condition and a predicate on the other side. A join's runtime filter does not count.
  */
 object StrictMode {
-  /** Key of the resolved setting: the name of the setting that requires the predicate, for the error message. */
+  /**
+   * The key of the resolved setting. Its value is the name of the user's setting that requires the predicate, for the
+   * error message.
+   */
   val Setting = "strict"
   val Check = "hive.strict.checks.no.partition.filter"
 

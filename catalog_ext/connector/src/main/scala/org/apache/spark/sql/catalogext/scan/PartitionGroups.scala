@@ -13,8 +13,8 @@ import org.apache.spark.sql.catalyst.InternalRow
  * arbitrary partition.
  *
  * @param partitions number of complete partitions; 0 if the group is a part of one partition's files
- * @param rows None if unknown
- * @param bounds of the single file that this group is; valid until the next group is read
+ * @param rows the number of rows; None if unknown
+ * @param bounds the bounds of the file, if the group is a single file; valid until the next group is read
  */
 case class PartitionGroup(
     id: Long,
@@ -28,7 +28,7 @@ case class PartitionGroup(
 
 /** Consumes groups of partitions one at a time. There may be one group for each partition, too many to be kept. */
 trait GroupConsumer {
-  /** Consumes a group. Returns whether more groups are wanted. */
+  /** Processes a group. Returns whether the consumer needs more groups. */
   def take(group: PartitionGroup): Boolean
 }
 
@@ -43,10 +43,10 @@ object PartitionGroups {
   val Greatest = "greatest"
 
   /**
-   * Feeds the groups of a table at its version to a consumer made by `into`, until it wants no more. If the request is
-   * repeated after a broken answer, it starts with a new consumer.
+   * Passes the groups of a table at its version to a consumer made by `into`, until the consumer needs no more. If the
+   * request is repeated after a broken answer, it starts with a new consumer.
    *
-   * @param keys in the table's own spelling
+   * @param keys the names of the grouping keys, in the table's own spelling
    */
   def fetch[T <: GroupConsumer](
       client: ServiceClient,

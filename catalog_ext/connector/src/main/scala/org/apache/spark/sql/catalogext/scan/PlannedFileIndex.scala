@@ -48,27 +48,28 @@ class PlannedFileIndex(
   override val partitionSchema: StructType = StructType(keys ++ fileColumns)
   private val zone = KeyZone.of(table, spark.sessionState.conf, options)
   private val fileFilters = new FileFilters(options)
-  // With the table's own types, which decide how a text becomes a value.
+  // Use the table's own types (CHAR, VARCHAR), which decide how the text in a directory name becomes a value.
   private val typedKeys = StructType(keys.zip(table.partitionColumns).map { case (key, own) =>
     key.copy(dataType = own.dataType)
   })
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   protected var pushed: Seq[Expression] = Nil
   private var maxStaleness: Option[Long] = None
-  // A reused DataFrame passes the same table object to its next execution, unless the version has changed. The
-  // execution id makes that a statement of its own.
+  // Include the execution's id: a reused DataFrame passes the same table object to its next execution, which is a
+  // statement of its own.
   private val statement = Option(spark.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
     .fold(shared.statement)(execution => s"${shared.statement}-$execution")
   private var limited: Option[Int] = None
   private var skipping: Option[FileSkipping] = None
   private var listed: Option[ChosenFiles] = None
-  // Cost of this reference's own requests, without those of other references.
+  // The cost of this reference's own requests. Files that another reference has requested cost nothing here.
   private var spent = PlanningCost(0, 0)
-  // Shared files stay available to other references as long as this one keeps them.
+  // Keep a strong reference to the shared files, so that they stay available to other references of the statement.
   private var held: Option[HeldFiles] = None
 
   /**
-   * Sets the partition filters, the sufficient number of rows, and the file skipping; called before anything is listed.
+   * Sets the partition filters, the number of rows that is enough, and the file skipping. Must be called before any
+   * file is requested.
    */
   def push(filters: Seq[Expression], rows: Option[Int] = None, files: Option[FileSkipping] = None): Unit = synchronized {
     pushed = filters
@@ -77,7 +78,8 @@ class PlannedFileIndex(
   }
 
   /**
-   * Sets the maximum time in milliseconds since the last comparison with the store; called before anything is listed.
+   * Sets the maximum time in milliseconds since the last comparison with the store. Must be called before any file is
+   * requested.
    */
   def limitStaleness(to: Option[Long]): Unit = synchronized {
     maxStaleness = to
@@ -90,7 +92,7 @@ class PlannedFileIndex(
     obj("max_ms" -> long(most), "statement" -> text(statement))
   }
 
-  /** A limit: files that contain so many rows are enough. */
+  /** The number of rows that is enough, if the query has a limit: files with that many rows are read. */
   def limit: Option[Int] = synchronized(limited)
 
   // Available without a request; see `totals`.
@@ -99,21 +101,21 @@ class PlannedFileIndex(
     else static.choice
   }
 
-  /** Whether nothing was listed and no filter is known, so that the table's totals hold. */
+  /** Whether the table's totals are the totals of this scan: no file was requested, and no filter excludes any. */
   private def isWhole: Boolean = listed.isEmpty && descriptor.isEmpty && !choosesFiles && pushed.forall(_.isInstanceOf[IsNotNull])
 
   /** Whether the read's options exclude files by name or time. */
   def choosesFiles: Boolean = !fileFilters.isEmpty
 
   /**
-   * Size in bytes and row count after static filters. It lists files only if a pushed filter can exclude some. Spark
-   * pushes IS NOT NULL for every join key; listing for those would come before the join's runtime filter.
+   * Size in bytes and row count after static filters. It requests the files only if a pushed filter can exclude some.
+   * Spark pushes IS NOT NULL for every join key; a request for these would come before the join's runtime filter.
    */
   def totals: (Long, Option[Long]) = synchronized {
     if (isWhole) (table.totals.bytes, table.totals.rows) else listedTotals
   }
 
-  // Cached, because the optimizer asks many times.
+  // Keep the totals, because the optimizer asks for them many times.
   protected lazy val listedTotals: (Long, Option[Long]) = (static.choice.bytes, static.rows)
 
   /** The names of the partitions after static filters. */
@@ -159,7 +161,8 @@ class PlannedFileIndex(
   protected def static: ChosenFiles = {
     if (listed.isEmpty) {
       val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
-      // The session's settings can differ between statements on a reused table.
+      // The session's settings are part of the key: they can differ between two statements that use the same table
+      // object.
       val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key),
         maxStaleness.map(_ -> statement), descriptor)
       held = Some(shared.of(way))
@@ -181,7 +184,9 @@ class PlannedFileIndex(
   /** Whether the files are those of a registered table. */
   def isRegistered: Boolean = true
 
-  /** The description of the files in EXPLAIN; `planned` is the scan's result if it was planned. */
+  /**
+   * The files in EXPLAIN, as texts by label; `planned` has the numbers of the planned scan, None before it is planned.
+   */
   def description(planned: Option[ScanChoice]): Map[String, String] =
     planned.getOrElse(choice).shown(table.totals) + ("Version" -> table.version.toString)
 
@@ -203,7 +208,8 @@ class PlannedFileIndex(
     other
   }
 
-  // Padded CHAR values of a query must not be compared with the unpadded values of the index.
+  // Padded CHAR values of a query must not be compared with the index's values, which are not padded: pass the CHAR
+  // columns.
   private lazy val translator: PredicateTranslator = {
     val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).zipWithIndex
       .collect { case (names, i) if !padded.contains(i) => names }.toMap
@@ -217,10 +223,10 @@ class PlannedFileIndex(
   def areOfKeys(filters: Seq[Expression]): Boolean = filters.forall(PartitionFilter.isOf(keys, _))
 
   /**
-   * Feeds groups of partitions with equal keys at the given positions to the consumer that `into` returns. `into` gets
+   * Passes groups of partitions with equal keys at the given positions to the consumer that `into` returns. `into` gets
    * the filters that the consumer must evaluate.
    *
-   * @param wanted a kind of groups of `PartitionGroups`
+   * @param wanted the kind of groups: `Each` or another constant of `PartitionGroups`
    */
   def groups[T <: GroupConsumer](filters: Seq[Expression], at: Seq[Int], wanted: String)(
       into: PartitionFilter => T): T = {
@@ -233,8 +239,8 @@ class PlannedFileIndex(
   }
 
   /**
-   * Feeds the files of partitions one by one, with column statistics, to the consumer that `into` returns. It must
-   * evaluate all filters, because the service returns a superset of the partitions.
+   * Passes the files of partitions one by one, with column statistics, to the consumer that `into` returns. The
+   * consumer must evaluate all filters, because the service returns a superset of the partitions.
    */
   def eachFile[T <: GroupConsumer](filters: Seq[Expression], fields: Seq[StructField])(into: PartitionFilter => T): T = {
     val filter = new PartitionFilter(keys, filters)
@@ -242,8 +248,8 @@ class PlannedFileIndex(
   }
 
   /**
-   * The answer's rows of files with known row counts, and all other files. `into` gets no filters, because both contain
-   * only partitions that match `filters`.
+   * The answer so far, from files with known row counts; and the files without. `into` gets no filters, because both
+   * contain only partitions that match `filters`.
    */
   def uncounted(filters: Seq[Expression])(into: PartitionFilter => AnswerRows): (AnswerRows, ChosenFiles) = synchronized {
     val (choice, files) = measured(PlannedFiles.fetchUncounted(client, table, translator.translate(filters), staleness)(
@@ -260,7 +266,7 @@ class PlannedFileIndex(
   /** Converts partition names to rows as the query sees them. */
   def values: PartitionValues = new PartitionValues(typedKeys, zone, padded)
 
-  /** The selection by filters and by options of the read. */
+  /** Selects the files that match the filters on partition and file columns and the read's options. */
   def choosing(filters: Seq[Expression]): FileChoice =
     new FilteredFiles(keys, fileColumns, values, filters, fileFilters, table.location)
 
@@ -284,7 +290,7 @@ class PlannedFileIndex(
   override protected def leafDirToChildrenFiles: ImmutableMap[Path, Array[FileStatus]] = neverListed
   private def neverListed: Nothing = throw new IllegalStateException("files come from the index, not from a listing")
 
-  // Spark reuses plans whose indexes are equal.
+  // Equal if they read the same files, because Spark reuses plans whose indexes are equal.
   override def equals(other: Any): Boolean = other match {
     case that: PlannedFileIndex =>
       catalogName == that.catalogName && table == that.table && partitionSchema == that.partitionSchema &&

@@ -26,7 +26,7 @@ case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: 
   def +(other: ScanChoice): ScanChoice = ScanChoice(partitions + other.partitions, files + other.files,
     bytes + other.bytes, skippedFiles + other.skippedFiles)
 
-  /** For EXPLAIN: selected and total numbers. */
+  /** The numbers of partitions, files and bytes for EXPLAIN, each as "selected of total". */
   def shown(all: TableTotals): Map[String, String] = Map(
     "Partitions" -> s"$partitions of ${all.partitions}",
     "Files" -> s"$files of ${all.files}",
@@ -49,10 +49,10 @@ object PlannedFiles {
    * Requests the files of `table` at its version, in the partitions that match `predicate`.
    *
    * @param choose accepts or rejects the received files
-   * @param among the selected partitions, of `PartitionChoice`
-   * @param limit the sufficient number of rows
+   * @param among the field `among` of the request: the partitions that `PartitionChoice` has selected
+   * @param limit the number of rows that is enough
    * @param skipping skips files without matching rows
-   * @param staleness the required freshness, of `Staleness`
+   * @param staleness the required freshness of the partitions
    * @param descriptor the number of the partitions' descriptor, 0 for the table's own; None for all
    */
   def fetch(
@@ -79,8 +79,8 @@ object PlannedFiles {
   }
 
   /**
-   * Feeds each file, as a group of one with statistics of `fields`, to the consumer that `into` returns, until it wants
-   * no more.
+   * Passes each file, as a group of one file with statistics of `fields`, to the consumer that `into` returns, until
+   * the consumer needs no more.
    */
   def fetchEach[T <: GroupConsumer](
       client: ServiceClient,
@@ -108,8 +108,8 @@ object PlannedFiles {
   }
 
   /**
-   * The files with unknown row counts in the partitions that match `predicate`. `choice` receives the counts of all
-   * others; it is created anew if the request is repeated, so no count is added twice.
+   * The files with unknown row counts in the partitions that match `predicate`. `choice` makes an object that adds up
+   * the counts of all other files; a repeated request starts with a new one, so no count is added twice.
    */
   def fetchUncounted(
       client: ServiceClient,
@@ -179,7 +179,7 @@ private class PlannedFileRows(choose: FileChoice, skipping: Option[FileSkipping]
   }
 }
 
-/** The rows of one batch of `tables/plan`, or of `tables/changes`, which has the same columns and more. */
+/** The rows of one batch of `tables/plan`. A batch of `tables/changes` has the same columns and more. */
 private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
   private val ids = batch.getVector("partition_id").asInstanceOf[BigIntVector]
   private val names = batch.getVector("partition").asInstanceOf[VarCharVector]
@@ -191,18 +191,18 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
 
   def partitionId(row: Int): Long = ids.get(row)
   def size(row: Int): Long = sizes.get(row)
-  /** Negative if unknown. */
+  /** The row count of a file; negative if it is unknown. */
   def rowCount(row: Int): Long = if (rows.isNull(row)) -1 else rows.get(row)
 
   def modifiedMs(row: Int): Long = modified.get(row)
-  /** The partition's name. */
+  /** The name of the file's partition. */
   def partition(row: Int): String = names.getObject(row).toString
   /** The partition's directory if it is not at the default place below the table's location. */
   def location(row: Int): Option[String] = Option(locations.getObject(row)).map(_.toString)
-  /** Relative to the partition's directory. */
+  /** The file's path, relative to the partition's directory. */
   def path(row: Int): String = paths.getObject(row).toString
 
-  /** Starts the partition of the file in a batch. */
+  /** Starts, in `batch`, the partition of the file in this row. */
   private[scan] def begin(row: Int, batch: FileBatch): Unit = batch.begin {
     batch.names.add(names, row)
     if (locations.isNull(row)) batch.locations.add("") else batch.locations.add(locations, row)
@@ -214,7 +214,7 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
 
 /** Selects files among those that the service returns. */
 private[catalogext] trait FileChoice {
-  /** Whether any file of the partition is read. Rejected files are removed from `directory`. */
+  /** Whether the scan reads any file of the partition. The method removes rejected files from `directory`. */
   def leaves(directory: DirectoryFiles): Boolean
 }
 
@@ -231,7 +231,7 @@ private[catalogext] class UncountedFiles(filter: PartitionFilter, values: Partit
     val name = directory.name
     val row = values.parse(name)
     filter.matches(row) && {
-      // As long as a file is uncounted, the partition is not counted as complete.
+      // A partition with an uncounted file is not yet counted as complete; it counts when all its files are.
       val whole = if (directory.rows.isDefined) 1 else 0
       for (file <- 0 until directory.count if directory.rowCount(file) >= 0) {
         into.take(PartitionGroup(0, name, row, whole, 1, directory.size(file), Some(directory.rowCount(file))))
@@ -259,7 +259,8 @@ private[catalogext] class FilteredFiles(
   private val keyFilter = new PartitionFilter(keys, ofKeys)
   private val fileFilter = new PartitionFilter(StructType(keys ++ fileColumns), ofFiles)
 
-  // The name is parsed in any case, so that a name that does not fit the table's keys is an error before a task starts.
+  // Parse the name even if no filter needs its values: a name that does not fit the table's keys must fail before a
+  // task starts.
   override def leaves(directory: DirectoryFiles): Boolean = {
     val row = values.parse(directory.name).asInstanceOf[GenericInternalRow]
     keyFilter.matches(row) && {

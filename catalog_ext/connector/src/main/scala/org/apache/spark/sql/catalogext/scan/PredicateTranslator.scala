@@ -67,7 +67,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Contains(Column(c), Value(v)) if v.value != null => comparison("contains", c, v)
     case Like(Column(c), Value(v), '\\') if PredicateTranslator.isPattern(v) => comparison("like", c, v)
     case Tolerated(filter) => exactly(filter)
-    // A boolean key used as a condition.
+    // A boolean key that stands alone as a condition: compare it with true.
     case Column(c) if c.dataType == BooleanType => comparison("=", c, Literal.TrueLiteral)
     case Literal(true, BooleanType) => Some(PredicateJson.True)
     case Literal(false, BooleanType) => Some(PredicateJson.False)
@@ -101,7 +101,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
     case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
     case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
-    // JSON would replace bytes that are not valid UTF-8.
+    // Do not send strings that are not valid UTF-8: JSON would replace the invalid bytes.
     case Literal(bytes: UTF8String, _) if !bytes.isValid => None
     case Literal(bytes: Array[Byte], BinaryType) if !UTF8String.fromBytes(bytes).isValid => None
     case Literal(_: UTF8String, _) | Literal(_, _: AtomicType) =>
@@ -110,8 +110,8 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
   }
 
   /**
-   * The index orders TIMESTAMP keys by local time. Except near a clock change, that is the order of the instants. Near
-   * a clock change the comparison is evaluated here.
+   * Whether instants around this time have the same order as their local times, by which the index orders TIMESTAMP
+   * keys. Not so near a clock change; there Spark evaluates the comparison.
    */
   private def orderIsLocal(micros: Long): Boolean = {
     val rules = zone.getRules
@@ -147,6 +147,7 @@ object PredicateTranslator {
 
   private val NearClockChange = Duration.ofDays(2)
 
-  // For a longer list the index query costs more than the excluded partitions save; a join can find millions of values.
+  // Do not send longer lists of values, such as a join's millions: the index query would cost more than the excluded
+  // partitions save.
   private val MostValues = 10000
 }

@@ -14,11 +14,14 @@ import org.apache.spark.sql.execution.datasources.{FileIndexOptions, PathFilterF
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The reader options of one read. The read's own options win over the session's, and those over the table's. */
+/** The reader options of one read. Options of the read win over the session's, and these over the table's. */
 object ReadOptions {
   val MissingFiles = "missing-files"
 
-  /** Options of Spark's readers that are session confs too. A conf that is set wins over the table's option. */
+  /**
+   * Options of Spark's readers that are session confs too. A conf that is set in the session wins over the table's
+   * option.
+   */
   private val SessionConfs = Map(
     FileSourceOptions.IGNORE_MISSING_FILES.toLowerCase(Locale.ROOT) -> SQLConf.IGNORE_MISSING_FILES.key,
     FileSourceOptions.IGNORE_CORRUPT_FILES.toLowerCase(Locale.ROOT) -> SQLConf.IGNORE_CORRUPT_FILES.key,
@@ -43,11 +46,11 @@ object ReadOptions {
     new CaseInsensitiveStringMap(merged)
   }
 
-  /** Options with two names. If both are given, Spark uses the value of the second name. */
+  /** Pairs of names of one option. If both are given, Spark uses the value of the second name. */
   private val Aliases = Map("delimiter" -> "sep", "charset" -> "encoding")
 
   /**
-   * The options under one canonical name each, in lower case. Otherwise the table's `sep` would hide a read's
+   * The options in lower case, each under the first of its names. Otherwise the table's `sep` would win over a read's
    * `delimiter`.
    */
   private def canonical(options: Iterable[(String, String)]): Map[String, String] = {
@@ -65,7 +68,7 @@ object ReadOptions {
 class FileFilters(options: CaseInsensitiveStringMap) {
   private val filters = PathFilterFactory.create(CaseInsensitiveMap(options.asCaseSensitiveMap().asScala.toMap))
 
-  /** Whether every file is accepted, so that statistics of the whole table hold. */
+  /** Whether the options exclude no file, so that statistics of the whole table hold. */
   def isEmpty: Boolean = filters.isEmpty
 
   def accepts(file: FileStatus): Boolean = filters.forall(_.accept(file))
@@ -74,7 +77,7 @@ class FileFilters(options: CaseInsensitiveStringMap) {
 object FileFilters {
   import FileIndexOptions._
 
-  /** An option of Spark 4.3; earlier releases have no such option. */
+  /** Names of options that only some releases of Spark have (since 4.3). */
   private val IgnoredNames = Set("ignoredPathSegmentRegex")
 
   /**
@@ -89,8 +92,8 @@ object FileFilters {
   }
 
   /**
-   * Raises an analysis error for such an option of a path, which is itself a pattern. A directory includes all files
-   * below it, as with recursiveFileLookup.
+   * Raises an analysis error for an option that affects the listing of a path: the path itself is a pattern, and a
+   * directory includes all files below it, as with recursiveFileLookup.
    */
   def checkPath(path: String, options: CaseInsensitiveStringMap): Unit = {
     if (options.containsKey(PATH_GLOB_FILTER)) throw ConnectorErrors.notSupported(

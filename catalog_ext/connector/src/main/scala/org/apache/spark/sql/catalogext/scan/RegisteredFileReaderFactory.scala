@@ -20,8 +20,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * partition, and the command that repairs the index.
  *
  * @param maker creates the file objects that `inner` reads
- * @param format of the files: the table's, or that of a descriptor
- * @param version of the registered table; None if the files were listed for this query only
+ * @param format the format of the files: the table's, or that of a descriptor
+ * @param version the version of the registered table; None if the files were listed for this query only
  */
 private[catalogext] class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
@@ -147,7 +147,9 @@ private object RegisteredFileReaderFactory {
 
   private def isOfTheJvm(cause: Throwable): Boolean = cause.isInstanceOf[VirtualMachineError]
 
-  /** Whether the store failed to answer. The file may be intact and must not be deleted. */
+  /**
+   * Whether the store has failed to answer. Then the file may be intact, and the error must not suggest to delete it.
+   */
   private def isOfTheStore(cause: Throwable): Boolean = cause match {
     case _: InterruptedIOException | _: SocketException | _: UnknownHostException | _: SSLException => true
     case other => StoresClients.exists(other.getClass.getName.startsWith)
@@ -155,7 +157,7 @@ private object RegisteredFileReaderFactory {
 
   def isDenied(e: Throwable): Boolean = causes(e).exists {
     case _: AccessControlException | _: AccessDeniedException => true
-    // Java's message for a local file.
+    // This is Java's message for a local file that may not be read.
     case local: FileNotFoundException => Option(local.getMessage).exists(_.endsWith("(Permission denied)"))
     case _ => false
   }
@@ -170,7 +172,10 @@ private object RegisteredFileReaderFactory {
       case _ => false
     })
 
-  /** The remedy for pandas' default timestamps: Spark has no type with nanoseconds, which the message calls INT64. */
+  /**
+   * The remedy for a file with timestamps in nanoseconds, which pandas writes by default: Spark has no such type, and
+   * its message calls them INT64. Empty for other errors.
+   */
   def ofNanoseconds(because: String): String =
     if (because.contains("physicalType: INT64") && because.contains("logicalType: timestamp"))
       "If the file has nanoseconds, which Spark cannot read, write it with coerce_timestamps='us' (pandas, pyarrow). "
@@ -191,7 +196,7 @@ private object RegisteredFileReaderFactory {
   private def conditions(e: Throwable): Seq[String] =
     causes(e).collect { case said: SparkThrowable => said.getCondition }.filter(_ != null).toSeq
 
-  // A longer chain of causes is a cycle.
+  // Limit the length, because a chain of causes can be a cycle.
   private def causes(e: Throwable): Iterator[Throwable] =
     Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(32)
 }

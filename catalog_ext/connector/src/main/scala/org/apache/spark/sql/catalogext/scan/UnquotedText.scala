@@ -24,9 +24,9 @@ import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.{SparkUpgradeException, TaskContext}
 
 /**
- * Delimited text without quotes, as in ROW FORMAT DELIMITED. A value that contains the separator or a line break would
- * be read as several columns or rows, also by Hive, so the write is refused. So is a row that would be an empty line,
- * which Spark's writer omits.
+ * Guards the writers of delimited text without quotes, as in ROW FORMAT DELIMITED. A value that contains the separator
+ * or a line break would be read as several columns or rows, also by Hive, so the write is refused. So is a row that
+ * would be an empty line, which Spark's writer omits.
  */
 object UnquotedText {
   def guard(writers: OutputWriterFactory, table: TableMetadata, options: Map[String, String]): OutputWriterFactory =
@@ -96,7 +96,7 @@ class UnquotedTextReaderFactory(csv: CSVPartitionReaderFactory) extends FilePart
     val parser = new UnivocityParser(csv.dataSchema, read, text)
     val converters = read.map(field => parser.makeConverter(field.name, field.dataType)).toArray
     val places = read.map(field => csv.dataSchema.fieldIndex(field.name)).toArray
-    // The defaults of columns that older files lack.
+    // Older files may lack the last columns, which then have these defaults.
     val missing = ResolveDefaultColumns.existenceDefaultValues(read)
     val charset = Charset.forName(text.charset)
     val separator = text.delimiter.charAt(0)

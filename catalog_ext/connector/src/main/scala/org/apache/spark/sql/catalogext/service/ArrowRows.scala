@@ -17,7 +17,7 @@ object ArrowRows {
     val output = new ByteArrayOutputStream()
     if (columns.nonEmpty) {
       val vectors = columns.map(batch.getVector)
-      // Shares the vectors with the batch, which closes them.
+      // The new root shares the vectors with the batch, which closes them.
       val some = new VectorSchemaRoot(vectors.map(_.getField).asJava, vectors.asJava, batch.getRowCount)
       val writer = new ArrowStreamWriter(some, null, output)
       writer.writeBatch()
@@ -58,7 +58,8 @@ object ArrowRows {
     try read catch {
       case e: OutOfMemoryException => throw e
       case e: BrokenAnswerException => throw e
-      // A server that stops closes its connections. Without a content length this looks like the end of the answer.
+      // A closed connection looks like the end of an answer without content length, so an error at the end of the input
+      // means a broken answer.
       case e: IOException if input.ended => throw new BrokenAnswerException(e.getMessage, e)
       case e: RuntimeException => throw new IOException("the answer is no Arrow stream", e)
     }
@@ -71,7 +72,7 @@ private class TailInputStream(input: InputStream) extends FilterInputStream(inpu
 
   def ended: Boolean = atEnd
 
-  /** A continuation marker followed by a length of zero. */
+  /** Arrow's end-of-stream marker: a continuation marker followed by a length of zero. */
   def endsWithEndOfStream: Boolean = tail == 0xFFFFFFFF00000000L
 
   override def read(): Int = {

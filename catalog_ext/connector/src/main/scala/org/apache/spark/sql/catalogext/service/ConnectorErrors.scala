@@ -41,7 +41,7 @@ class CatalogExtRuntimeException(
     text: String,
     parameters: Map[String, String],
     cause: Option[Throwable])
-  // The base class looks the condition up in Spark's list, so it gets one that is in the list.
+  // The base class looks its condition up in Spark's own list, so pass INTERNAL_ERROR, which is in the list.
   extends SparkRuntimeException(
     "INTERNAL_ERROR", Map("message" -> text), cause.orNull, Array.empty[QueryContext], "") {
 

@@ -21,7 +21,7 @@ private[service] class PassingFailure(val error: Throwable, val sent: Boolean) e
  * Retries failed requests for as long as a restart of the service may take. Each attempt uses the next address; after
  * all addresses have failed, there is a pause.
  *
- * An address that has never answered may be wrong, so it is given up early.
+ * If the address has never answered, it may be wrong, and the retries end early.
  *
  * @param patience how long a request is retried
  */
@@ -47,7 +47,8 @@ private[service] class RepeatedRequests(addresses: ServiceAddresses, patience: D
     @tailrec def next(tries: Int, pauseMillis: Long, known: Option[Long]): T = tried(addresses.current) match {
       case Right(result) => result
       case Left(failure) =>
-        // The service was alive when it started to work on a long request, so the time counts from now.
+        // If the request was sent, the service was alive then and may have worked on it for long. So the time for
+        // retries begins now.
         val end = known.getOrElse((if (failure.sent) System.nanoTime() else began) + limit.toNanos)
         val allTried = tries % addresses.all.size == 0
         if (allTried && System.nanoTime() + pauseMillis * 1000000L > end) throw failure.error
@@ -66,8 +67,8 @@ private[service] object RepeatedRequests {
   private val LongestPauseMillis = 5000L
 
   /**
-   * Idempotent operations: reads, facts about files, and the begin of a write, which has its transaction's id.
-   * `writes/commit` is retried by `WriteTransaction`.
+   * Idempotent operations, which may be sent again: reads, facts about files, and the begin of a write, which has its
+   * transaction's id. `writes/commit` is retried by `WriteTransaction`.
    */
   private val Repeatable = Set(
     "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/plan", "tables/changes",
@@ -99,14 +100,15 @@ private[service] class ServiceAddresses private (val all: Seq[String]) {
   /** For messages: `http://a:8765 and http://b:8765`. */
   def names: String = if (several) s"${all.init.mkString(", ")} and ${all.last}" else all.head
 
-  /** Directs requests to the next address, unless another thread has already done so for this one. */
+  /** Directs further requests to the next address, unless another thread has left this address already. */
   def leave(address: String): Unit = synchronized {
     if (current == address) chosen = (chosen + 1) % all.size
   }
 }
 
 private[service] object ServiceAddresses {
-  // Shared by all sessions, so that a new session does not ask an address that others have found dead.
+  // The addresses are shared by all sessions of the driver, so that a new session does not try an address that others
+  // have found dead.
   private val known = new ConcurrentHashMap[String, ServiceAddresses]()
 
   /** The addresses of a comma-separated list; one instance per list in this driver. */

@@ -18,8 +18,8 @@ object PredicateJson {
   val False: JsonNode = obj("op" -> text("false"))
 
   /**
-   * `parts` has at least one predicate. They form one list instead of nested pairs, because the service limits the
-   * depth of a predicate.
+   * A predicate that is true if all (below: any) of `parts`, at least one, are. They form one list instead of nested
+   * pairs, because the service limits the depth of a predicate.
    */
   def and(parts: Seq[JsonNode]): JsonNode = joined("and", parts)
   def or(parts: Seq[JsonNode]): JsonNode = joined("or", parts)
@@ -35,7 +35,10 @@ object PredicateJson {
   def isNull(column: String): JsonNode = obj("op" -> text("is_null"), "column" -> text(column))
   def isNotNull(column: String): JsonNode = obj("op" -> text("is_not_null"), "column" -> text(column))
 
-  /** The column has the value. NULL is a value here, that of the default partition, as in a PARTITION clause. */
+  /**
+   * A predicate that is true if the column has the value. NULL is a value here, that of the default partition, as in a
+   * PARTITION clause.
+   */
   def has(column: String, value: JsonNode): JsonNode =
     if (value.isNull) isNull(column) else comparison("=", column, value)
 
@@ -64,11 +67,11 @@ object PredicateJson {
 
 /** The requests `statistics/put`, by which ANALYZE and queries record row counts and statistics of files. */
 object StatisticsRequests {
-  /** The contract's limit for one request. */
+  /** The contract's maximum number of files in one request. */
   val FilesAtOnce = 1000
 
   /**
-   * The contract's entry of a planned file.
+   * An entry of `statistics/put` for a file of the index.
    *
    * @param statistics by column; null if only the rows were counted
    */

@@ -46,14 +46,14 @@ private[catalogext] object TraceContext {
   val Header = "traceparent"
 
   /**
-   * The local property by which a program sets it (`catalog_ext.traced`). The environment variable holds for the whole
-   * job.
+   * The local property of Spark by which a program sets the context (`catalog_ext.traced`), and the environment
+   * variable that sets it for the whole job.
    */
   private val Property = "catalog-ext.traceparent"
   private val Variable = "TRACEPARENT"
   private val Form = "[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}".r
 
-  /** None if it is missing or invalid: no statement may fail because of it. */
+  /** The trace context; None if it is not set or invalid, because no statement may fail for that reason. */
   def current: Option[String] =
     SparkContext.getActive.flatMap(context => Option(context.getLocalProperty(Property)))
       .orElse(sys.env.get(Variable)).filter(Form.matches)

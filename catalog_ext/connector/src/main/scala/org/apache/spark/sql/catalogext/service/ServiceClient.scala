@@ -84,7 +84,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   private def send[T](asked: Asked, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
     val used = token
     val response = sendAs(used, asked, handler, limited)
-    // A restarted service may have another token in the token file.
+    // After a 401 read the token again: a restarted service may have written another token to the token file.
     val current = if (response.statusCode() == 401) readToken() else used
     if (current == used) response
     else {
@@ -110,7 +110,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     val response = try exchange(request.build(), handler) catch {
       case e: ConnectException => throw new PassingFailure(gone(e), sent = false)
       case e: HttpConnectTimeoutException => throw new PassingFailure(gone(e), sent = false)
-      // Another service may answer if this one hangs.
+      // Try another service of the index, which may answer if this one hangs.
       case e: TimeoutException if addresses.several => throw new PassingFailure(asked.tooSlow(e), sent = true)
       case e: TimeoutException => throw asked.tooSlow(e)
       case e: IOException if addresses.several => throw new PassingFailure(asked.brokenOff(e), sent = true)
@@ -122,7 +122,8 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   }
 
   private def exchange[T](request: HttpRequest, handler: BodyHandler[T]): HttpResponse[T] = {
-    // HttpRequest's own timeout ends with the headers. This one covers the whole body, for answers of bytes.
+    // This timeout covers the whole body of an answer that is read as bytes; HttpRequest's own timeout ends with the
+    // headers.
     requests.set(requests.get() + 1)
     val future = http.sendAsync(request, handler)
     try future.get(requestTimeout.toMillis, TimeUnit.MILLISECONDS) catch {
@@ -144,7 +145,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   private def describe(e: Throwable): String =
     s"(${e.getClass.getSimpleName}${Option(e.getMessage).fold("")(": " + _)})"
 
-  /** An operation that was requested from one address; interprets its answer. */
+  /** An operation that was requested from one address. It converts the answer to JSON or to an error. */
   private class Asked(val address: String, val operation: String, val body: JsonNode) {
     def brokenOff(cause: IOException): Throwable =
       ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
@@ -158,7 +159,8 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       val node = try mapper.readTree(body) catch {
         case e: JsonProcessingException => throw notOurs(status, Some(e))
       }
-      // The status was sent before the keepalives, so an error that follows them has the status 200.
+      // Before keepalives the service has sent the status 200, so an error can follow in the body of a successful
+      // answer.
       if (node.path("error").has("code")) throw refusal(status, body) else node
     }
 
@@ -172,13 +174,15 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
             s"The catalog-ext service at $address refused the token. Give the token of the running service in the " +
               "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
             Map("uri" -> address), retryable = false)
-        // The service of another index, which has not executed the request. The next address may have the right one.
+        // The service has another index than this client and has not executed the request. The next address may have
+        // the right index.
         case (Misdirected, Some(node)) => new PassingFailure(exceptionOf(node), sent = false)
         case (_, Some(node)) =>
           val found = exceptionOf(node)
-          // A retry of the commit cannot resolve a conflict; the whole statement may be repeated.
+          // A conflict is final for this commit, although the error is retryable: only the whole statement may be
+          // repeated.
           if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
-        // A proxy answers while its service restarts.
+        // A proxy answers with these statuses while the service behind it restarts.
         case (502 | 503 | 504, None) => new PassingFailure(unavailable(status), sent = true)
         case _ => notOurs(status, None)
       }
@@ -222,7 +226,7 @@ object ServiceClient {
    * balancers and NAT drop them earlier, and the next request would get no answer.
    */
   private def endingIdle(builder: HttpClient.Builder): HttpClient.Builder = {
-    // Java reads the property when it opens its first connection.
+    // Set the property before the first connection, when Java reads it.
     if (System.getProperty(IdleSeconds) == null) System.setProperty(IdleSeconds, "30")
     builder
   }

@@ -21,7 +21,7 @@ private[service] class WatchedInputStream(input: InputStream, limit: Duration) e
     Watch.scheduleWithFixedDelay(() => end(), period, period, TimeUnit.MILLISECONDS)
   }
 
-  // Closing the stream unblocks the reading thread.
+  // Close the stream, which ends the read that has blocked for too long.
   private def end(): Unit = {
     val since = readingSince
     if (since != NotReading && System.nanoTime() - since > limit.toNanos) {

@@ -6,7 +6,7 @@ import org.apache.spark.{JobArtifactSet, JobArtifactState, SparkContext}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.classic
 
-/** Checks and shares jars when a catalog is initialized. */
+/** Checks this jar's Spark version, and distributes jars to executors, when a catalog is initialized. */
 object ConnectorJars {
   private val BuiltFor = "/META-INF/catalog-ext/spark-version"
   private val NoSession: JobArtifactState = null

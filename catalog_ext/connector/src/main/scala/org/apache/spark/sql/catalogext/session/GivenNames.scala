@@ -40,7 +40,7 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def parts(name: Expression): Option[Seq[String]] =
-    // A subquery is not a constant; analyzing it here would change Spark's error.
+    // A subquery is not a constant; analyzing it here would change the error that Spark reports.
     if (name.exists(_.isInstanceOf[SubqueryExpression])) None
     else try {
       val project = Project(Seq(Alias(name, "name")()), OneRowRelation())

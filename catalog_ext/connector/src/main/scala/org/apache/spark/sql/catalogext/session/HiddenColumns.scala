@@ -54,7 +54,7 @@ object ShowJoinColumns extends Rule[LogicalPlan] {
     case join @ Join(JoinSide(left), JoinSide(right), using: UsingJoin, _, _) if left.resolved && right.resolved =>
       showing(join, left, right, using.usingColumns)
     case join @ Join(JoinSide(left), JoinSide(right), _: NaturalJoin, _, _) if left.resolved && right.resolved =>
-      // As if all keys were ordinary columns, at least those that the other side has a column of the same name for.
+      // Join as if all keys were ordinary columns. A hidden key counts only if the other side has a column of its name.
       val (keysLeft, keysRight) = (keys(left), keys(right))
       val common = keysLeft.filter(key => (right.output ++ keysRight).exists(same(_, key.name))) ++
         keysRight.filter(key => left.output.exists(same(_, key.name)))
@@ -64,7 +64,7 @@ object ShowJoinColumns extends Rule[LogicalPlan] {
   private def showing(join: Join, left: LogicalPlan, right: LogicalPlan, names: Seq[String]): Join =
     join.copy(left = showing(left, hidden(left, names)), right = showing(right, hidden(right, names)))
 
-  /** Those of the named columns that the plan has as hidden columns. */
+  /** The hidden columns of the plan that have one of the names. */
   private def hidden(plan: LogicalPlan, names: Seq[String]): Seq[Attribute] =
     names.filterNot(name => plan.output.exists(same(_, name))).flatMap(name => keys(plan).find(same(_, name)))
 
@@ -76,7 +76,7 @@ object ShowJoinColumns extends Rule[LogicalPlan] {
   private def showing(plan: LogicalPlan, columns: Seq[Attribute]): LogicalPlan =
     if (columns.isEmpty) plan else Project(plan.output ++ columns.map(visible), plan)
 
-  // With a new id and without the metadata mark: from here on it is an ordinary column.
+  // Give the column a new id, and remove the mark of a metadata column: from here on it is an ordinary column.
   private def visible(column: Attribute): NamedExpression =
     Alias(column, column.name)(qualifier = column.qualifier, explicitMetadata = Some(new MetadataBuilder().build()))
 }
@@ -96,7 +96,8 @@ case class ComparedRows(child: LogicalPlan) extends Mark {
  */
 object MarkComparedRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    // Spark Connect's unresolved dropDuplicates has no common extractor in all Spark releases.
+    // Spark Connect's unresolved dropDuplicates differs between Spark releases, so `Deduplication` matches it for each
+    // release.
     val marked = plan.resolveOperators {
       case distinct: Distinct if canShow(distinct.child) => distinct.copy(child = ComparedRows(distinct.child))
       case Deduplication(child, of) if canShow(child) => of(ComparedRows(child))
@@ -110,7 +111,7 @@ object MarkComparedRows extends Rule[LogicalPlan] {
     }
   }
 
-  // Spark removes hidden columns at UNION itself, and expects exactly this shape in recursive queries.
+  // Leave out UNION: Spark itself removes hidden columns there, and expects exactly this shape in recursive queries.
   private def canShow(child: LogicalPlan): Boolean = child match {
     case _: ComparedRows | _: Union => false
     case _ => !EndHiddenColumns.isEnd(child)
@@ -231,7 +232,8 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
       val whole = plan.withNewChildren(children)
       val relations = scope.relations.filter(relation => scope.columns.exists(same(_, relation.alias)))
       (plan, whole) match {
-        // Names within an aliased subquery are not visible outside.
+        // The scope of an aliased subquery has only its own columns, because names within the subquery are not visible
+        // outside.
         case (_: SubqueryAlias, alias: SubqueryAlias) if alias.resolved =>
           (alias, Scope(Seq(AliasedColumns(alias.alias, alias.output, Nil)), names(alias)))
         case (_: SubqueryAlias, _) => (whole, Scope.Empty)
@@ -252,7 +254,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
     def changed(e: Expression): Expression = e.transform {
       case u: UnresolvedAttribute => hidden(u, relations).getOrElse(u)
     }
-    // An expression in a select list needs a name.
+    // Give the column an alias in a select list, where every expression needs a name.
     def item(e: NamedExpression): NamedExpression = e match {
       case u: UnresolvedAttribute => hidden(u, relations).fold(e) {
         case column: Attribute => column
@@ -269,7 +271,7 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
     }
   }
 
-  // An alias that two relations share is ambiguous, which Spark reports.
+  // If two relations have the alias, the name is ambiguous: leave it to Spark, which reports that.
   private def hidden(
       name: UnresolvedAttribute,
       relations: Seq[AliasedColumns]): Option[Expression] = name.nameParts match {
@@ -291,7 +293,9 @@ case class ListedRelation(child: LogicalPlan) extends Mark {
   override protected def withNewChildInternal(newChild: LogicalPlan): ListedRelation = copy(child = newChild)
 }
 
-/** Marks the query of `spark.catalog.listColumns`, which has only a name. */
+/**
+ * Marks the table in the plan of `spark.catalog.listColumns`, which can be recognized only by the plan's command name.
+ */
 object MarkListedRelations extends Rule[LogicalPlan] {
   private val Asking = "Catalog.listColumns"
 
@@ -316,7 +320,8 @@ object ListHiddenKeys extends Rule[LogicalPlan] {
     def unapply(plan: LogicalPlan): Option[ResolvedTable] = plan match {
       case ResolvedTable(catalog, ident, table, known) =>
         listed(table).map(ResolvedTable.create(catalog, ident, _)).map(found => found.copy(
-          // The statement may already have resolved its column to the attributes of the unchanged table.
+          // The statement may already have resolved its column against the table without the keys, so use the new
+          // attributes of the same names.
           outputAttributes = found.outputAttributes.map(a => known.find(_.name == a.name).getOrElse(a))))
       case _ => None
     }
@@ -333,7 +338,7 @@ object ListHiddenKeys extends Rule[LogicalPlan] {
 object ExplainHiddenKeys extends Rule[LogicalPlan] {
   private val Unresolved = Condition("UNRESOLVED_COLUMN.WITH_SUGGESTION", "42703")
 
-  // Within a subquery a name may belong to the outer query.
+  // Not within a subquery, where the name may belong to the outer query.
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (!plan.resolved && AnalysisContext.get.outerPlan.isEmpty) {
       plan.foreach(node => node.expressions.foreach(_.foreach {

@@ -20,13 +20,19 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
     case _ => None
   }
 
-  /** In a catalog of this connector every name is in the index; in the session catalog the index is asked. */
+  /**
+   * Whether the name belongs to a table of the index: always in a catalog of this connector; in the session catalog the
+   * index is asked.
+   */
   def areIndexed(name: Seq[String]): Boolean = name match {
     case CatalogAndIdentifier(_: CatalogBase, _) => true
     case _ => !isTemporary(name) && inSession(name).isDefined
   }
 
-  /** The full name for a name in a query or of an INSERT's target: the first existing one on Spark's search path. */
+  /**
+   * The full name that a name in a query, or an INSERT's target, refers to: the first existing one on Spark's search
+   * path.
+   */
   def onPath(name: Seq[String]): Seq[String] = SearchPath.candidates(catalogManager, name) match {
     case Seq(one) => one
     case _ if isTemporary(name) => name
@@ -54,7 +60,10 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
     case _ => None
   }
 
-  /** The identifier in the session catalog, if that is this connector's class and the index can have such a table. */
+  /**
+   * The identifier of a name in the session catalog; None if that is not this connector's class, or if no table of the
+   * index can have the name.
+   */
   def possibleInSession(name: Seq[String]): Option[Identifier] = name match {
     case CatalogAndIdentifier(_: CatalogExtSessionCatalog, ident) if SessionNames.possible(ident) => Some(ident)
     case _ => None
@@ -73,20 +82,20 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
   private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
 }
 
-/** Spark caches tables and plans by name, so a command that changes a table must invalidate them. */
+/** Invalidates cached tables and plans after a command has changed a table. Spark caches both by name. */
 object CachedPlans {
   /** Makes cached data of `table` reload at the next use. */
   def refresh(session: classic.SparkSession, table: CatalogExtTable): Unit =
     refresh(session, Seq(table.catalogName, table.metadata.namespace, table.metadata.name))
 
-  /** Makes cached data reload for a table name as procedures accept it, possibly without the catalog. */
+  /** Makes cached data reload for a table that a procedure names, possibly without the catalog. */
   def refresh(session: classic.SparkSession, catalogName: String, table: String): Unit =
     nameParts(table).foreach(parts => refresh(session, if (parts.length == 2) catalogName +: parts else parts))
 
   private def refresh(session: classic.SparkSession, qualified: Seq[String]): Unit =
     Caches.refresh(session, qualified)
 
-  // If Spark cannot parse the name, no statement can have cached it.
+  // A name that Spark cannot parse has no cached plan, so ignore it.
   private def nameParts(table: String): Option[Seq[String]] =
     try Some(CatalystSqlParser.parseMultipartIdentifier(table)) catch {
       case _: ParseException => None

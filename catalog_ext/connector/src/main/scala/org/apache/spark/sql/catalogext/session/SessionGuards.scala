@@ -18,8 +18,8 @@ import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Statements that Spark sends to its own session catalog without asking the connector, and whose name is a table of the
- * index. Each would create a second, hidden table in Spark's catalog, or return a wrong result.
+ * Guards statements that Spark sends to its own session catalog without asking the connector, and whose name is a table
+ * of the index. Each would create a second, hidden table in Spark's catalog, or return a wrong result.
  */
 class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
@@ -78,24 +78,26 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   private def isOurs(spec: UnresolvedTableSpec): Boolean = CatalogExtSource.isProvider(spec.provider)
 
   /**
-   * Whether a Spark statement is about a table of the index: an existing one, or one that `create.formats` makes it
-   * create.
+   * Whether a Spark statement creates or replaces a table of the index: an existing one, or a new one because of
+   * `create.formats`.
    */
   private def becomesOurs(
       name: LogicalPlan, spec: UnresolvedTableSpec, hasRows: Boolean, replaces: Boolean = false): Boolean =
     !isOurs(spec) && (Named.unapply(name).isDefined || (name match {
-      // A LOCATION without a query means that files exist, which the new table would not show before a repair.
+      // With a LOCATION and without a query, the table is for existing files: leave it to Spark, because a table of the
+      // index would not show them before a repair.
       case UnresolvedIdentifier(parts, _) if hasRows || spec.location.isEmpty =>
         names.possibleInSession(parts)
           .exists(ident => CreatedFormats.of(ident, spec).isDefined && !(replaces && isSparks(ident)))
       case _ => false
     }))
 
-  /** A table of Spark's own stays one when it is replaced. */
+  /** Whether the name is a table of Spark's own, which stays one when it is replaced. */
   private def isSparks(ident: Identifier): Boolean = names.sessionCatalog.get.tableExists(ident)
 
   /**
-   * As USING catalog_ext, so that the statement reaches the connector's catalog, which knows whether the table exists.
+   * The specification with USING catalog_ext, so that Spark sends the statement to the connector's catalog, which knows
+   * whether the table exists.
    */
   private def ours(spec: UnresolvedTableSpec): UnresolvedTableSpec = {
     val format = spec.provider.orElse(spec.serde.flatMap(_.storedAs))
@@ -104,7 +106,10 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
       properties = spec.properties ++ format.map(CatalogExtSource.Format -> _))
   }
 
-  /** A DataFrame writer passes the format of USING catalog_ext as an option of the write. */
+  /**
+   * Whether the write's options, and not the table's properties, name the format of the files: with the format
+   * `catalog_ext` a DataFrame writer passes it as an option.
+   */
   private def saysFormat(spec: UnresolvedTableSpec, options: Map[String, String]): Boolean =
     isOurs(spec) && formatIn(options).isDefined && formatIn(spec.properties).isEmpty
 
@@ -118,7 +123,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     if (silently) NoopCommand(command, ident.namespace().toSeq :+ ident.name())
     else throw new TableAlreadyExistsException(ident)
 
-  /** As in Spark, a new name without a namespace stays in the namespace of the old one. */
+  /** The new name of a rename. As in Spark, a name without a namespace stays in the namespace of the old one. */
   private def target(from: LogicalPlan, to: Seq[String]): Seq[String] = {
     val old = from match {
       case table: UnresolvedTable => table.multipartIdentifier
@@ -129,7 +134,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     if (to.length == 1) old.dropRight(1) ++ to else to
   }
 
-  /** `df.write.saveAsTable` with one of Spark's formats: its effect on an existing table, by save mode. */
+  /** The plan of `df.write.saveAsTable` with one of Spark's formats if the table is in the index, by save mode. */
   private def saved(desc: CatalogTable, mode: SaveMode, query: LogicalPlan, ident: Identifier): LogicalPlan = {
     val name = CatalogManager.SESSION_CATALOG_NAME +: ident.namespace().toSeq :+ ident.name()
     val options = desc.storage.properties

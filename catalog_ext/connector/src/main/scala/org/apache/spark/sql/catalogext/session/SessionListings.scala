@@ -15,7 +15,9 @@ import org.apache.spark.sql.execution.command.{AnalyzeTablesCommand, CommandUtil
   LeafRunnableCommand, ShowTablesCommand}
 import org.apache.spark.sql.execution.datasources.v2.ShowTablesExtendedExec
 
-/** Spark commands that see only Spark's own tables: commands on a whole database, and CREATE TABLE ... LIKE. */
+/**
+ * Replaces Spark commands that see only Spark's own tables: commands on a whole database, and CREATE TABLE ... LIKE.
+ */
 class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
 
@@ -58,7 +60,7 @@ case class ShowSessionTablesExtended(database: String, pattern: String, override
       .map(row => new GenericRow(Array[Any](row.getString(0), row.getString(1), false, row.getString(3))))
 }
 
-/** ANALYZE TABLES: analyzes each table as ANALYZE TABLE does. */
+/** ANALYZE TABLES: runs ANALYZE TABLE for each table of the database, of Spark and of the index. */
 case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val spark = session.asInstanceOf[classic.SparkSession]
@@ -83,7 +85,8 @@ case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafR
 }
 
 /**
- * CREATE TABLE ... LIKE a Spark table, USING catalog_ext or a format of `create.formats`. Default: the source's format.
+ * CREATE TABLE ... LIKE a Spark table, with USING catalog_ext or a format of `create.formats`: creates a table of the
+ * index. By default its format is the source's.
  */
 case class CreateIndexedTableLike(
     target: TableIdentifier,

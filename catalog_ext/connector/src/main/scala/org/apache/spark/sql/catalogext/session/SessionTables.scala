@@ -29,7 +29,7 @@ import org.apache.spark.sql.types.StructType
 class DelegatedTable(own: TableCatalog, ident: Identifier, table: Table) extends StagedTable with SupportsWrite {
   override def name(): String = table.name()
   override def columns(): Array[Column] = table.columns()
-  // The only method for columns in Spark 4.0.
+  // Spark 4.0 calls only this method for the columns, so it is implemented besides columns().
   override def schema(): StructType = CatalogV2Util.v2ColumnsToStructType(columns())
   override def partitioning(): Array[Transform] = table.partitioning()
   override def properties(): util.Map[String, String] = table.properties()
@@ -75,7 +75,7 @@ class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepar
     Some(parameters().indexWhere(_.name() == "table")).filter(i => i >= 0 && !input.isNullAt(i))
       .map(input.getUTF8String(_).toString)
 
-  /** None if the text is not a valid table name; the procedure reports it. */
+  /** The identifier of a table name in an argument. None if the text is not valid, which the procedure then reports. */
   private def identifier(text: String): Option[Identifier] =
     try CatalystSqlParser.parseMultipartIdentifier(text).takeRight(2) match {
       case Seq(namespace, table) => Some(Identifier.of(Array(namespace), table))

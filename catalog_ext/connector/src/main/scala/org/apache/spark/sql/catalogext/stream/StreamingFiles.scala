@@ -45,8 +45,8 @@ object StreamingOffset {
 /**
  * A file of a streaming read, with its position.
  *
- * @param location the partition's directory if it is not at the default place below the table's location
- * @param path relative to the partition's directory
+ * @param location the partition's directory; None for the default directory below the table's location
+ * @param path the file's path, relative to the partition's directory
  */
 case class StreamedFile(
     version: Long,
@@ -70,7 +70,7 @@ class StreamingFiles(
     table: TableMetadata,
     skipChanges: Boolean) {
   private var snapshot: Option[(Long, Vector[StreamedFile])] = None
-  // Cached: all files that versions above `after` and up to `upto` added.
+  // The cached files: all that the versions above `after` and up to `upto` have added.
   private var after = 0L
   private var upto = 0L
   private var added = Vector.empty[StreamedFile]
@@ -134,6 +134,6 @@ class StreamingFiles(
 }
 
 object StreamingFiles {
-  /** Delta's name of the option. */
+  /** The name that Delta has for this option. */
   val SkipChangeCommits = "skipChangeCommits"
 }

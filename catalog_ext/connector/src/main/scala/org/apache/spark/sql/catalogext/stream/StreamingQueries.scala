@@ -18,7 +18,10 @@ import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 import org.apache.spark.sql.streaming.StreamingQueryException
 
-/** State on the driver of the streaming queries that write to tables of this connector. */
+/**
+ * The streaming queries that write to tables of this connector, as far as their sinks need them: watermarks, and the
+ * commit of waiting partitions after a query's end.
+ */
 object StreamingQueries extends Logging {
   private val PartitionCommit = "sink.partition-commit."
   private val Trigger = s"${PartitionCommit}trigger"
@@ -60,9 +63,9 @@ object StreamingQueries extends Logging {
   }
 
   /**
-   * Waits until everything is committed that ended queries have left for a table, at most some seconds.
+   * Waits, at most some seconds, until the partitions are committed that ended queries have left waiting for a table.
    *
-   * @param table its name without the catalog
+   * @param table the table's name without the catalog
    */
   def awaitEnds(table: String): Unit = {
     val until = System.nanoTime() + LongestWaitMillis * 1000000
@@ -112,12 +115,15 @@ object StreamingQueries extends Logging {
         s"${target.tableName} that waited for their time are committed, version ${answer.field("version").asLong()}")
     }
   } catch {
-    case _: StreamingQueryException => // It failed; a restart goes on.
+    case _: StreamingQueryException => // The query failed; nothing is committed, because a restart continues it.
     case NonFatal(e) => logError(s"Query ${execution.id} has ended, but partitions of ${target.tableName} that " +
       "waited for their time could not be committed. They are committed when the query is run again to its end.", e)
   }
 
-  /** A stopped query was in the middle of a batch, or has a batch that did not run. */
+  /**
+   * Whether the query ended because no further rows can arrive. A query that was stopped was in the middle of a batch,
+   * or has a batch that did not run.
+   */
   private def endedByItself(execution: StreamExecution): Boolean = execution.getLatestExecutionContext() match {
     case last: MicroBatchExecutionContext =>
       !last.isCurrentBatchConstructed ||

@@ -24,7 +24,7 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /**
  * Writes the epochs of a streaming query. Each epoch is one transaction, committed at most once under the query's id
- * and the epoch's number, so a restarted query repeats nothing.
+ * and the epoch's number, so a restarted query writes no epoch twice.
  *
  * Spark creates an instance for every epoch, with the table as of the query's start.
  */
@@ -43,7 +43,8 @@ class CatalogExtStreamingWrite(
   StreamingQueries.watch(spark, queryId, target, settings)
 
   override def createStreamingWriterFactory(physical: PhysicalWriteInfo): StreamingDataWriterFactory = {
-    // Other writers may have committed since the query started. Conflicts are detected from now on.
+    // Load the table again, at its present version: other writers may have committed since the query started, and only
+    // their later commits can be conflicts.
     val now = target.copy(metadata = reload(), operation = Some("STREAMING"))
     running = new CatalogExtWrite(spark, now, settings, rows.info).start(Some(ApplicationBatch(queryId, epoch)))
     if (running.isEmpty) logInfo(s"Epoch $epoch of query $queryId is committed to ${target.tableName} already: " +
@@ -58,7 +59,7 @@ class CatalogExtStreamingWrite(
   override def abort(epochId: Long, messages: Array[WriterCommitMessage]): Unit =
     running.foreach(_.abort(s"epoch $epochId of query $queryId failed"))
 
-  // Spark passes the epoch only to the commit. The query's thread has its number in a local property.
+  // The epoch's number. Spark passes it only to the commit, but the query's thread has it in a local property.
   private def epoch: Long = Option(spark.sparkContext.getLocalProperty(Streaming.BatchId)).getOrElse(
     throw ConnectorErrors.notSupported(
       s"Table ${target.tableName} is written in micro-batches: use another trigger than a continuous one.")).toLong
@@ -111,10 +112,10 @@ object StreamingRows {
       Option.when(values != input)(RowConversion(BindReferences.bindReferences(values, input))))
   }
 
-  /** The converted value for a table column of one of the query's columns. */
+  /** The query's column, converted to the type of the table's column with its name. */
   private def fitted(target: WriteTarget, table: StructType, attribute: Attribute): Expression = {
     val resolver = SQLConf.get.resolver
-    // A data column wins over a key with the same name.
+    // Look for a data column first: it wins over a key with the same name.
     val column = table.find(column => resolver(column.name, attribute.name)).getOrElse(
       throw mismatch(target, attribute, s"which the table has not; it has ${table.fieldNames.mkString(", ")}. Select the " +
         "columns of the table before writeStream."))

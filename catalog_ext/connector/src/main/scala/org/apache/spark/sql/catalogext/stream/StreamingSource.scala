@@ -36,8 +36,8 @@ class CatalogExtMicroBatchStream(
   private var lastVersion: Option[Long] = None
 
   /**
-   * Spark does not prune columns of a stream, and takes them by position: data columns, visible partition columns, file
-   * columns, and `_metadata`. Trailing columns that the query does not use are ignored.
+   * A scan of all columns. Spark does not prune columns of a stream, and takes them by position: data columns, visible
+   * partition columns, file columns, and `_metadata`. Trailing columns that the query does not use are ignored.
    */
   private def wholeRows: CatalogExtScan = {
     val builder = new CatalogExtScanBuilder(spark, client, index.catalogName, table, index.options, new SharedFiles)
@@ -49,7 +49,8 @@ class CatalogExtMicroBatchStream(
     builder.build().asInstanceOf[CatalogExtScan]
   }
 
-  // Fixed for the checkpoint: after a restart the first batch may be planned again when the table has a later version.
+  // The stream's start, read from its checkpoint: after a restart the first batch may be planned again when the table
+  // has a later version.
   private lazy val first: StreamingOffset = {
     val log = new HDFSMetadataLog[SerializedOffset](spark, checkpointLocation)
     val offset = log.get(0).map(known => deserializeOffset(known.json)).getOrElse {
@@ -140,13 +141,13 @@ class CatalogExtMicroBatchStream(
     Map("table" -> s"${index.catalogName}.${table.qualifiedName}"))
 }
 
-/** The start of a stream without a checkpoint. */
+/** The position at which a stream without a checkpoint starts. */
 sealed trait StreamStart
 
 object StreamStart {
   /** All existing files, and then added files. */
   case object Snapshot extends StreamStart
-  /** Only files that are added from now on. */
+  /** Only files that are added after the stream's start. */
   case object Latest extends StreamStart
   /** The files that this version and later ones added. */
   case class From(version: Long) extends StreamStart

@@ -25,13 +25,14 @@ import org.apache.spark.sql.{classic, Row, SparkSession}
  * result is altered immediately.
  */
 object StoredInSession extends SparkStrategy {
-  /** By class name, because some releases lack some of these classes. */
+  /** The commands that store settings, by class name, because some Spark releases lack some of these classes. */
   private val Storing = Set("CreateViewCommand", "AlterViewAsCommand", "AlterViewSchemaBindingCommand",
     "CreateMetricViewCommand", "AlterMetricViewCommand", "CreateSQLFunctionCommand")
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case command: RunnableCommand if Storing(command.getClass.getSimpleName) => cleaned(command)
-    // This command stores no settings. It is a way to clean a view that already has settings of catalog-ext.
+    // ALTER VIEW … SET TBLPROPERTIES stores no settings, but the view may have some from before: with this rule a user
+    // can remove them.
     case command: AlterTableSetPropertiesCommand if command.isView => cleaned(command)
     case _ => Nil
   }
@@ -62,7 +63,10 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
       }
     }
 
-  /** Hive's metastore cannot alter a function's resources, in which Spark stores its properties. */
+  /**
+   * Removes the settings of catalog-ext from a SQL function: drops it and creates it again, because Hive's metastore
+   * cannot alter a function's resources, in which Spark stores the properties.
+   */
   private def cleanFunction(catalog: SessionCatalog, parser: ParserInterface, name: FunctionIdentifier): Unit =
     for (database <- name.database if catalog.isPersistentFunction(name)) {
       val stored = catalog.externalCatalog.getFunction(database, name.funcName)
@@ -94,7 +98,7 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
         throw ViewErrors.functionNotStored(dropped.identifier.unquotedString, isKept, cause)
     }
 
-  /** The names that the command or its child stores. */
+  /** The names of views and functions that the command, or its child, stores. */
   private def named: Seq[CatalystIdentifier] = command.productIterator.toSeq.flatMap {
     case name: TableIdentifier => Some(name)
     case name: FunctionIdentifier => Some(name)

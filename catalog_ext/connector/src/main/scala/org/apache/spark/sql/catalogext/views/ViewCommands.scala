@@ -14,7 +14,10 @@ import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Table}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-/** A partition in a statement on a view: columns and values as texts (null for NULL). */
+/**
+ * A partition in a statement on a view, with its columns and values as texts (null for NULL), and with its LOCATION if
+ * there is one.
+ */
 case class ViewPartition(values: Seq[(String, String)], location: Option[String])
 
 sealed trait ViewPartitionChange
@@ -47,7 +50,7 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    // The name is looked up only for commands that a view can have, because each lookup is a request.
+    // Look the name up only for commands that a view can have, because each look-up is a request.
     case show @ PartitionCommand(name, ShowAction(spec, output), _) => found(name) match {
       case Some(Left(view)) => ShowViewPartitions(view, spec.getOrElse(Map.empty), output)
       case Some(Right(table)) => show.copy(table = table)

@@ -22,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 object ViewDependencies {
   /** The tables of the catalog that a view's query reads, directly or through other views, as `namespace.table`. */
   def tablesOf(catalogName: String, view: View): Seq[String] = {
-    // Analyzed like the view itself: in the catalog and namespace in which it was written.
+    // Analyze the query in the catalog and namespace in which the view was written, as the view itself is analyzed.
     val session = SparkSession.active.cloneSession()
     val manager = session.sessionState.catalogManager
     Option(view.currentCatalog).filter(_.nonEmpty).foreach(manager.setCurrentCatalog)
@@ -61,12 +61,15 @@ object ViewDependencies {
   private def of(session: SparkSession, view: CatalogExtView, condition: String): Seq[JsonNode] = {
     val name = Seq(view.catalogName, view.metadata.namespace, view.metadata.name).map(QuotingUtils.quoteIdentifier)
     val query = s"SELECT * FROM ${name.mkString(".")} WHERE $condition"
-    // The plan is not taken from a query execution, in which cached data hides the sources.
+    // Optimize the plan here. In the plan of a query execution, cached data would hide the sources.
     val analyzed = session.sessionState.executePlan(session.sessionState.sqlParser.parsePlan(query)).analyzed
     read(session.sessionState.optimizer.execute(scanned(analyzed)))
   }
 
-  /** With full scans in place of answers of the index and of limits, so that all files of the query are included. */
+  /**
+   * The plan with full scans in place of answers of the index and of limits, so that it contains all files of the
+   * query.
+   */
   private def scanned(plan: LogicalPlan): LogicalPlan = plan.transformDownWithSubqueries {
     case relation: DataSourceV2Relation if relation.table.isInstanceOf[CatalogExtTable] =>
       val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())

@@ -39,7 +39,9 @@ object CatalogExtView {
   /** The property that passes the partition columns between Spark and the catalog, as comma-separated names. */
   val PartitionedOn = "partitioned-on"
 
-  /** Spark's internal mode for sessions without modes behaves like BINDING, and has no SQL syntax. */
+  /**
+   * Spark stores SchemaUnsupported if its session has no schema modes. It behaves like BINDING, and has no SQL syntax.
+   */
   def schemaMode(stored: String): String = if (stored == SchemaUnsupported.toString) SchemaBinding.toString else stored
 
   def fromJson(catalogName: String, client: ServiceClient, node: JsonNode): CatalogExtView = {
@@ -115,7 +117,7 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
     case _: NoSuchViewException | _: NoSuchNamespaceException => false
   }
 
-  /** The new name may lack its namespace, or start with the catalog's name. */
+  /** Renames a view. The new name may lack its namespace, or start with the catalog's name. */
   def rename(from: Identifier, to: Identifier): Unit = {
     val namespace = to.namespace() match {
       case Array() => from.namespace().head
@@ -144,13 +146,13 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
   private def translating[T](ident: Identifier)(body: => T): T = ServiceException.translatingTo {
     case e if e.is("VIEW_NOT_FOUND") => new NoSuchViewException(ident)
     case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
-    // Spark then asks which of the two exists.
+    // This error also stands for a table of the name: Spark asks afterwards whether a table or a view exists.
     case e if e.is("VIEW_ALREADY_EXISTS") || e.is("TABLE_ALREADY_EXISTS") => new ViewAlreadyExistsException(ident)
   }(body)
 }
 
 object ViewOperations {
-  /** Properties by which Spark passes values that have their own fields in the contract. */
+  /** Properties that Spark adds to a view's own ones, and whose values have their own fields in the requests. */
   private val Reserved = Set(TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableDefinitions.TableType,
     TableCatalog.PROP_PROVIDER, CatalogExtView.PartitionedOn)
 }

@@ -43,7 +43,8 @@ case class ViewPartitionExec(view: CatalogExtView, change: ViewPartitionChange) 
     "dependencies" -> arr(if (isRefused(partition)) Nil else ViewDependencies.of(session, view, partition.values)))
 
   /**
-   * Whether the service will refuse the clause itself. Then the view's tables, which may be dropped, are not planned.
+   * Whether the service will refuse the clause itself. If so, the view's query is not planned, because its tables may
+   * not exist any more.
    */
   private def isRefused(partition: ViewPartition): Boolean = {
     val named = partition.values.map(_._1.toLowerCase(Locale.ROOT)).toSet
@@ -98,7 +99,7 @@ object ViewPartitions {
   /** The present partitions of the view. */
   def of(view: CatalogExtView): TablePartitions = new TablePartitions(view.client, current(view))
 
-  /** Automatic partitions are updated before they are shown. */
+  /** The view's definition at the present version. The partitions of an automatic view are updated first. */
   private def current(view: CatalogExtView): TableMetadata = if (!view.automatic) view.metadata else {
     val request = obj("namespace" -> text(view.metadata.namespace), "name" -> text(view.metadata.name))
     TableMetadata.fromJson(ServiceException.translating(view.client.call("views/refresh", request, limited = false)))

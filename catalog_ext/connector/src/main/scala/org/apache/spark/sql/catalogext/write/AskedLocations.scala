@@ -25,7 +25,8 @@ private class AskedLocations(override val rpcEnv: RpcEnv, client: ServiceClient,
   extends RpcEndpoint with Logging {
   import AskedLocations._
 
-  // A thread of its own, because Spark shares its message loop, and waiting for an unavailable service would block it.
+  // A separate thread for requests, because waiting for an unavailable service would block the message loop, which
+  // Spark shares with other endpoints.
   private val thread: ExecutorService =
     ThreadUtils.newDaemonSingleThreadExecutor(s"catalog-ext-locations-$transaction")
   private val known = new ConcurrentHashMap[String, String]
@@ -62,7 +63,7 @@ private class AskedLocations(override val rpcEnv: RpcEnv, client: ServiceClient,
   override def onStop(): Unit = thread.shutdownNow()
 }
 
-/** The tasks' side: asks the driver. */
+/** The side of the tasks: asks the driver for the directory of a partition. */
 object AskedLocations {
   private val AtOnce = 1000
   /** Longer than the driver waits for the service; Spark's default RPC timeout is shorter. */

@@ -15,13 +15,13 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV
  */
 object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
 
-  // A planner strategy, because no optimizer rule can be injected after Spark's rule that builds writes.
+  // This is a planner strategy, because extensions cannot add an optimizer rule after Spark's rule that builds writes.
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = (plan match {
     case overwrite: OverwriteByExpression =>
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
     case overwrite: OverwritePartitionsDynamic =>
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
-    // REPLACE TABLE ... AS: the new table has rows that the query read from the old one.
+    // In REPLACE TABLE ... AS the query may read the old table.
     case creation: AppendData => based(creation.write, creation.query).map(w => creation.copy(write = Some(w)))
     case _ => None
   }).map(planLater).toSeq
@@ -43,9 +43,9 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
   private def tables(plan: SparkPlan): Seq[Table] =
     collectWithSubqueries(plan) {
       case scan: BatchScanExec => Seq(scan.table)
-      // At run time an adaptive plan removes scans without rows, so the initial plan is inspected.
+      // Use the initial plan: at run time an adaptive plan removes scans without rows.
       case adaptive: AdaptiveSparkPlanExec => tables(adaptive.initialPlan)
-      // Rows that the index answered; the linked logical plan still has the scan.
+      // Rows that the index has answered: their linked logical plan still has the scan of the table.
       case rows: LocalTableScanExec => rows.logicalLink.toSeq.flatMap(_.collect {
         case scan: DataSourceV2ScanRelation => scan.relation.table
       })

@@ -39,7 +39,7 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
     new WriteSettings(target.client, target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
   private var chosen = target
 
-  // Spark's own error, after canOverwrite has returned false, does not name an alternative.
+  // Raise the error here, and not by canOverwrite: Spark's own error names no alternative.
   override def overwrite(predicates: Array[V2Predicate]): WriteBuilder =
     changeTo(SparkWriteKind.Overwrite, exact(predicates).getOrElse(
       throw PartitionDeletion.notOfPartitions(target.metadata, predicates.mkString(" AND "))))
@@ -50,7 +50,10 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
     // An unpartitioned table is a single partition.
     if (target.metadata.partitionColumns.isEmpty) truncate() else changeTo(SparkWriteKind.OverwritePartitions, None)
 
-  /** A table that the write creates has nothing to overwrite. */
+  /**
+   * The write with another kind and predicate. A table that the write creates has nothing to overwrite, so its kind
+   * stays.
+   */
   private def changeTo(kind: SparkWriteKind, predicate: Option[JsonNode]): WriteBuilder = {
     if (!target.creates) chosen = target.copy(kind = kind, predicate = predicate)
     this
@@ -70,7 +73,7 @@ class CatalogExtWrite(
     info: LogicalWriteInfo)
   extends Write with RequiresDistributionAndOrdering {
 
-  // Checked during planning, so that an invalid setting or type stops the statement before any task runs.
+  // Build the plan when the statement is planned, so that an invalid setting or type stops it before any task runs.
   private val plan = new SparkWritePlan(spark, target, settings, info.schema())
 
   /** A copy of the write for a statement that read the table at `version`. */
@@ -92,7 +95,7 @@ class CatalogExtWrite(
   override def requiredOrdering(): Array[SortOrder] =
     if (plan.grouped) keys.map(Expressions.sort(_, SortDirection.ASCENDING)).toArray else Array.empty
 
-  // A column name is a single part, even if it contains dots.
+  // Pass a column name as a single part, even if it contains dots.
   private def keys: Seq[Expression] = plan.keyNames.map(name => FieldReference(Seq(name)))
 
   override def toBatch: BatchWrite = new CatalogExtBatchWrite(this, start)
@@ -111,7 +114,7 @@ class CatalogExtWrite(
 object CatalogExtWrite {
   private lazy val process = s"$host:${ManagementFactory.getRuntimeMXBean.getPid}"
 
-  /** As `this_host` in Python: several containers may have the same host name. */
+  /** The name of this host. As `this_host` in Python it distinguishes containers that have the same host name. */
   private def host: String = {
     val name = hostName(() => InetAddress.getLocalHost)
     try {
@@ -169,7 +172,7 @@ class RunningWrite(
     outcome
   }
 
-  /** Aborts the transaction. `reason` is stored with it, with the error of the last failed task. */
+  /** Aborts the transaction. The index stores `reason` with it, followed by the error of the last failed task. */
   def abort(reason: String): Unit = transaction.abort(failures.last.fold(reason)(why => s"$reason: $why"))
 
   private def checkPartitions(messages: Seq[WriterCommitMessage]): Unit = if (!target.onePartition) {
@@ -181,7 +184,9 @@ class RunningWrite(
   }
 }
 
-/** The batch of one execution. Spark asks for the factory only when the job starts. */
+/**
+ * The batch of one execution. The transaction begins when Spark asks for the writer factory, at the start of the job.
+ */
 class CatalogExtBatchWrite(
     write: CatalogExtWrite,
     start: Option[ApplicationBatch] => Option[RunningWrite])

@@ -20,7 +20,7 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
   /** The path to which the file of this partition and final name is written. */
   def pathFor(partition: String, name: String): String
 
-  /** The number of bytes in the file so far. */
+  /** The number of bytes that have been written to the file so far. */
   def size(path: String): Long = {
     val file = new Path(path)
     WriteErrors.storing(job.tableName, path)(file.getFileSystem(conf).getFileStatus(file).getLen)
@@ -44,7 +44,8 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
 
   private def statistics(path: Path): JsonNode = {
     val found = FileStatistics.read(job.format, path, conf, job.statisticsSchema)
-    // The version identifies the column if several columns have had the same name.
+    // Add the version from which on the name belongs to this column, because several columns may have had the same
+    // name.
     job.statisticsAfter.foreach { case (name, version) =>
       Option(found.get(name)).foreach(_.asInstanceOf[ObjectNode].put("after", version))
     }
@@ -75,14 +76,14 @@ class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
     path.getFileSystem(conf) match {
       case local: LocalFileSystem =>
         WriteErrors.storing(job.tableName, path.toString)(makeDirectory(local, path.getParent, MostTries))
-      case _ => // Makes a directory and its parents at once.
+      case _ => // mkdirs makes a directory and its parents at once
     }
     path.toString
   }
 
   /**
-   * Hadoop creates local directories one by one, while another write to the table may remove the empty staging
-   * directory. So the creation is retried.
+   * Creates a directory, and tries again if that fails: Hadoop creates local directories one by one, while another
+   * write to the table may remove the empty staging directory.
    */
   @tailrec private def makeDirectory(local: LocalFileSystem, directory: Path, tries: Int): Unit = {
     val made = try local.mkdirs(directory) catch {

@@ -20,7 +20,8 @@ import org.apache.spark.sql.types._
  */
 object FileStatistics {
   /**
-   * The statistics of the columns of `schema`, which may be a part of the file's; empty for formats without footers.
+   * The statistics of the columns in `schema`, which may be only some of the file's columns; empty for formats without
+   * footers.
    */
   def read(format: String, path: Path, conf: Configuration, schema: StructType): JsonNode =
     if (schema.isEmpty) obj()
@@ -109,7 +110,10 @@ private[write] object MeasuredColumn {
       case _ => None
     }
 
-  /** Readers truncate values that do not fit. If both bounds fit, all values between them fit. */
+  /**
+   * The value as a number of the column's type; None if it does not fit, because readers would truncate it. If both
+   * bounds of a column fit, all values between them fit.
+   */
   def integer(value: Long, dataType: DataType): Option[Any] = dataType match {
     case ByteType if value.isValidByte => Some(value.toByte)
     case ShortType if value.isValidShort => Some(value.toShort)
@@ -118,7 +122,10 @@ private[write] object MeasuredColumn {
     case _ => None
   }
 
-  /** Older dates may be in the Julian calendar; the number itself does not show it. */
+  /**
+   * The value as a date. None for dates before the Gregorian calendar: they may be in the Julian calendar, which the
+   * number does not show.
+   */
   def day(value: Long): Option[Any] = Option.when(value >= FirstGregorianDay)(value.toInt)
 
   def decimal(value: java.math.BigDecimal, d: DecimalType): Option[Any] = {
@@ -127,7 +134,7 @@ private[write] object MeasuredColumn {
     Option.when(plain.scale <= d.scale && digits <= d.precision)(Decimal(plain.setScale(d.scale), d.precision, d.scale))
   }
 
-  // Invalid UTF-8 would be stored as the replacement character, which is ordered differently.
+  // No bound with invalid UTF-8: it would be stored as the replacement character, which is ordered differently.
   private def canonical(value: Any, dataType: DataType): Option[String] = {
     val shown = PartitionNames.text(Literal(value, dataType), "UTC").eval().toString
     Option.when(shown.length <= LongestText && shown.indexOf('\uFFFD') < 0)(shown)

@@ -45,8 +45,8 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   /**
-   * INSERT INTO ... REPLACE WHERE in releases before 4.3, where Spark parses it as a command of its own;
-   * `DataFrameWriterV2.overwrite` matches columns by name.
+   * Matches INSERT INTO ... REPLACE WHERE in releases before 4.3, in which Spark parses it as a command of its own.
+   * `DataFrameWriterV2.overwrite`, which has the same command, matches columns by name.
    */
   private object ReplaceWhere {
     def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = plan match {
@@ -78,7 +78,7 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
     else insert.copy(ifPartitionNotExists = false)
   }
 
-  /** As in Hive, the default partition's name means NULL. */
+  /** The value of a constant in a PARTITION clause. As in Hive, the default partition's name means NULL. */
   private def constant(value: String): String =
     if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value
 }
@@ -98,7 +98,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
       if (insert.replaces) {
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
       } else if (!insert.marked && (overwrite.isByName || overwrite.deleteExpr != Literal.TrueLiteral)) {
-        // DataFrameWriterV2.overwrite replaces by its condition.
+        // DataFrameWriterV2.overwrite has a condition for what it replaces, so the kind stays.
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
       } else insert.overwrite(overwrite)
 
@@ -150,7 +150,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
     WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), values).toOptions
 
-  /** The command for what INSERT OVERWRITE replaces. */
+  /** The command that replaces what INSERT OVERWRITE replaces by the rules of this connector. */
   def overwrite(write: V2WriteCommand): LogicalPlan = {
     check()
     if (allStatic || userChoseStatic) {
@@ -164,16 +164,16 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   }
 
   /**
-   * Lets the service reject an invalid constant before Spark fails or converts it to NULL, and an empty one before the
-   * query runs. A constant that the service accepts is still checked by Spark; all others are checked when the write
-   * begins.
+   * Lets the service check invalid and empty constants now: it rejects them with a clear error, before Spark fails or
+   * converts an invalid one to NULL, and before the query runs. Spark checks constants that the service accepts; all
+   * constants are checked again when the write begins.
    */
   private def checkConstants(): Unit =
     if (constants.exists { case (column, value) => value != null && (value.isEmpty || cast(column, value, EvalMode.TRY) == null) }) {
       table.partitions.list(Seq(PartitionClauses.equalities(values)), limit = Some(0))
     }
 
-  /** Checks Hive's settings for dynamic partitions. */
+  /** Checks the dynamic partition columns against Hive's settings, such as `hive.exec.dynamic.partition.mode`. */
   private def checkKeys(): Unit = if (!allStatic) {
     val dynamic = keys.fieldNames.zip(static).collect { case (name, None) => name }
     static.zipWithIndex.collectFirst {
@@ -191,7 +191,10 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
         s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
   }
 
-  /** In the session catalog existing statements keep Spark's semantics, including its default. */
+  /**
+   * Whether `partitionOverwriteMode` is static. In the session catalog that is the default, as in Spark, so that
+   * existing statements keep their results.
+   */
   private def userChoseStatic: Boolean = settings.text("partitionOverwriteMode")
     .fold(table.catalogName == CatalogManager.SESSION_CATALOG_NAME)(_ == "static")
 
@@ -230,7 +233,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 private[write] object InsertMarks {
   val Dynamic = "hive.exec.dynamic.partition"
   val Mode = "hive.exec.dynamic.partition.mode"
-  /** Marks a statement that has its own criteria for what it replaces. */
+  /** The option that marks a statement with its own condition for what it replaces. */
   val Replaces = s"${WriteMarks.Specification}.replaces"
   val ReplacesRows: Map[String, String] = Map(WriteMarks.Specification -> "{}", Replaces -> "true")
 

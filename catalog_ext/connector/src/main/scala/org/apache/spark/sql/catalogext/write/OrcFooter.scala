@@ -19,12 +19,12 @@ import org.apache.spark.unsafe.types.UTF8String
  * statistic, so the protobuf footer itself is checked first.
  */
 private[write] object OrcFooter {
-  /** The row count of a file, and its top-level columns of `schema`. */
+  /** The number of rows of a file, and the statistics of those of its top-level columns that are in `schema`. */
   def measured(file: FileStatus, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
     val store = new KnownFile(file.getPath.getFileSystem(conf), file)
     val reader = OrcFile.createReader(file.getPath, OrcFile.readerOptions(conf).filesystem(store))
     try {
-      // Readers use the stripes, whatever sum the footer has.
+      // Add up the rows of the stripes, as readers do; the footer's own sum may be wrong.
       val rows = reader.getStripes.asScala.map(_.getNumberOfRows).sum
       (rows, if (isTrusted(reader, rows)) columns(reader, rows, schema) else Map.empty)
     } finally reader.close()
@@ -39,14 +39,20 @@ private[write] object OrcFooter {
     val root = reader.getSchema
     val isCounted = footer.getStatisticsCount == root.getMaximumId + 1 && footer.getNumberOfRows == rows &&
       footer.getStatistics(0).hasNumberOfValues && footer.getStatistics(0).getNumberOfValues == rows
-    // The statistics of encrypted columns are those of the masked values.
+    // Do not use statistics of an encrypted file: they are those of the masked values.
     isCounted && !footer.hasEncryption && !isByPosition(root) && !isFaulty(reader.getWriterVersion)
   }
 
-  /** Readers match the columns of old Hive files (`_col0`) by position, so names are not usable. */
+  /**
+   * Whether the file has columns without names (`_col0`), as old releases of Hive wrote. Readers match them by
+   * position, so statistics by name are not usable.
+   */
   private def isByPosition(root: TypeDescription): Boolean = root.getFieldNames.asScala.forall(_.startsWith("_col"))
 
-  /** HIVE-8732: wrong bounds. cuDF wrote wrong bounds of booleans, and a wrong hasNull for all columns (cudf#13817). */
+  /**
+   * Whether the writer's bounds are wrong. HIVE-8732: wrong bounds. cuDF wrote wrong bounds of booleans, and a wrong
+   * hasNull for all columns (cudf#13817).
+   */
   private def isFaulty(version: WriterVersion): Boolean =
     !version.includes(WriterVersion.HIVE_8732) || version.getWriterImplementation == WriterImplementation.CUDF
 
@@ -63,7 +69,10 @@ private[write] object OrcFooter {
     }).toMap
   }
 
-  /** ORC-517: wrong bounds of short decimals. HIVE-13083: NULLs of decimals are missing. */
+  /**
+   * Whether the writer's statistics of decimals are wrong. ORC-517: wrong bounds of short decimals. HIVE-13083: NULLs
+   * of decimals are missing.
+   */
   private def isFaultyDecimal(in: TypeDescription, version: WriterVersion): Boolean =
     in.getCategory == Category.DECIMAL && (version == WriterVersion.ORC_135 || !version.includes(WriterVersion.HIVE_13083))
 
@@ -80,7 +89,7 @@ private[write] object OrcFooter {
     case (Category.DECIMAL, d: DecimalType) => in.getScale == d.scale && in.getPrecision <= d.precision
     case (Category.STRING | Category.VARCHAR, _: StringType) => true
     case (Category.TIMESTAMP | Category.TIMESTAMP_INSTANT, TimestampType | TimestampNTZType) => true
-    // Spark writes these types as numbers. Their bounds are not usable, only their NULL counts.
+    // Spark writes these types as numbers, so their bounds are not usable, but their NULL counts are.
     case (Category.LONG, TimestampNTZType | _: DayTimeIntervalType) => true
     case (Category.LONG, other) => Types.isTime(other)
     case (Category.INT, _: YearMonthIntervalType) => true
@@ -91,7 +100,7 @@ private[write] object OrcFooter {
       written: OrcProto.ColumnStatistics, statistics: ColumnStatistics, dataType: DataType, rows: Long): MeasuredColumn = {
     val values = written.getNumberOfValues
     val nulls = rows - values
-    // A count that says all values are NULL is used only if the writer also set hasNull.
+    // Use a count that says that all values are NULL only if the writer also set hasNull.
     val isSuspect = !written.hasNumberOfValues || nulls < 0 || nulls > 0 && written.hasHasNull && !written.getHasNull ||
       values == 0 && rows > 0 && !written.hasHasNull
     if (isSuspect) MeasuredColumn.Unknown
@@ -118,7 +127,7 @@ private[write] object OrcFooter {
       case (d: DecimalType, s: DecimalColumnStatistics) =>
         (Option(s.getMinimum).flatMap(low => MeasuredColumn.decimal(low.bigDecimalValue, d)),
           Option(s.getMaximum).flatMap(high => MeasuredColumn.decimal(high.bigDecimalValue, d)))
-      // A truncated bound is null here.
+      // If the writer has truncated a bound, the getter returns null.
       case (t: StringType, s: StringColumnStatistics) if t.isUTF8BinaryCollation =>
         (Option(s.getMinimum).map(UTF8String.fromString), Option(s.getMaximum).map(UTF8String.fromString))
       case _ => (None, None)
@@ -128,7 +137,8 @@ private[write] object OrcFooter {
 
   private def has(written: OrcProto.DateStatistics): Boolean = written.hasMinimum && written.hasMaximum
 
-  // A NaN sum reveals a NaN among the values, which the bounds do not show.
+  // Use the bounds of floating-point numbers only if the sum is not NaN: a NaN among the values does not show in the
+  // bounds.
   private def has(written: OrcProto.DoubleStatistics): Boolean =
     written.hasMinimum && written.hasMaximum && written.hasSum && !written.getSum.isNaN
 }

@@ -27,9 +27,10 @@ import org.apache.spark.unsafe.types.UTF8String
 private[write] object ParquetFooter {
   private val TruncateLength = "parquet.statistics.truncate.length"
 
-  /** The row count of a file, and its top-level columns of `schema`. */
+  /** The number of rows of a file, and the statistics of those of its top-level columns that are in `schema`. */
   def measured(file: FileStatus, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
-    // Old string bounds were ordered by signed bytes; whether they are usable is only a guess of this setting.
+    // Do not use the string bounds of old writers, which were ordered by signed bytes: this setting would only guess
+    // whether they are usable.
     val options = HadoopReadOptions.builder(conf, file.getPath).useSignedStringMinMax(false).build()
     val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf), options)
     try {
@@ -49,7 +50,10 @@ private[write] object ParquetFooter {
     } finally reader.close()
   }
 
-  /** The column's chunk in each row group; None unless every row group has one, with one value or NULL per row. */
+  /**
+   * The column's chunk in each row group. None if a row group lacks the column, or if the chunk does not have one value
+   * or NULL per row (nested columns).
+   */
   private def chunks(name: String, groups: Seq[BlockMetaData]): Option[Seq[ColumnChunkMetaData]] = {
     val found = groups.map(group => group -> group.getColumns.asScala.filter { chunk =>
       chunk.getPath.size == 1 && chunk.getPath.toArray.head == name
@@ -70,7 +74,8 @@ private[write] object ParquetFooter {
         else value(raw, chunk.getPrimitiveType, dataType)
       val nulls = Option.when(statistics.isNumNullsSet)(statistics.getNumNulls)
         .filter(writer.countsRightly(_, chunk.getValueCount, chunk.getPrimitiveType.getPrimitiveTypeName == BINARY, hasBounds))
-      // Bounds, even unusable ones, prove that there are values other than NULL.
+      // A chunk with bounds, even unusable ones, has values other than NULL. If its NULL count says otherwise, nothing
+      // of it is used.
       if (hasBounds && nulls.contains(chunk.getValueCount)) MeasuredColumn.Unknown
       else MeasuredColumn(bound(statistics.genericGetMin), bound(statistics.genericGetMax), nulls)
     }
@@ -111,7 +116,8 @@ private[write] object ParquetFooter {
     case (DoubleType, v: java.lang.Double) if !v.isNaN => Some(v.doubleValue + 0.0)
     case (d: DecimalType, v: Integer) => MeasuredColumn.decimal(unscaled(BigInteger.valueOf(v.longValue), d), d)
     case (d: DecimalType, v: java.lang.Long) => MeasuredColumn.decimal(unscaled(BigInteger.valueOf(v.longValue), d), d)
-    // parquet-rs truncates bounds of variable-length bytes, and a truncated decimal is another number.
+    // Only decimals of fixed length: parquet-rs truncates bounds of variable-length bytes, and a truncated decimal is
+    // another number.
     case (d: DecimalType, v: Binary) if in.getPrimitiveTypeName == FIXED_LEN_BYTE_ARRAY =>
       MeasuredColumn.decimal(unscaled(new BigInteger(v.getBytes), d), d)
     case (s: StringType, v: Binary) if s.isUTF8BinaryCollation => Some(UTF8String.fromBytes(v.getBytes))
@@ -120,7 +126,8 @@ private[write] object ParquetFooter {
 
   private def unscaled(value: BigInteger, d: DecimalType) = new java.math.BigDecimal(value, d.scale)
 
-  // Small unsigned numbers are stored in signed integers that are wide enough.
+  // Whether a stored integer has the value's sign. Small unsigned numbers are stored in signed integers that are wide
+  // enough, so they count as signed.
   private def isSigned(in: Option[LogicalTypeAnnotation]): Boolean = in.forall {
     case number: IntLogicalTypeAnnotation => number.isSigned || number.getBitWidth < Integer.SIZE
     case _ => false
@@ -160,16 +167,17 @@ private[write] class ParquetWriter(createdBy: String) {
    */
   def countsRightly(nulls: Long, values: Long, isBytes: Boolean, hasBounds: Boolean): Boolean =
     if (application.isEmpty) false
-    // Before PARQUET-1217 a missing count was read as 0, and written as 0 when row groups were copied.
+    // PARQUET-1217: before 1.10, a missing count was read as 0, and written as 0 when row groups were copied.
     else if (application == "parquet-mr") nulls != 0 || !isBefore(1, 10)
-    // ARROW-12513: always 0 for columns that were dictionaries in memory.
+    // ARROW-12513: the count is always 0 for columns that were dictionaries in memory.
     else if (isOf("parquet-cpp") && isBytes && nulls == 0 && isBefore(6, 0)) false
-    // pola-rs/polars#29321: each page counted the NULLs of all pages. This also affects releases without a version
-    // number.
+    // pola-rs/polars#29321: the count of each page includes the NULLs of all pages before. This also affects releases
+    // without a version number.
     else if (isOf("polars", "arrow2") && nulls != 0 && (isOf("arrow2") || isBefore(2, 1))) false
-    // apache/arrow-go#489, parquet-go/parquet-go#373, hangxie/parquet-tools#205: too small, or negative.
+    // apache/arrow-go#489, parquet-go/parquet-go#373, hangxie/parquet-tools#205: the count is too small, or negative.
     else if (application.contains("parquet-go")) false
-    // apache/arrow-rs#306: 0 if all values are NULL. Writers other than parquet-mr may omit bounds.
+    // apache/arrow-rs#306: the count is 0 if all values are NULL, so use 0 only if a bound shows a value. Writers other
+    // than parquet-mr may omit bounds.
     else nulls != 0 || hasBounds || values == 0
 }
 

@@ -81,7 +81,7 @@ object RowPartitioner {
   private val Refused = "{}\\/\"'*?"
 }
 
-/** Spark's external sort by partition columns, within a task. */
+/** Sorts a task's rows by partition, with Spark's external sort, which spills to disk. */
 object RowSorting {
   def byKeys(job: WriteJob): UnsafeExternalRowSorter = {
     val order = job.keys.map(key => SortOrder(key.attribute, Ascending))

@@ -66,7 +66,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
     PartitionKey(key, column(key.name, "partition column"))
   }
 
-  // All columns are nullable in files, because a later file may have a NULL where an earlier one had none.
+  // Make all columns nullable in files, because a later file may have a NULL where an earlier one had none.
   private val dataColumns: Seq[Attribute] = {
     val named = table.columns.map(field => column(field.name, "column").withName(field.name))
     val ofKeys = if (settings.keysInDataFile) keys.map(key => key.attribute.withName(key.name)) else Nil
@@ -130,7 +130,10 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
       failures = failures)
   }
 
-  /** Files grow by whole row groups or stripes, so these must not be larger than a file. */
+  /**
+   * Limits the size of row groups and stripes to the maximum size of a file, because files grow by whole row groups or
+   * stripes.
+   */
   private def limitGroups(conf: Configuration): Unit = SparkWritePlan.Groups.foreach { case (key, default) =>
     val limit = math.max(settings.maxFileBytes, SparkWritePlan.SmallestGroup)
     if (limit < conf.getLong(key, default)) conf.setLong(key, limit)

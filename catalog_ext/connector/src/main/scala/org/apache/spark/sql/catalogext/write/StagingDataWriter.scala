@@ -49,11 +49,12 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   private val keyOf = UnsafeProjection.create(job.keys.map(_.attribute), job.allColumns)
   private val dataOf = UnsafeProjection.create(
     job.dataColumns.map(column => job.allColumns.find(_.exprId == column.exprId).get), job.allColumns)
-  // Some settings of Spark's writers exist only in the SQL conf. The session's own conf is not changed.
+  // Some settings of Spark's writers are read from the SQL conf only, so tasks get a copy of it; the session's own conf
+  // is not changed.
   private val sqlConf = StagingDataWriter.sqlConf(job)
   private val extension = job.writers.getFileExtension(context)
-  // Asking the store for a file's size is expensive. Rows are compressed in the file, so checking at this interval is
-  // enough.
+  // Check a file's size only after so many bytes of rows: asking the store is expensive, and the file is smaller than
+  // the rows, because it is compressed.
   private val bytesBetweenChecks = math.min(math.max(job.maxFileBytes / 16, 64L << 10), 64L << 20)
 
   private val open = new JLinkedHashMap[UnsafeRow, OpenFile]
@@ -68,7 +69,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
     if (last == null) sort(row) else put(last, row)
   }
 
-  /** The open file for the key, or a new one if the limit permits it, else null. */
+  /** The open file for the partition `key`, or a new one if `maxOpenWriters` permits it; else null. */
   private def find(key: UnsafeRow, row: InternalRow): OpenFile = {
     val found = open.get(key)
     if (found != null) found
@@ -133,7 +134,10 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
     open.values.asScala.toSeq.foreach(finish)
   }
 
-  /** A file whose writer failed is not closed again. */
+  /**
+   * Removes a file whose writer failed from the open files, so that it is not closed again, and returns the error to
+   * report.
+   */
   private def broken(file: OpenFile, e: Throwable): Throwable = {
     open.remove(file.key)
     // A format's writer may wrap the file system's error in its own exception.

@@ -52,7 +52,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
     val file = new File(new Path(path).toUri.getPath)
     val target = new Path(job.stagingLocations.path(partition, name))
-    // A failed upload ends the task now, not only after all rows are written.
+    // Get the result of finished uploads: a failed upload ends the task now, and not only after all rows are written.
     reports.filter(_.isDone).foreach(result)
     slots.acquire()
     reports += threads.submit(() => {
@@ -79,7 +79,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
 
   override def abort(): Unit = if (used) {
     threads.shutdownNow()
-    // The service finds an upload that starts later by the transaction's id.
+    // An upload that starts even later is found by the service, by the transaction's id in its name.
     if (!threads.awaitTermination(AbortSeconds, TimeUnit.SECONDS))
       logWarning(s"Uploads of transaction ${job.stagingLocations.transaction} are still running in an aborted task")
     uploads.asScala.foreach(_.abort())
@@ -116,7 +116,7 @@ object UploadedPart {
     try {
       val header = input.readUTF()
       if (header != Header) throw foreign(s"its header is '${header.take(20)}'")
-      input.readUTF() // the path
+      input.readUTF() // skips the path
       val (id, partNumber, size, etag) = (input.readUTF(), input.readInt(), input.readLong(), input.readUTF())
       if (id != uploadId || partNumber != number || size != length || etag.isEmpty)
         throw foreign(s"it is of part $partNumber with $size bytes of upload $id")
@@ -142,7 +142,7 @@ object UploadedPart {
  */
 class MultipartUpload(target: Path, conf: Configuration) extends Logging {
   private val fs = target.getFileSystem(conf)
-  // The store's root as the base covers every key.
+  // Use the store's root as the base path, so that one uploader serves every key.
   private lazy val uploader: MultipartUploader = fs.createMultipartUploader(new Path(fs.getUri.toString + "/")).build()
   @volatile private var handle: UploadHandle = _
 
@@ -183,7 +183,7 @@ class MultipartUpload(target: Path, conf: Configuration) extends Logging {
 }
 
 object MultipartUpload {
-  // S3's maximum number of parts, and its minimum size of all parts but the last.
+  // Limits of S3: the maximum number of parts of an upload, and the minimum size of each part except the last.
   private val MostParts = 10000
   private val SmallestPart = 5L << 20
   private val PartsAtOnce = 4

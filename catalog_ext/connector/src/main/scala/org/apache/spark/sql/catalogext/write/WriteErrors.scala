@@ -17,11 +17,12 @@ import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
 import org.apache.spark.util.CollectionAccumulator
 import org.apache.spark.{SparkContext, SparkThrowable, TaskContext, TaskKilledException}
 
-/** The errors of a write before its commit. */
+/** Errors of a write before its commit: which of them a store has caused, and what the user can do. */
 object WriteErrors {
-  // Maximum depth of the chain of causes. Classes of S3A and its SDK may be absent, so they are matched by name.
+  // The maximum number of causes that are searched for an error. Classes of S3A and its SDK may be absent, so they are
+  // matched by name.
   private val Deepest = 8
-  // Messages of the operating system, HDFS quotas and Hadoop's disk check.
+  // Parts of messages about a full store, from the operating system, from HDFS quotas and from Hadoop's disk check.
   private val Full = Seq("no space left", "quota exceeded", "is exceeded: quota", "not enough space", "could not find any valid local")
   private val NoSpace = "Nothing of the write is visible. Make room there, or let the table lie elsewhere, and run it again."
   private val Missing = Set("UnknownStoreException", "NoSuchBucketException")
@@ -47,7 +48,7 @@ object WriteErrors {
   def isOfStorage(e: Throwable): Boolean =
     !e.isInstanceOf[SparkThrowable] && chain(e).exists(_.isInstanceOf[IOException])
 
-  /** The error, its causes, and suppressed errors: closing a file after a failure raises another one. */
+  /** The error, its causes, and suppressed errors, because closing a file after a failure raises a further error. */
   private def chain(e: Throwable): Seq[Throwable] = {
     val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(Deepest).toSeq
     causes ++ causes.flatMap(_.getSuppressed)
@@ -64,7 +65,7 @@ object WriteErrors {
   def storage(table: String, path: String, e: Throwable): Throwable = {
     val full = chain(e).exists(each => each.getMessage != null && isFull(each.getMessage))
     val (condition, remedy) = if (full) (StorageUnavailable, NoSpace) else kind(e, 0)
-    // ClickHouse's documentation uses these words for a bucket that is missing or not writable.
+    // The first words are those that ClickHouse's documentation quotes for a bucket that is missing or not writable.
     ConnectorErrors.runtime(condition,
       s"Failed to check existence of a key or to write it: $path of table $table cannot be written: " +
         s"${reason(e)}. $remedy", Map("path" -> path, "table" -> table), Some(e))
@@ -74,7 +75,7 @@ object WriteErrors {
     case _: AccessControlException | _: NioAccessDenied =>
       (StorageAccessDenied, "Check the permissions of the account that writes.")
     case _: FileNotFoundException | _: UnsupportedFileSystemException =>
-      // A local disk reports an unwritable directory with this message too.
+      // A local disk reports a directory that may not be written with this text in a plain IOException.
       if (String.valueOf(e.getMessage).contains("Permission denied"))
         (StorageAccessDenied, "Check the permissions of the directory.")
       else (LocationNotFound, "Check that the bucket or directory exists.")
@@ -103,7 +104,7 @@ class TaskFailures private (said: CollectionAccumulator[String]) extends Seriali
       case other => said.add(TaskFailures.text(other))
     }))
 
-  /** On the driver: the error of the last failed task. */
+  /** On the driver: the error of the write's last failed task; None if no task failed. */
   def last: Option[String] = said.value.asScala.lastOption
 }
 

@@ -16,8 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String
 /** Converts the conditions of overwrites and deletes to the contract's predicates: exactly, or not at all. */
 object WritePredicate {
   /**
-   * The conjunction of `predicates`. None if a part does not consist of partition columns only, or cannot be expressed
-   * in the contract. An inner None is the predicate that is true for every partition.
+   * The conjunction of `predicates` as a predicate of the contract. None if a part uses other columns than partition
+   * columns, or cannot be expressed. Some(None) is the predicate that is true for every partition.
    */
   def exact(table: TableMetadata, predicates: Seq[V2Predicate], zone: String): Option[Option[JsonNode]] = {
     val keys = PartitionColumns.visible(table, SQLConf.get.resolver)
@@ -85,8 +85,9 @@ object WritePredicate {
       .map(field => AttributeReference(field.name, PartitionColumns.plain(field.dataType))())
 
   /**
-   * CHAR values arrive padded, and are unpadded in paths and in the index. A virtual CHAR key is STRING in queries, so
-   * a literal with trailing blanks equals no value; the index ignores trailing blanks and cannot express that. For a
+   * The literal as the value to compare with a key in the index; None if the comparison cannot be expressed. CHAR
+   * values arrive padded, and are unpadded in paths and in the index. A virtual CHAR key is STRING in queries, so a
+   * literal with trailing blanks equals no value; the index ignores trailing blanks and cannot express that. For a
    * declared key it cannot express conditions on the end of the padded value either.
    */
   private def value(table: TableMetadata, column: Attribute, name: String, literal: V2Literal[_]): Option[Literal] = {

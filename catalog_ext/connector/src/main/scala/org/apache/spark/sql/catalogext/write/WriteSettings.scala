@@ -70,7 +70,7 @@ class WriteSettings(
     val codecs = FormatProperties.flatMap(key => Option(properties.get(key)).map(key -> codec(_))).toMap
     val merged = new java.util.HashMap[String, String]((codecs ++ named(table.options)).asJava)
     val given = named(options.asCaseSensitiveMap().asScala)
-    // A codec of the write wins over the table's codec, whichever name that has.
+    // If the write names a codec, remove the table's codec, whichever of the names it has.
     if (given.contains(Compression)) FormatProperties.foreach(merged.remove)
     merged.putAll(given.asJava)
     if (table.format == "csv" && merged.getOrDefault("quote", "\"").isEmpty) {
@@ -85,14 +85,14 @@ class WriteSettings(
     merged.asScala.toMap
   }
 
-  /** Options with names in lower case. For CSV, Spark has two names for the codec, of which `compression` wins. */
+  /** The options with names in lower case. For CSV, Spark has two names for the codec, of which `compression` wins. */
   private def named(options: Iterable[(String, String)]): Map[String, String] = {
     val lower = options.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }.toMap
     val (codecs, others) = lower.partition { case (key, _) => table.format == "csv" && key == Codec }
     codecs.map { case (_, codec) => Compression -> codec } ++ others
   }
 
-  /** Doris calls no compression "plain", and Spark "none". */
+  /** The codec's name in Spark: Doris has "plain" for no compression, and Spark has "none". */
   private def codec(name: String): String = if (name.trim.equalsIgnoreCase("plain")) "none" else name.trim
 }
 

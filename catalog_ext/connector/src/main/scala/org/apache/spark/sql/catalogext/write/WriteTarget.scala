@@ -14,8 +14,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * The description of a write, without its rows.
  *
  * @param metadata the table when the statement was analyzed; for a table to be created, its definition
- * @param kind of the contract's `writes/begin`; an overwrite replaces `append`
- * @param operation the name in the history; by default that of the kind
+ * @param kind the kind of the write for `writes/begin`; an overwrite replaces the kind `append`
+ * @param operation the name in the history; None for the name of the kind
  * @param definition for a table to be created: the fields of `tables/create`
  * @param staticKeys number of leading partition columns with one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered even without rows
@@ -38,19 +38,19 @@ case class WriteTarget(
   def tableName: String = s"$catalogName.${metadata.qualifiedName}"
   def creates: Boolean = definition.isDefined
 
-  /** Whether it writes `table`. A table to be created has a name but no number yet. */
+  /** Whether the write's target is `table`. A table to be created has a name but no id yet. */
   def isOf(table: CatalogExtTable): Boolean = table.client.uri == client.uri && {
-    // Numbers and names of tables are unique within one index only.
+    // Compare the service's address too, because ids and names of tables are unique within one index only.
     val written = table.metadata
     if (creates) written.qualifiedName == metadata.qualifiedName && written.tableId >= 0
     else written.tableId == metadata.tableId
   }
 
-  /** Whether all rows go to one partition, as far as that is known before the rows are. */
+  /** Whether it is known before the rows are computed that all of them go to one partition. */
   def onePartition: Boolean = metadata.partitionColumns.length <= staticKeys
 }
 
-/** A version of the table with this number. */
+/** A version of the table with this id. */
 case class BaseVersion(tableId: Long, version: Long)
 
 /** The kinds of `writes/begin`, each with its name in the history. */
@@ -69,9 +69,9 @@ object SparkWriteKind {
 case class ApplicationBatch(id: String, version: Long)
 
 /**
- * Results of an INSERT's analysis that the writer needs; they are passed in the write's options.
+ * What the analysis of an INSERT has found and the writer needs; it is passed in the write's options.
  *
- * @param operation the name in the history if it is not the kind's own
+ * @param operation the name in the history if it is not the name of the kind
  * @param staticKeys number of leading partition columns with one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered even without rows
  * @param constants the static partition columns with their values as in the statement; the service checks them
@@ -97,17 +97,19 @@ object WriteMarks {
   private val Keep = s"${Prefix}keep"
   private val Constants = s"${Prefix}constants"
 
-  /** The static partition columns of an INSERT with their values, as JSON, before the table is resolved. */
+  /**
+   * The option that holds an INSERT's static partition columns and their values, as JSON, until the table is resolved.
+   */
   val Specification: String = s"${Prefix}specification"
 
   def of(options: CaseInsensitiveStringMap): WriteMarks = WriteMarks(
     Option(options.get(Operation)), options.getInt(StaticKeys, 0), Option(options.get(Keep)),
     Option(options.get(Constants)).fold(Map.empty[String, String])(InsertMarks.read))
 
-  /** Whether this write has been analyzed. */
+  /** Whether the options of a write contain the result of its analysis. */
   def decided(options: Map[String, String]): Boolean = options.contains(StaticKeys)
 
-  /** The write with the user's own options only. */
+  /** The write's description with the user's own options only. */
   def without(info: LogicalWriteInfo): LogicalWriteInfo = LogicalWriteInfoImpl(
     info.queryId(), info.schema(), without(info.options()), info.rowIdSchema(), info.metadataSchema())
 

@@ -25,8 +25,8 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric
  * The directories for the files of a transaction's tasks, from the service (`docs/spec/service.md`, Writes).
  *
  * @param directory the parent of the partitions' directories
- * @param own the directories of partitions whose files go elsewhere; None if there are none. There may be many, so an
- *            executor receives them once, and not with every task
+ * @param own the directories of partitions whose files go elsewhere; None if all partitions are below `directory`.
+ *            There may be many, so an executor receives them once, and not with every task
  * @param asks whether a task must ask the driver for each partition's directory, because there are too many for one
  *             plan
  */
@@ -46,7 +46,7 @@ case class StagingLocations(
     s"${elsewhere.getOrElse(usual)}/$name"
   }
 
-  /** Removes the tasks' data from the executors, where the garbage collector would leave it for long. */
+  /** Removes the data of `own` from the executors, where the garbage collector would leave it for long. */
   def release(): Unit = own.foreach(_.destroy(blocking = false))
 }
 
@@ -106,10 +106,10 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     thread.setDaemon(true)
     thread
   }
-  // The number of staged files, by which the service detects repeated requests, and data that its database lost in a
-  // restart.
+  // The number of staged files. It is sent with each request, so that the service detects repeated requests, and files
+  // that its database lost in a restart.
   @volatile private var staged = 0L
-  /** These files are sent with the commit, so that a write of few files takes one request. */
+  /** The last staged files, which are sent with the commit, so that a write of few files takes one request. */
   @volatile private var last: Seq[JsonNode] = Nil
   private val answers = Option.when(stagingLocations.asks)(AskedLocations.serve(client, stagingLocations.transaction))
   @volatile private var commitSent = false
@@ -122,7 +122,8 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
 
   private def beat(): Unit =
     try client.call("writes/heartbeat", obj("transaction" -> text(id))) catch {
-      // The job continues: a slow owner may still commit unless another process has changed the transaction.
+      // Continue the job after a failed heartbeat: the commit still succeeds unless another process has recovered the
+      // transaction meanwhile.
       case NonFatal(e) => logWarning(s"The heartbeat of transaction $id (table ${target.tableName}) failed", e)
     }
 
@@ -166,7 +167,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     (attempt, pauses) match {
       case (Right(node), _) => node
       case (Left(e: ServiceException), Seq()) => throw e
-      // An intermediary such as a proxy refuses every retry.
+      // Do not retry if a proxy between driver and service has answered: it would refuse every retry.
       case (Left(e), pauses) if pauses.isEmpty || isForeign(e) => throw unknown(e)
       case (Left(e), pause +: later) =>
         logWarning(s"The outcome of transaction $id (table ${target.tableName}) is not known; asking again", e)
@@ -191,10 +192,10 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
       s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
     Map("transaction" -> id, "table" -> target.tableName), Some(cause))
 
-  /** Whether the service has declared that a retry is useless until the cause is removed. */
+  /** Whether the service has said that a retry is useless until the cause is removed. */
   private def isSettled(e: ServiceException): Boolean = e.parameters.get(AskAgain).contains("false")
 
-  /** Aborts the transaction. What cannot be undone now is left to `recover`, once the lease has ended. */
+  /** Aborts the transaction. What cannot be undone now is undone by `recover`, after the lease has ended. */
   def abort(reason: String): Unit = if (!commitSent && !ended) {
     end()
     try client.call("writes/abort", obj("transaction" -> text(id), "reason" -> text(reason)), limited = false,
@@ -215,7 +216,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   }
 }
 
-/** The commit was not sent, because no connection could be opened. */
+/** Raised if the commit was not sent, because no connection could be opened. */
 private class UnsentException(cause: Throwable) extends RuntimeException(cause)
 
 object WriteTransaction {
@@ -223,7 +224,8 @@ object WriteTransaction {
   private val AskAgain = "ask_again"
   private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
   private val MostFiles = 1000
-  // Statistics of wide tables are long; the service accepts 64 MB in one request.
+  // The maximum number of characters of files in one request. Statistics of wide tables are long; the service accepts
+  // 64 MB.
   private val MostCharacters = 8 << 20
 
   /** Begins a transaction; None if the batch is already committed and nothing is to be written. */
@@ -247,7 +249,8 @@ object WriteTransaction {
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
       "definition" -> target.definition.getOrElse(Null),
-      // The tasks' writers were planned with these settings; the table may have been altered since.
+      // The format and options with which the tasks' writers were planned, so that the service notices an alteration
+      // since.
       "planned" -> (if (target.creates) Null
         else obj("format" -> text(target.metadata.format), "options" -> map(target.metadata.options))))
     settings.forService.foreach { case (name, value) => request.set[JsonNode](name, value) }
