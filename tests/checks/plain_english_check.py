@@ -120,14 +120,6 @@ SAME_CLASS_NAMES: dict[str, str] = {}
 """Names of several public classes of the product, and what each class is."""
 
 LONGEST_TEST_NAME = 70
-LONG_TEST_NAMES = {
-    "tests/faults": 2,
-    "tests/unit/drift": 4,
-    "tests/unit/hive": 2,
-    "tests/unit/metastore_sync": 4,
-    "tests/unit/repair": 11,
-}
-"""Folders that still have longer names of tests, and how many at most."""
 
 
 def checked_files(project: Path) -> list[Path]:
@@ -197,25 +189,14 @@ def class_problems(project: Path, allowed: Mapping[str, str] = SAME_CLASS_NAMES)
     yield from (f"{name}: remove it from SAME_CLASS_NAMES" for name in sorted(allowed.keys() - several.keys()))
 
 
-def long_name_problems(project: Path, allowed: Mapping[str, int] = LONG_TEST_NAMES) -> Iterator[str]:
-    """Yield a sentence for each test name that is too long, outside of the folders that may have some."""
-    counts = dict.fromkeys(allowed, 0)
+def long_name_problems(project: Path) -> Iterator[str]:
+    """Yield a sentence for each test name that is too long."""
     for file in sorted((project / "tests").rglob("test_*.py")):
-        place = file.relative_to(project)
-        folder = next((folder for folder in allowed if place.is_relative_to(folder)), None)
         for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             match = _TEST.match(text)
-            if match is None or len(match["name"]) <= LONGEST_TEST_NAME:
-                continue
-            if folder is None:
-                yield f"{place}:{line}: {match['name']} has more than {LONGEST_TEST_NAME} characters"
-            else:
-                counts[folder] += 1
-    for folder, count in counts.items():
-        if count > allowed[folder]:
-            yield f"{folder}: {count} names of tests are too long, LONG_TEST_NAMES has {allowed[folder]}: shorten one"
-        if count == 0:
-            yield f"{folder}: no name of a test is too long, remove it from LONG_TEST_NAMES"
+            if match is not None and len(match["name"]) > LONGEST_TEST_NAME:
+                place = f"{file.relative_to(project)}:{line}"
+                yield f"{place}: {match['name']} has more than {LONGEST_TEST_NAME} characters"
 
 
 def _product_modules(project: Path) -> list[Path]:

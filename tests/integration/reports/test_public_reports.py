@@ -404,7 +404,7 @@ def test_column_and_field_that_came_later_are_null_in_older_files(reports: Repor
 
 @pytest.mark.report("delta-io/delta#510")
 def test_location_that_looks_like_a_partition_is_no_key(reports: Reports) -> None:
-    """A table whose location ends in year=2020 is refused, or gets a partition column ``year`` that it does not have."""
+    """A table whose location ends in year=2020 is refused, or gets a partition column ``year`` that it lacks."""
     root = reports.parquet("events/year=2020", {"month=1/a.parquet": ids(1), "month=2/a.parquet": ids(2)})
     t = reports.registered("year_2020", root)
     assert reports.rows(f"SELECT id, month FROM {t} WHERE month = '2'") == [(2, "2")]
