@@ -88,10 +88,10 @@ class Layout:
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
         # A table has many directories but few different names on each level, and each directory is judged several
         # times: for itself, for its files and for its subdirectories. The cache reduces the share in a repair's time
-        # from half to a fifth. With one key the cache of ``_checked``, by the whole path, is enough.
+        # from half to a fifth. With one key the cache of ``_judged``, by the whole path, is enough.
         several = len(self.keys) > 1
         self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component) if several else self._read_component
-        self._checked = lru_cache(maxsize=_REMEMBERED)(self._look_at)
+        self._judged = lru_cache(maxsize=_REMEMBERED)(self._look_at)
         # Known valid values of the last key. Most directories end in such a name, and need no further check.
         self._last_names: set[str] = set()
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
@@ -110,20 +110,20 @@ class Layout:
         depth = directory.count("/") + 1
         if self._leaves_are_partitions and depth == len(self.keys):
             parent, _, name = directory.rpartition("/")
-            if name in self._last_names and self._checked(parent)[0] is _ABOVE:
+            if name in self._last_names and self._judged(parent)[0] is _ABOVE:
                 return _PARTITION
         if depth > len(self.keys) + 1:
             # Cut a path that is too deep: all directories below that level have the same kind and reason, and share a
             # cache entry.
             directory = "/".join(directory.split("/", len(self.keys) + 1)[:-1])
-        return self._checked(directory)[0]
+        return self._judged(directory)[0]
 
     def _look_at(self, directory: str) -> tuple[JudgedDirectory, tuple[Value, ...]]:
         """Return the kind of a directory, and the key values in its path if it is a partition or above a partition."""
         if not directory:
             return self._place(()), ()
         parent, slash, name = directory.rpartition("/")
-        verdict, values = self._checked(parent)
+        verdict, values = self._judged(parent)
         if verdict.place not in (Place.ABOVE, Place.PARTITION):
             return verdict, ()
         # Only S3 keys have such components: ``t//day=1`` is in a directory without a name below ``t``, which no file

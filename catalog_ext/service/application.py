@@ -105,12 +105,12 @@ class _Endpoint:
     """Handles ``POST`` of every operation, in the service's limited threads."""
 
     def __init__(
-        self, operations: Operations, identity: _Identity, monitoring: Monitoring, under_way: InFlightCalls
+        self, operations: Operations, identity: _Identity, monitoring: Monitoring, in_flight: InFlightCalls
     ) -> None:
         self._operations = operations
         self._identity = identity
         self._metrics, self._threads = monitoring.metrics, monitoring.threads
-        self._under_way = under_way
+        self._in_flight = in_flight
 
     async def handle(self, http: HttpRequest) -> Response:
         """Return the response. If the client asks for keepalives, the response begins before the answer is ready."""
@@ -128,7 +128,7 @@ class _Endpoint:
             _check_contract(http.headers.get(CONTRACT_HEADER))
             body = await _body(http)
             answered = partial(self._answer, http, body, seconds)
-            answer = await self._threads.run(kind_of(name), self._under_way.run, answered)
+            answer = await self._threads.run(kind_of(name), self._in_flight.run, answered)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:
@@ -174,7 +174,7 @@ class _Endpoint:
 
 
 def build_application(
-    catalog: Catalog, token: str, monitoring: Monitoring, under_way: InFlightCalls, open_writes: OpenWrites, *,
+    catalog: Catalog, token: str, monitoring: Monitoring, in_flight: InFlightCalls, open_writes: OpenWrites, *,
     metrics_token: str | None = None, read_token: str | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Return the application that serves a catalog to holders of the token, with its health and metrics.
@@ -183,7 +183,7 @@ def build_application(
     (``authentication.READABLE``).
     """
     operations = operations_of(catalog, open_writes)
-    endpoint = _Endpoint(operations, _Identity(catalog.index), monitoring, under_way)
+    endpoint = _Endpoint(operations, _Identity(catalog.index), monitoring, in_flight)
     monitoring.metrics.expect((*operations, OTHER), ())
     app = Starlette(
         routes=[Route(f"{PREFIX}{{operation:path}}", endpoint.handle, methods=["POST"]), *monitoring.routes],

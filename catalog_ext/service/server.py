@@ -129,9 +129,9 @@ class Service:
         self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
-        self._under_way, self._open_writes = InFlightCalls(), OpenWrites(catalog.index.transactions.state_of)
+        self._in_flight, self._open_writes = InFlightCalls(), OpenWrites(catalog.index.transactions.state_of)
         application = build_application(
-            catalog, self.token, self._monitoring, self._under_way, self._open_writes,
+            catalog, self.token, self._monitoring, self._in_flight, self._open_writes,
             metrics_token=metrics_token, read_token=read_token,
         )  # fmt: skip
         self._application = WithPage(application, lambda: self._build_page(catalog))
@@ -235,7 +235,7 @@ class Service:
 
     def _drain(self, seconds: int) -> None:
         """Wait for running calls before the process ends: a commit continues after its client has disconnected."""
-        if not self._under_way.wait(seconds):
+        if not self._in_flight.wait(seconds):
             logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
 
     def _start_tasks(self) -> None:

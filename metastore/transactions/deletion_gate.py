@@ -72,7 +72,7 @@ class DeletionGate:
         """Return the files that a partition in the index has or a running statement will register, with the reason."""
         # Read the running statements first. If a statement ends between the two reads, its files are in the index by
         # then.
-        needs = self.under_way(uris)
+        needs = self.in_flight(uris)
         return needs | {uri: needed_by(user) for uri, user in self._resources.index.needed_files.users(uris).items()}
 
     def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
@@ -100,7 +100,7 @@ class DeletionGate:
             if (place := uri.rpartition("/")[0]) in still
         }
 
-    def under_way(self, uris: Collection[str]) -> dict[str, Need]:
+    def in_flight(self, uris: Collection[str]) -> dict[str, Need]:
         """Return the files that running statements have listed, or may list, to register or move them."""
         directories: dict[str, Need] = {}
         sources: dict[str, Need] = {}

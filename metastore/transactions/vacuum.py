@@ -161,7 +161,7 @@ class Vacuum:
         try:
             # A command that began before the claim did not see it, so look for such commands now. A later command is
             # refused.
-            needs |= self._gate.under_way(found)
+            needs |= self._gate.in_flight(found)
             going = self._spared(found, needs)
             files = [Location.parse(item.entry.path) for item in going]
             fault_point("vacuum.claimed")

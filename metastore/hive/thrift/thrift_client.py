@@ -303,7 +303,7 @@ class ThriftMetastore:
             with lost_where_gone(number):
                 client.heartbeat(wire.HeartbeatRequest(lockid=number))
 
-        self._pool.call(heartbeat, f"a keepalive of lock {number}")
+        self._pool.call(heartbeat, f"a heartbeat of lock {number}")
 
     def unlock(self, number: int) -> None:
         def unlock(client: HMSClient) -> None:

@@ -32,7 +32,7 @@ MANY = 10_000
 _PAGE, _FILES = 1000, 5000
 """The most partitions, and about the most files, whose rows one transaction ends. Other writers wait for it."""
 _OF = settlements.c
-_FLOOR = sa.update(tables).where(tables.c.table_id == sa.bindparam("of_table"))
+_SET_DELETED_BEFORE = sa.update(tables).where(tables.c.table_id == sa.bindparam("of_table"))
 
 
 def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: int, *, delivers: bool) -> None:
@@ -40,7 +40,7 @@ def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: 
 
     The caller holds the table's lock.
     """
-    connection.execute(_FLOOR, {"of_table": table.table_id, "deleted_before_version": table.version})
+    connection.execute(_SET_DELETED_BEFORE, {"of_table": table.table_id, "deleted_before_version": table.version})
     row = {
         "table_id": table.table_id, "version": table.version, "transaction_id": transaction_id,
         "delivers": int(delivers), "committed_at_ms": now_ms, "settled_id": partition_ids(table.table_id)[0] - 1,
@@ -91,7 +91,7 @@ def _end_page(connection: sa.Connection, table_id: int, transaction_id: str, pla
     page = [each for each, before in zip(found, files_before, strict=False) if before < _FILES]
     if not page:
         connection.execute(sa.delete(settlements).where(mine))
-        connection.execute(_FLOOR, {"of_table": table_id, "deleted_before_version": 0})
+        connection.execute(_SET_DELETED_BEFORE, {"of_table": table_id, "deleted_before_version": 0})
         return False
     list_deferred(connection, row.table, transaction_id, plan, page)
     if delete.delivers:
