@@ -26,6 +26,7 @@ from catalog_ext.metastore.index.read.metadata_groups import Function
 from catalog_ext.metastore.index.read.partition_groups import GROUP_SCHEMA, WantedGroups
 from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA, with_bounds
+from catalog_ext.metastore.model.alterations import reads_headers
 from catalog_ext.metastore.model.etags import same_time
 from catalog_ext.metastore.model.identifiers import MAX_IDENTIFIER_LENGTH, TableIdentifier
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, is_hidden
@@ -33,6 +34,7 @@ from catalog_ext.metastore.model.separators import separator_of
 from catalog_ext.metastore.model.tables import (
     FORMATS,
     LOCATION_WILDCARDS_PROPERTY,
+    Column,
     ColumnStatistics,
     PartitionMode,
     Table,
@@ -52,8 +54,9 @@ from catalog_ext.metastore.runtime.tracing import TRACEPARENT
 from catalog_ext.metastore.runtime.users import acting_for, current_user
 from catalog_ext.metastore.storage.patterns import escape, parse_pattern
 from catalog_ext.metastore.transactions.staging_locations import COPIES, DEFAULT_STAGING
+from catalog_ext.repair import verification
 from catalog_ext.repair.options import RepairMode
-from catalog_ext.scan.csv_dialect import Dialect
+from catalog_ext.scan.csv_dialect import Dialect, header_names
 from catalog_ext.scan.text_lines import ReaderOptions
 from catalog_ext.service import application, sign_of_life
 from catalog_ext.service.handlers import views as view_handlers
@@ -141,6 +144,23 @@ def test_separators_of_delimited_text() -> None:
     lazy = SERDES["classes"]["LAZY"]
     found = {sep: serde_settings({"serde": lazy, "sep": sep})["field.delim"] for sep in SEPARATORS["serde"]}
     assert {sep: hive_delimiter(text) for sep, text in found.items()} == SEPARATORS["serde"]
+
+
+def test_headers_of_csv_files() -> None:
+    golden = read("csv_headers.json")
+    for by_name, tables in ((True, golden["by_name"]), (False, golden["by_position"])):
+        for options in tables:
+            definition = TableDefinition(TableIdentifier("s", "t"), TableType.EXTERNAL, "csv", "", (), options=options)
+            assert reads_headers(definition) is by_name, options
+    for case in golden["headers"]:
+        assert header_names(case["row"], ReaderOptions(case["options"])) == case["names"]
+    for case in golden["misfits"]:
+        columns, partition_columns = (tuple(Column(n, "int") for n in case[kind]) for kind in ("columns", "keys"))
+        definition = TableDefinition(
+            TableIdentifier("s", "t"), TableType.EXTERNAL, "csv", "", columns, partition_columns
+        )  # fmt: skip
+        found = verification._misfit(case["header"], definition, ReaderOptions({}))
+        assert (found is not None) is case["refused"], case
 
 
 @pytest.mark.parametrize("case", SERDES["tables"])
