@@ -110,7 +110,8 @@ private object LoadDataExec {
   /** Hidden from readers. `catalog_ext/writes/loading.py` loads copies from this directory. */
   val Staging = "_catalog_ext_staging"
 
-  def isHidden(name: String): Boolean = name.startsWith("_") || name.startsWith(".")
+  /** As `is_hidden` of `metastore/model/partition_names.py`. */
+  def isHidden(name: String): Boolean = (name.startsWith("_") || name.startsWith(".")) && !name.contains("=")
 
   /** Whether the last part of a path begins with a wildcard; not if a slash within a {…} list has cut that part. */
   def beginsWithWildcard(name: String): Boolean =

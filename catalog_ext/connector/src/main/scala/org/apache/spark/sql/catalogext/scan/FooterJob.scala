@@ -141,7 +141,7 @@ private[catalogext] object FooterJob {
 case class Footer(rows: Long, statistics: JsonNode, isIndexed: Boolean)
 
 object Footer {
-  private val Second = 1000
+  private val Second = 1000L
   /** The modes in which S3A detects that an object was replaced, and fails. */
   private val Pinning = Set("server", "client")
 
@@ -192,8 +192,9 @@ object Footer {
     }
 
   /** As `metastore/model/etags.py` does: some stores report seconds in one request and milliseconds in another. */
-  private def isSameTime(one: Long, other: Long): Boolean =
-    one == other || (one % Second == 0 || other % Second == 0) && one / Second == other / Second
+  private[catalogext] def isSameTime(one: Long, other: Long): Boolean =
+    one == other || (one % Second == 0 || other % Second == 0) &&
+      Math.floorDiv(one, Second) == Math.floorDiv(other, Second)
 }
 
 /**
