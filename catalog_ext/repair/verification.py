@@ -12,6 +12,7 @@ from pyarrow import orc
 
 from catalog_ext.context import RepairProgress
 from catalog_ext.metastore.errors import CatalogExtError, InvalidConfigurationError
+from catalog_ext.metastore.model.alterations import reads_headers
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import below
@@ -234,7 +235,7 @@ def unfitting_header(storage: Storage, location: Location, definition: TableDefi
     read here (another codec, an encoding that Python lacks, a record longer than 16 KiB).
     """
     options = ReaderOptions(definition.options)
-    if not _are_headers_read(definition, options) or str(location).lower().endswith(FOREIGN_CODECS):
+    if not reads_headers(definition) or str(location).lower().endswith(FOREIGN_CODECS):
         return None
     try:
         encoding = options.encoding()
@@ -250,11 +251,6 @@ def unfitting_header(storage: Storage, location: Location, definition: TableDefi
     if first is None or not (head.complete or len(head.lines(options.text("lineSep", default="") or None)) > 1):
         return None
     return _misfit(header_names(first, options), definition, options)
-
-
-def _are_headers_read(definition: TableDefinition, options: ReaderOptions) -> bool:
-    by_position = options.text("enforceSchema", "serde", default="")
-    return definition.format == "csv" and options.flag("header") and not by_position
 
 
 def _misfit(header: list[str], definition: TableDefinition, options: ReaderOptions) -> str | None:

@@ -6,23 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.separators import separator_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.scan.text_lines import Head, ReaderOptions
-
-_ESCAPES = {
-    "\\t": "\t",
-    "\\r": "\r",
-    "\\b": "\b",
-    "\\f": "\f",
-    '\\"': '"',
-    "\\'": "'",
-    "\\u0000": "\0",
-    "\\0": "\0",
-    "\\\\": "\\",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +34,7 @@ class Dialect:
         Raises:
             InvalidConfigurationError: The separator is empty.
         """
-        separator = options.text("sep", "delimiter", default=",")
-        separator = _ESCAPES.get(separator, separator)
+        separator = separator_of(options.text("sep", "delimiter", default=","))
         if not separator:
             raise InvalidConfigurationError("The option 'sep' is empty; it must be at least one character.")
         return cls(

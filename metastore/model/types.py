@@ -111,6 +111,24 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+_ESCAPE = re.compile(r"''|\\(?:u([0-9A-Fa-f]{4})|U(00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})|([01][0-7]{2})|(.))", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def unquote_text(literal: str) -> str:
+    """Return the text of a SQL literal in single quotes, with the escapes of Spark (``unescapeSQLString``)."""
+
+    def character(match: re.Match[str]) -> str:
+        short, long, octal, letter = match.groups()
+        if letter is not None:
+            return _ESCAPED.get(letter, letter)
+        if octal is not None:
+            return chr(int(octal, 8))
+        return "'" if match[0] == "''" else chr(int(short or long, 16))
+
+    return _ESCAPE.sub(character, literal[1:-1])
+
+
 def _field_text(f: Field) -> str:
     text = f"{quote_name(f.name)}:{f.type}"
     if not f.nullable:
@@ -320,5 +338,5 @@ class _Parser:
             literal = self._take()
             if not literal.startswith("'"):
                 raise self._error("expected a comment in quotes")
-            comment = re.sub(r"\\(.)|''", lambda m: m.group(1) or "'", literal[1:-1])
+            comment = unquote_text(literal)
         return Field(name, data_type, nullable, comment)

@@ -36,7 +36,12 @@ def this_host() -> str:
         numbers = os.readlink("/proc/self/ns/pid")
     except OSError:
         return name
-    return f"{name}#{hashlib.sha256(f'{boot} {numbers}'.encode()).hexdigest()[:_HEX]}"
+    return f"{name}#{machine_id(boot, numbers)}"
+
+
+def machine_id(boot: str, numbers: str) -> str:
+    """Return the hash of the kernel's boot id and the PID namespace; the connector computes an equal one."""
+    return hashlib.sha256(f"{boot} {numbers}".encode()).hexdigest()[:_HEX]
 
 
 def this_process() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import unicodedata
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ def acting_for(user: str | None) -> Iterator[None]:
     Raises:
         InvalidInputError: The name has an unprintable character, or one that breaks lines or changes their direction.
     """
-    if user is not None and not user.isprintable():
+    if user is not None and any(map(_is_refused, user)):
         raise InvalidInputError(
             f"The user {user[:_LONGEST]!r} on whose behalf a request is made has a character that no name has. Send "
             "the name without characters that cannot be printed."
@@ -46,6 +47,12 @@ def acting_for(user: str | None) -> Iterator[None]:
         yield
     finally:
         _named.reset(token)
+
+
+def _is_refused(character: str) -> bool:
+    # The connector replaces these characters before it sends a name. A character that is unassigned is accepted: the
+    # JVM may have a newer version of Unicode than Python, and no statement may fail because of a name.
+    return not character.isprintable() and unicodedata.category(character) != "Cn"
 
 
 def signed(owner: str) -> str:

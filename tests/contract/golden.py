@@ -1,4 +1,4 @@
-"""The golden files of names in paths, of partitions and of values, as cases of tests in either language."""
+"""The golden files, of which some are prepared as cases of tests in either language; ``README.md`` lists them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class ValueCase:
         return f"{self.type}-{ascii(self.name)[:40]}"
 
 
-def _read(name: str) -> dict[str, Any]:
+def read(name: str) -> dict[str, Any]:
+    """The content of a golden file."""
     content: dict[str, Any] = json.loads((_HERE / name).read_text(encoding="utf-8"))
     return content
 
@@ -53,14 +54,14 @@ def _name_case(case: dict[str, Any]) -> NameCase:
     return NameCase(case["type"], text, case["name"], case.get("refused", ""), case.get("upload_name"))
 
 
-NAMES = [_name_case(case) for case in _read("partition_names.json")["names"]]
+NAMES = [_name_case(case) for case in read("partition_names.json")["names"]]
 VALUES = [
     ValueCase(case["type"], case["name"], case.get("value"), case.get("refused", False))
-    for case in _read("partition_values.json")["values"]
+    for case in read("partition_values.json")["values"]
 ]
-ORDER: dict[str, list[str]] = _read("partition_values.json")["order"]
+ORDER: dict[str, list[str]] = read("partition_values.json")["order"]
 """Values of a type, as text, in ascending order; NULL comes before all."""
-_IDENTIFIERS = _read("identifiers.json")
+_IDENTIFIERS = read("identifiers.json")
 IDENTIFIERS: dict[str, bool] = {
     **dict.fromkeys(_IDENTIFIERS["valid"], True),
     **dict.fromkeys(_IDENTIFIERS["invalid"], False),
@@ -69,5 +70,5 @@ IDENTIFIERS: dict[str, bool] = {
 }
 """Names of tables and namespaces, and whether they may be some."""
 
-KEY_TYPES: list[dict[str, Any]] = _read("key_types.json")["types"]
+KEY_TYPES: list[dict[str, Any]] = read("key_types.json")["types"]
 """What the index can say of keys of a type; see the file."""

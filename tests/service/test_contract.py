@@ -161,6 +161,7 @@ def test_a_body_that_is_too_large_is_400(client: Client, monkeypatch: pytest.Mon
 
 _NOBODYS = "0" * 32
 FIELDS: dict[str, dict[str, object]] = {
+    "procedures/list": {"procedure": "status"},
     "namespaces/load": {"namespace": "s"},
     "namespaces/create": {"namespace": "never", "properties": {}},
     "namespaces/alter": {"namespace": "s", "set": {}, "remove": []},
@@ -255,7 +256,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 def test_every_operation_of_the_contract_is_there_and_no_other(module_catalog: Catalog) -> None:
     assert set(operations_of(module_catalog)) == OPERATIONS
-    assert set(FIELDS) | {"ping", "namespaces/list", "procedures/list"} == OPERATIONS
+    assert set(FIELDS) | {"ping", "namespaces/list"} == OPERATIONS
 
 
 # Of notifications the stores say what they have.
@@ -801,6 +802,14 @@ def test_procedures_describe_themselves(client: Client) -> None:
         assert names[0] in ("table", "view") or "table" not in names, "what it is about comes first"
         assert all(set(p) == {"name", "type", "required", "default", "comment"} for p in procedure["parameters"])
         assert all(set(c) == {"name", "type", "nullable", "comment"} for c in procedure["columns"])
+
+
+def test_one_procedure_is_described_and_an_unknown_name_is_explained(client: Client) -> None:
+    (found,) = client.call("procedures/list", procedure="STATUS").json["procedures"]
+    assert found["name"] == "status"
+    unknown = client.call("procedures/list", procedure="repair_partition")
+    assert (unknown.status, unknown.error["code"]) == (404, "CATALOG_EXT_PROCEDURE_NOT_FOUND")
+    assert "Did you mean repair_partitions?" in unknown.error["message"]
 
 
 def call(client: Client, procedure: str, **arguments: object) -> Answer:

@@ -29,8 +29,9 @@ class ProcedureOperations:
         }
 
     def _list(self, request: Request) -> dict[str, Any]:
-        request.finish()
-        return {"procedures": [procedure.describe() for procedure in PROCEDURES]}
+        name = request.done(request.optional_text("procedure"))
+        found = PROCEDURES if name is None else [find_procedure(name)]
+        return {"procedures": [procedure.describe() for procedure in found]}
 
     def _call(self, request: Request) -> ArrowStream:
         name, arguments = request.text("procedure"), request.mapping("arguments")

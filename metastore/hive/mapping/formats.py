@@ -25,6 +25,7 @@ from catalog_ext.metastore.hive.mapping.hive_text import (
     text_options,
 )
 from catalog_ext.metastore.hive.mapping.model import HiveStorage, HiveTable
+from catalog_ext.metastore.model.separators import separator_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -206,7 +207,7 @@ def hive_format(table: HiveTable) -> FormatFinding:
 
 def _delimiter(lower: Mapping[str, str]) -> str:
     text = lower.get("sep", lower.get("delimiter", ","))
-    return {"\\t": "\t", "\\\\": "\\", "\\u0001": "\x01"}.get(text, text)
+    return "\x01" if text == "\\u0001" else separator_of(text)
 
 
 def _unsupported(table: HiveTable, why: str) -> UnsupportedFormatError:

@@ -92,8 +92,7 @@ def serde_settings(options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for the SerDe that is named among the options."""
     if options[SERDE] == OPEN_CSV:
         return {name: options.get(option, default) for option, (name, default) in _QUOTED.items()}
-    separator = options.get("sep", _FIRST_DELIMITER)
-    delimiter = "\\" if separator == "\\\\" else separator
+    delimiter = _separator(options.get("sep", ""))
     # Hive reads a delimiter that is a digit as a character code, so write the code of the digit.
     delimiter = str(ord(delimiter)) if delimiter.isdecimal() else delimiter
     kept = {name: options[name] for name in sorted(LAZY_SETTINGS & options.keys())}
@@ -103,6 +102,11 @@ def serde_settings(options: Mapping[str, str]) -> dict[str, str]:
         "serialization.null.format": options.get("nullValue", _HIVE_NULL),
         **kept,
     }
+
+
+def _separator(text: str) -> str:
+    """Return the character that the connector's reader, too, takes from the option ``sep`` of ``LazySimpleSerDe``."""
+    return {"\\\\": "\\", "\\t": "\t"}.get(text, text[:1]) or _FIRST_DELIMITER
 
 
 def line_parameters(options: Mapping[str, str]) -> dict[str, str]:

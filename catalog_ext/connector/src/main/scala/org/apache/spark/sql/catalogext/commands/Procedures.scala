@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.commands
 
-import java.util.Locale
-
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
@@ -40,27 +38,12 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
       }
     } else Nil
 
-  /** The procedure with this name. Raises an analysis error that lists all procedures if there is no such procedure. */
-  def load(ident: Identifier): UnboundProcedure = {
-    val known = described()
-    known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
-      case Some(node) => LoadedProcedure(new ServiceProcedure(catalogName, client, node))
-      case None =>
-        val names = known.map(_.string("name"))
-        throw ConnectorErrors.analysis(ConnectorErrors.ProcedureNotFound,
-          s"There is no procedure $catalogName.$ident. ${didYouMean(ident.name(), names)}There are: " +
-            names.map(name => s"$catalogName.system.$name").mkString(", ") + ".")
-    }
-  }
-
-  /** A suggestion for a misspelled name, by edit distance; empty if no name is close enough. */
-  private def didYouMean(name: String, names: Seq[String]): String = {
-    val asked = UTF8String.fromString(name.toLowerCase(Locale.ROOT))
-    val near = names.map(each => asked.levenshteinDistance(UTF8String.fromString(each)) -> each).minOption
-    near.collect { case (distance, each) if distance * 4 <= each.length =>
-      s"Did you mean $catalogName.system.$each? "
-    }.getOrElse("")
-  }
+  /** The service has the error for an unknown name, with a suggestion. */
+  def load(ident: Identifier): UnboundProcedure =
+    if (!ident.namespace().sameElements(Namespace)) throw ConnectorErrors.analysis(ConnectorErrors.ProcedureNotFound,
+      s"There is no procedure $catalogName.$ident: all procedures are in the namespace 'system'. SHOW PROCEDURES IN " +
+        s"$catalogName.system lists them.")
+    else LoadedProcedure(new ServiceProcedure(catalogName, client, described(Some(ident.name())).head))
 
   /** Calls a procedure with string arguments, for SQL commands that are implemented by one. */
   def call(name: String, arguments: (String, String)*): Seq[InternalRow] = {
@@ -69,10 +52,8 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     rows.toSeq
   }
 
-  private def isSystem(ident: Identifier): Boolean = ident.namespace().sameElements(Namespace)
-
-  private def described(): Seq[JsonNode] =
-    ServiceException.translating(client.call("procedures/list", obj()).items("procedures"))
+  private def described(name: Option[String] = None): Seq[JsonNode] =
+    ServiceException.translating(client.call("procedures/list", obj("procedure" -> text(name))).items("procedures"))
 }
 
 /** A row of SHOW PROCEDURES; `parameters` has the syntax of a SQL declaration. */

@@ -68,7 +68,10 @@ object TableStatement {
   /** The location as a SQL literal. Wildcard characters that are part of a directory's name are escaped. */
   private def location(metadata: TableMetadata): String =
     if (metadata.properties.keys.exists(_.equalsIgnoreCase("location-wildcards"))) metadata.location
-    else metadata.location.replaceAll("([*?{\\\\])", "\\\\$1")
+    else escaped(metadata.location)
+
+  /** The pattern that matches only this location, as `escape` of `metastore/storage/patterns.py`. */
+  private[catalogext] def escaped(location: String): String = location.replaceAll("([*?{\\\\])", "\\\\$1")
 
   /** The Hive clauses of CREATE TABLE for the table's format, from the service. */
   private def hiveClauses(table: CatalogExtTable): String = {

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
 import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionValues, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
+import org.apache.spark.sql.catalogext.scan.{FilePaths, PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
@@ -95,7 +95,7 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     val rows = found.map(_.rows)
     PartitionDescription(
       name = found.map(_.name).mkString(", "),
-      location = found.map(p => p.location.getOrElse(s"${table.location}/${p.name}")).mkString(", "),
+      location = found.map(p => p.location.getOrElse(FilePaths.join(table.location, p.name))).mkString(", "),
       created = Instant.ofEpochMilli(found.map(_.createdMillis).min),
       files = found.map(_.files).sum,
       bytes = found.map(_.bytes).sum,

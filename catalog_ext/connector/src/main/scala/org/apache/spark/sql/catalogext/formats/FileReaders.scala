@@ -13,6 +13,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalogext.scan.UnquotedTextReader
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.csv.{CSVExprUtils, CSVOptions}
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Literal, UnsafeProjection}
 import org.apache.spark.sql.catalyst.json.JSONOptionsInRead
@@ -110,6 +111,15 @@ object CsvHeaders {
     }
   }
 
+  /**
+   * The names of a header that are neither columns nor keys, and the columns that the header lacks. A file with both is
+   * refused; `catalog_ext/repair/verification.py` has the same rule.
+   */
+  private[catalogext] def misfit(
+      header: Seq[String], columns: Seq[String], keys: Seq[String], resolver: Resolver): (Seq[String], Seq[String]) =
+    (header.filterNot(name => (columns ++ keys).exists(resolver(_, name))),
+      columns.filterNot(column => header.exists(resolver(column, _))))
+
   private val BufferChars = 4096
 }
 
@@ -144,7 +154,7 @@ class CsvHeaderReaderFactory(
 
   private def byName(file: PartitionedFile, header: Seq[String]): PartitionReader[InternalRow] = {
     val found = header.map(name => columns.find(field => resolver(field.name, name)))
-    check(file, header, found)
+    check(file, header)
     val inFile = StructType(found.zipWithIndex.map { case (field, place) =>
       field.getOrElse(StructField(s"${CsvHeaderReaderFactory.LeftOut}$place", StringType))
     } ++ corrupt)
@@ -156,9 +166,8 @@ class CsvHeaderReaderFactory(
     if (there == csv.readDataSchema) reader else new ProjectedReader(reader, projection(there))
   }
 
-  private def check(file: PartitionedFile, header: Seq[String], found: Seq[Option[StructField]]): Unit = {
-    val unknown = header.zip(found).collect { case (name, None) if !keys.exists(resolver(_, name)) => name }
-    val missing = columns.filterNot(found.flatten.contains).map(_.name)
+  private def check(file: PartitionedFile, header: Seq[String]): Unit = {
+    val (unknown, missing) = CsvHeaders.misfit(header, columns.map(_.name), keys, resolver)
     if (unknown.nonEmpty && missing.nonEmpty) throw ConnectorErrors.runtime(ConnectorErrors.InvalidInput,
       s"The header of the file ${file.toPath} is (${shown(header)}), and the columns are (${shown(columns.map(_.name))}): " +
         s"it has ${shown(unknown)}, which is no column, and lacks ${shown(missing)}. Either the file has no header, or " +

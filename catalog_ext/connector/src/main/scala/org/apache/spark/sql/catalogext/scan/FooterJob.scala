@@ -142,7 +142,7 @@ private[catalogext] object FooterJob {
 case class Footer(rows: Long, statistics: JsonNode, isIndexed: Boolean)
 
 object Footer {
-  private val Second = 1000
+  private val Second = 1000L
   /** The modes in which S3A detects that an object was replaced, and fails. */
   private val Pinning = Set("server", "client")
 
@@ -197,8 +197,9 @@ object Footer {
    * Whether two modification times are equal. As in `metastore/model/etags.py` they are compared by the second if one
    * of them has no milliseconds, because some stores report seconds in one request and milliseconds in another.
    */
-  private def isSameTime(one: Long, other: Long): Boolean =
-    one == other || (one % Second == 0 || other % Second == 0) && one / Second == other / Second
+  private[catalogext] def isSameTime(one: Long, other: Long): Boolean =
+    one == other || (one % Second == 0 || other % Second == 0) &&
+      Math.floorDiv(one, Second) == Math.floorDiv(other, Second)
 }
 
 /**

@@ -10,7 +10,7 @@ import org.apache.hadoop.mapreduce.TaskAttemptContext
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
 import org.apache.spark.sql.catalogext.formats.HiveText
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
-import org.apache.spark.sql.catalyst.csv.{CSVOptions, UnivocityParser}
+import org.apache.spark.sql.catalyst.csv.{CSVExprUtils, CSVOptions, UnivocityParser}
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.util.{PermissiveMode, ResolveDefaultColumns}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
@@ -33,7 +33,8 @@ object UnquotedText {
     if (table.format != "csv" || !options.get("quote").contains("") || HiveText.of(table.options).isDefined) writers
     else {
       val separator = options.get("sep").orElse(options.get("delimiter")).getOrElse(",")
-      new UnquotedTextFactory(writers, table.qualifiedName, Seq(separator, "\n", "\r"), options.get("nullvalue"))
+      new UnquotedTextFactory(
+        writers, table.qualifiedName, Seq(CSVExprUtils.toDelimiterStr(separator), "\n", "\r"), options.get("nullvalue"))
     }
 }
 

@@ -27,13 +27,24 @@ private[catalogext] object SessionUser {
   def encoded: Option[String] = encode(name)
 
   /**
-   * Encodes a name. The service refuses control characters, so they are replaced with a question mark: no
-   * statement may fail because of a name.
+   * Encodes a name. Characters that the service refuses are replaced with a question mark: no statement may fail
+   * because of a name.
    */
   def encode(name: String): Option[String] = {
-    val points = name.codePoints().map(point => if (Character.isISOControl(point)) '?' else point).limit(Longest).toArray
+    val points = name.codePoints().map(point => if (isRefused(point)) '?' else point).limit(Longest).toArray
     Some(new String(points, 0, points.length).trim).filter(_.nonEmpty)
       .map(URLEncoder.encode(_, UTF_8).replace("+", "%20"))
+  }
+
+  /**
+   * Whether the service refuses the character (`metastore/runtime/users.py`): it cannot be printed, or breaks lines or
+   * changes their direction.
+   */
+  private def isRefused(point: Int): Boolean = Character.getType(point).toByte match {
+    case Character.CONTROL | Character.FORMAT | Character.SURROGATE | Character.PRIVATE_USE |
+        Character.LINE_SEPARATOR | Character.PARAGRAPH_SEPARATOR => true
+    case Character.SPACE_SEPARATOR => point != ' '
+    case _ => false
   }
 
   private def ofConnect: Option[String] =

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
 import org.apache.spark.sql.catalogext.release.{Caches, SearchPath}
 import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, SessionNames}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
-import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableCatalog}
 import org.apache.spark.sql.{classic, SparkSession}
@@ -90,14 +89,23 @@ object CachedPlans {
 
   /** Makes cached data reload for a table that a procedure names, possibly without the catalog. */
   def refresh(session: classic.SparkSession, catalogName: String, table: String): Unit =
-    nameParts(table).foreach(parts => refresh(session, if (parts.length == 2) catalogName +: parts else parts))
+    TableArgument.parts(table).foreach(parts => refresh(session, if (parts.length == 2) catalogName +: parts else parts))
 
   private def refresh(session: classic.SparkSession, qualified: Seq[String]): Unit =
     Caches.refresh(session, qualified)
+}
 
-  // A name that Spark cannot parse has no cached plan, so ignore it.
-  private def nameParts(table: String): Option[Seq[String]] =
-    try Some(CatalystSqlParser.parseMultipartIdentifier(table)) catch {
-      case _: ParseException => None
-    }
+/**
+ * The name of a table in an argument of a procedure. The service accepts names without backticks that Spark's parser
+ * refuses, such as `my-db.t`.
+ */
+object TableArgument {
+  private val Part = "(?:^|(?<=\\.))(?:`((?:[^`]|``)*)`|([^`.]*))(?=\\.|$)".r
+
+  /** The two or three parts of the name, as `TableIdentifier.parse` of Python reads it; None for any other text. */
+  def parts(text: String): Option[Seq[String]] = {
+    val found = Part.findAllMatchIn(text)
+      .map(part => Option(part.group(1)).fold(part.group(2))(_.replace("``", "`"))).toSeq
+    Option.when(found.length == 2 || found.length == 3)(found)
+  }
 }

@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalogext.release.Definitions
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec
 import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Identifier, StagedTable,
@@ -77,10 +76,9 @@ class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepar
 
   /** The identifier of a table name in an argument. None if the text is not valid, which the procedure then reports. */
   private def identifier(text: String): Option[Identifier] =
-    try CatalystSqlParser.parseMultipartIdentifier(text).takeRight(2) match {
-      case Seq(namespace, table) => Some(Identifier.of(Array(namespace), table))
-      case _ => None
-    } catch { case _: ParseException => None }
+    TableArgument.parts(text).map(_.takeRight(2)).collect { case Seq(namespace, table) =>
+      Identifier.of(Array(namespace), table)
+    }
 }
 
 /**

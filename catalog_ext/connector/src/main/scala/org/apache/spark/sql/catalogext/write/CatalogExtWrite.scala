@@ -120,12 +120,15 @@ object CatalogExtWrite {
     try {
       val boot = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim
       val numbers = Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))
-      val digest = MessageDigest.getInstance("SHA-256").digest(s"$boot $numbers".getBytes(UTF_8))
-      s"$name#${HexFormat.of().formatHex(digest, 0, 4)}"
+      s"$name#${machine(boot, numbers.toString)}"
     } catch {
       case _: IOException => name
     }
   }
+
+  /** As `machine_id` in Python, of the kernel's boot id and the PID namespace. */
+  private[catalogext] def machine(boot: String, numbers: String): String =
+    HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(s"$boot $numbers".getBytes(UTF_8)), 0, 4)
 
   // The host name may not be resolvable. The system's own name is then used.
   private[catalogext] def hostName(local: () => InetAddress): String = try local().getHostName catch {

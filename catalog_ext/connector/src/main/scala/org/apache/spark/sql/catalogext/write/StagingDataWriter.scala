@@ -92,7 +92,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   }
 
   private def create(key: UnsafeRow, partition: String): OpenFile = {
-    val name = f"part-$partitionId%05d-${job.stagingLocations.transaction}-a$attempt-c$counter%03d$extension"
+    val name = StagingDataWriter.fileName(partitionId, job.stagingLocations.transaction, attempt, counter, extension)
     counter += 1
     val path = staging.pathFor(partition, name)
     new OpenFile(key, partition, name, path, WriteErrors.storing(job.tableName, path) {
@@ -195,6 +195,11 @@ private class OpenFile(
 }
 
 object StagingDataWriter {
+  /** The name of a file; the service finds the transaction's id in it (`metastore/commit/transaction.py`). */
+  private[catalogext] def fileName(
+      partitionId: Int, transaction: String, attempt: Long, counter: Int, extension: String): String =
+    f"part-$partitionId%05d-$transaction-a$attempt-c$counter%03d$extension"
+
   private def sqlConf(job: WriteJob): SQLConf =
     if (job.sqlConf.isEmpty) SQLConf.get
     else {
