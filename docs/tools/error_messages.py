@@ -1,0 +1,362 @@
+"""Reads the templates of error messages out of the Python and Scala sources.
+
+A placeholder is named after the noun before it (``table <…>``), else after the variable. Constants are shown with their
+value, and a text that only some cases have stands in brackets.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+PROJECT = Path(__file__).resolve().parents[2]
+_FOLDERS = ("metastore", "catalog_ext")
+# Users cannot meet these: faults of tests, and errors of requests that only a client other than the connector can send.
+_LEFT_OUT = ("metastore/commit/fault_points.py", "catalog_ext/service/messages/")
+_LONGEST_TEXT = 90
+
+
+@dataclass(frozen=True)
+class Hole:
+    """An expression in a message, and the noun that its variables give; None where they give none."""
+
+    expression: str
+    noun: str | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Two texts, of which a message has one."""
+
+    first: Sequence[Piece]
+    second: Sequence[Piece]
+
+
+Piece = str | Hole | Choice
+
+
+class _Function:
+    """A function's local names, and the texts of those that are assigned once."""
+
+    def __init__(self, node: ast.AST | None = None, outer: Iterable[str] = ()) -> None:
+        self.names = set(outer)
+        self.texts: dict[str, ast.expr] = {}
+        if node is None:
+            return
+        seen: list[str] = []
+        for child in ast.walk(node):
+            match child:
+                case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                    seen.append(name)
+                case ast.MatchAs(name=str(name)) | ast.ExceptHandler(name=str(name)):
+                    seen.append(name)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.texts[name] = value
+        self.names |= set(seen)
+        self.texts = {name: value for name, value in self.texts.items() if seen.count(name) == 1}
+
+
+class _Module:
+    """The messages of one Python module."""
+
+    def __init__(self, path: Path, classes: Container[str]) -> None:
+        self._classes = classes
+        relative = path.relative_to(PROJECT).with_suffix("")
+        dotted = ".".join(p for p in relative.parts if p != "__init__")
+        name = dotted if dotted.startswith("catalog_ext") else f"catalog_ext.{dotted}"
+        self._globals = vars(importlib.import_module(name))
+        self._tree = ast.parse(path.read_text(encoding="utf-8"))
+
+    def messages(self) -> Iterator[tuple[str, str]]:
+        yield from self._messages(self._tree, _Function())
+
+    def _messages(self, node: ast.AST, function: _Function) -> Iterator[tuple[str, str]]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = _Function(node, function.names)
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in self._classes:
+                yield name, rendered(list(self._pieces(node.args[0], function)))
+        for child in ast.iter_child_nodes(node):
+            yield from self._messages(child, function)
+
+    def _pieces(self, node: ast.expr, function: _Function) -> Iterator[Piece]:
+        match node:
+            case ast.Constant(value=str(text)):
+                yield text
+            case ast.JoinedStr(values=values):
+                for value in values:
+                    yield from self._pieces(value, function)
+            case ast.FormattedValue(value=value):
+                yield from self._pieces(value, function)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield Choice(list(self._pieces(body, function)), list(self._pieces(orelse, function)))
+            case ast.Call(func=ast.Name(id="did_you_mean")):
+                yield Choice(["Did you mean ", Hole(ast.unparse(node), "similar name"), "? "], [])
+            case ast.Name(id=name) if self._text_of(name, function) is not None:
+                yield from self._text_of(name, function) or ()
+            case _ if (value := self._constant(node, function)) is not None:
+                yield value
+            case _:
+                yield Hole(ast.unparse(node), _noun(node))
+
+    def _text_of(self, name: str, function: _Function) -> list[Piece] | None:
+        """The text that a local variable has, where that is short and made of literals."""
+        node = function.texts.get(name)
+        if not isinstance(node, ast.IfExp | ast.JoinedStr | ast.Constant | ast.Call):
+            return None
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") != "did_you_mean":
+            return None
+        if isinstance(node, ast.IfExp) and not _has_text(node.body) and not _has_text(node.orelse):
+            return None
+        if isinstance(node, ast.JoinedStr) and not _has_text(node):
+            return None
+        pieces = list(self._pieces(node, function))
+        return pieces if len(rendered(pieces)) <= _LONGEST_TEXT else None
+
+    def _constant(self, node: ast.expr, function: _Function) -> str | None:
+        """The value of an expression over the module's constants."""
+        for child in ast.walk(node):
+            if isinstance(child, ast.Name) and (child.id in function.names or child.id == "self"):
+                return None
+            if isinstance(child, ast.Call) and not _is_plain(child.func):
+                return None
+            if isinstance(child, ast.comprehension | ast.Lambda | ast.Starred):
+                return None
+        value = eval(ast.unparse(node), dict(self._globals))
+        text = str(value)
+        return text if isinstance(value, str | int) and len(text) <= _LONGEST_TEXT else None
+
+
+def _has_text(node: ast.expr) -> bool:
+    """Whether an expression has a word of its own, not only punctuation."""
+    return any(
+        isinstance(child, ast.Constant) and isinstance(child.value, str) and re.search(r"[a-z]{2}", child.value)
+        for child in ast.walk(node)
+    )
+
+
+def _is_plain(function: ast.expr) -> bool:
+    """Whether a called function only puts texts together."""
+    return (isinstance(function, ast.Attribute) and function.attr in {"join", "upper", "values"}) or (
+        isinstance(function, ast.Name) and function.id in {"sorted", "list", "str", "repr", "map"}
+    )
+
+
+def python_messages(classes: Container[str]) -> Iterator[tuple[str, str]]:
+    """The messages at all places of the sources that make an error of one of the classes, with the class."""
+    for path in sorted(path for folder in _FOLDERS for path in (PROJECT / folder).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "Error" in text and not str(path.relative_to(PROJECT)).startswith(_LEFT_OUT):
+            yield from _Module(path, classes).messages()
+
+
+# Functions that only write their argument in another way.
+_WRITERS = {
+    "_counted", "_first_line", "_shown", "authority", "counted", "list", "map", "max", "min", "repr", "set", "shown",
+    "shown_url", "sorted", "str",
+}  # fmt: skip
+
+
+def _noun(node: ast.AST) -> str | None:
+    """Name what an expression shows: the last name of its subject; None where it has no single one."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return _words(key)
+        case ast.Subscript(value=value):
+            return _noun(value)
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="type")), attr="__name__"):
+            return "type"
+        case ast.Attribute(value=ast.Name(id="error"), attr="message" | "strerror"):
+            return "error"
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _words(name)
+        case ast.Call(func=ast.Name(id="len")):
+            return "count"
+        case ast.Call(func=ast.Name(id="server_message")):
+            return "error"
+        case ast.Call(func=ast.Name(id=name)) if name not in _WRITERS:
+            return _words(name)
+        case ast.Call(args=[first, *_]) | ast.BoolOp(values=[first, *_]):
+            return _noun(first)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return _noun(value)
+        case ast.GeneratorExp(generators=[loop]) | ast.ListComp(generators=[loop]):
+            return _noun(loop.iter)
+        case _:
+            return None
+
+
+def _words(name: str) -> str | None:
+    """The words of a variable's name."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.strip("_")).replace("_", " ").lower() or None
+
+
+_NOUNS = {
+    "application", "argument", "bucket", "catalog", "class", "column", "database", "directory", "field", "file",
+    "folder", "format", "function", "header", "index", "jar", "key", "location", "lock", "metastore", "mode", "namespace",
+    "operation", "option", "partition", "path", "pattern", "procedure", "property", "query", "queue", "revision",
+    "scheme", "setting", "status", "table", "transaction", "type", "user", "value", "version", "view", "write",
+}  # fmt: skip
+_PROGRAMS = {"java", "pyspark", "scala", "spark"}
+_SYNONYMS = {
+    "base": "version", "code": "error code", "get message": "error", "ident": "table", "identifier": "table",
+    "qualified name": "table", "table name": "table", "catalog name": "catalog", "sql": "type", "uri": "file",
+    "catalog string": "type", "to seconds": "seconds", "cause": "error", "failure": "error", "why": "reason",
+    "because": "reason", "problem": "reason",
+}  # fmt: skip
+
+
+def rendered(pieces: Sequence[Piece]) -> str:
+    """The message: ``<noun>`` for what it shows, ``[text]`` for what it may lack, ``(one | other)`` for a choice."""
+    return _rendered(pieces, "", {})
+
+
+def _rendered(pieces: Sequence[Piece], before: str, taken: dict[str, str]) -> str:
+    text = ""
+    for piece in pieces:
+        match piece:
+            case str():
+                text += piece
+            case Hole():
+                text += f"<{_placeholder(piece, before + text, taken)}>"
+            case Choice(first=first, second=second):
+                one, other = (_rendered(side, before + text, taken) for side in (first, second))
+                text += f"({one} | {other})" if one and other else f"[{one or other}]"
+    return text
+
+
+def _placeholder(hole: Hole, before: str, taken: dict[str, str]) -> str:
+    """A noun for the hole that no other expression of the message has."""
+    noun = hole.noun
+    last = re.search(r"([A-Za-z]+)['\"(]*\s+['\"]?$", before)
+    word = last[1].lower() if last else ""
+    if not (noun and re.search(r" id$|^number$|^count$", noun)):
+        if word in _NOUNS:
+            noun = word
+        elif word in _PROGRAMS:
+            noun = "version"
+    noun = _SYNONYMS.get(noun or "", noun) or "…"
+    while taken.setdefault(noun, hole.expression) != hole.expression:
+        noun = f"other {noun}"
+    return noun
+
+
+def scala_text(text: str, start: int, constants: Mapping[str, str]) -> str:
+    """The message that begins at ``start``: texts joined by ``+``, up to the end of the argument."""
+    return rendered(list(_Scala(text, constants).joined(start)[0]))
+
+
+class _Scala:
+    """Reads the parts of a text out of Scala code."""
+
+    def __init__(self, code: str, constants: Mapping[str, str]) -> None:
+        self._code = code
+        self._constants = constants
+
+    def joined(self, at: int) -> tuple[list[Piece], int]:
+        """The texts joined by ``+`` from ``at`` on, and where the argument ends."""
+        pieces: list[Piece] = []
+        while True:
+            at = self._behind(r"\s*", at)
+            if literal := re.compile(r's?"').match(self._code, at):
+                found, at = self._literal(literal.end())
+                pieces += found
+            elif self._code.startswith("(if ", at):
+                choice, at = self._choice(at)
+                pieces.append(choice)
+            else:
+                end = self._end(at)
+                pieces.append(self._hole(self._code[at:end].strip()))
+                at = end
+            following = self._behind(r"\s*", at)
+            if self._code[following] != "+":
+                return pieces, at
+            at = following + 1
+
+    def _behind(self, pattern: str, at: int) -> int:
+        found = re.compile(pattern).match(self._code, at)
+        return found.end() if found else at
+
+    def _choice(self, at: int) -> tuple[Choice, int]:
+        """``(if (condition) text else text)``."""
+        first, at = self.joined(self._end(at + len("(if (")) + 1)
+        second, at = self.joined(self._behind(r"\s*else\s+", at))
+        return Choice(first, second), self._behind(r"\s*\)", at)
+
+    def _end(self, at: int) -> int:
+        """Where the expression at ``at`` ends: before a comma, plus or closing bracket of its own level."""
+        depth, quoted = 0, False
+        while depth or quoted or self._code[at] not in ",+)}":
+            letter = self._code[at]
+            quoted ^= letter == '"'
+            depth += 0 if quoted else {"(": 1, "{": 1, ")": -1, "}": -1}.get(letter, 0)
+            at += 1
+        return at
+
+    def _literal(self, at: int) -> tuple[list[Piece], int]:
+        """The content of a string from behind its opening quote, and where it ends."""
+        pieces: list[Piece] = []
+        while self._code[at] != '"':
+            if self._code.startswith("${", at):
+                end = _closing(self._code, at + 2)
+                pieces.append(self._hole(self._code[at + 2 : end]))
+                at = end + 1
+            elif name := re.compile(r"\$(\w+)").match(self._code, at):
+                pieces.append(self._hole(name[1]))
+                at = name.end()
+            else:
+                at += self._code[at] == "\\"
+                pieces.append(self._code[at])
+                at += 1
+        return pieces, at + 1
+
+    def _hole(self, expression: str) -> Piece:
+        if expression.startswith("didYouMean("):
+            return Choice(["Did you mean ", Hole(expression, "similar name"), "? "], [])
+        plain = expression
+        while (shorter := _without_call(plain)) != plain:
+            plain = shorter
+        last = re.fullmatch(r"(?:[\w()]+\.)*(\w+)(?:\(\w*\))?", plain)
+        if last and last[1] in self._constants and last[1][0].isupper():
+            return self._constants[last[1]]
+        noun = _words(last[1]) if last else None
+        if noun in ("name", "head") and last and (owner := re.search(r"(\w+)(?:\(\))?\.\w+(?:\(\))?$", plain)):
+            noun = _words(owner[1])
+        return Hole(expression, noun)
+
+
+def _without_call(expression: str) -> str:
+    """Remove a call that only writes its subject in another way."""
+    shorter = re.sub(
+        r"\.(?:mkString|map|take|getOrElse|stripSuffix|toLowerCase|items|asText)\((?:[^()]|\([^()]*\))*\)$",
+        "",
+        expression,
+    )
+    return re.sub(r"^(?:shown|quoted|quoteIdentifier|Option|reason)\((.*)\)$", r"\1", shorter)
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the brace that was opened before ``at`` is closed."""
+    depth = 1
+    while True:
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+        at += 1
+
+
+def scala_constants(texts: Sequence[str]) -> dict[str, str]:
+    """The texts that Scala's constants hold, by their names; of a name with several texts none."""
+    found: dict[str, set[str]] = {}
+    for text in texts:
+        for name, value in re.findall(r'\bval ([A-Z]\w*)(?:: String)? = "([^"$]*)"', text):
+            found.setdefault(name, set()).add(value)
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
