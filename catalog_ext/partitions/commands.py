@@ -264,10 +264,10 @@ class PartitionCommands:
             return
         parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
         about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
-        listed = ", ".join(sorted(others)[:5])
+        owners = ", ".join(sorted(others)[:5])
         if table.definition.table_type is TableType.MANAGED:
-            raise InvalidInputError(f"{about} is that of, in or around {listed}. Give another directory.", parameters)
-        warnings.warn(f"{about} shares files with {listed}.", TableOverlapWarning, stacklevel=4)
+            raise InvalidInputError(f"{about} is that of, in or around {owners}. Give another directory.", parameters)
+        warnings.warn(f"{about} shares files with {owners}.", TableOverlapWarning, stacklevel=4)
 
 
 def _of_locks(options: Mapping[str, str]) -> dict[str, str]:

@@ -134,15 +134,15 @@ class PartitionMaintenance:
 
     @staticmethod
     def _checked_types(table: Table, types: Mapping[str, str]) -> dict[str, str]:
-        known = {column.name.lower(): column.name for column in table.definition.partition_columns}
-        unknown = next((name for name in types if name.lower() not in known), None)
+        columns = {column.name.lower(): column.name for column in table.definition.partition_columns}
+        unknown = next((name for name in types if name.lower() not in columns), None)
         if unknown is not None:
             raise InvalidPartitionSpecError(
                 f"{unknown[:60]!r} is no partition column of table {table.identifier}; they are "
-                f"{', '.join(known.values()) or 'none'}.",
+                f"{', '.join(columns.values()) or 'none'}.",
                 {"table": str(table.identifier), "column": unknown[:60]},
             )
-        wanted = {known[name.lower()]: str(parse_type(text)) for name, text in types.items()}
+        wanted = {columns[name.lower()]: str(parse_type(text)) for name, text in types.items()}
         check_keys([Column(name, text) for name, text in wanted.items()], str(table.identifier))
         return wanted
 

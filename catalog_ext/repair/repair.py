@@ -268,14 +268,14 @@ class Repair:
         if self._options.allow_mass_drop or self._options.metastore_state is not None:
             return
         loss = difference.loss()
-        refusal = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)
-        if refusal is None:
+        reason = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)
+        if reason is None:
             return
         if self._options.dry_run:
-            scratch.add_entries([("refuse", "", "", loss.files, loss.bytes, f"the repair would be refused: {refusal}")])
+            scratch.add_entries([("refuse", "", "", loss.files, loss.bytes, f"the repair would be refused: {reason}")])
             return
         raise MassDropError(
-            f"Nothing was changed: the repair of table {self._table.identifier} is refused: {refusal}",
+            f"Nothing was changed: the repair of table {self._table.identifier} is refused: {reason}",
             {
                 "table": str(self._table.identifier),
                 "partitions": str(loss.partitions),

@@ -207,14 +207,14 @@ class Exporting:
         return self._statements(self._relations(pattern))
 
     def _export(
-        self, client: HiveMetastore, relations: Iterator[Table | View], to: str, *, dry_run: bool
+        self, client: HiveMetastore, relations: Iterator[Table | View], metastore: str, *, dry_run: bool
     ) -> Iterator[ExportEntry]:
         try:
-            if is_own(self._index.properties.load(), to, client):
+            if is_own(self._index.properties.load(), metastore, client):
                 raise InvalidConfigurationError(
-                    f"{to} is the index's own metastore, which is not exported to: catalog-ext publish --all brings it "
-                    "to the index's state.",
-                    {"metastore": to},
+                    f"{metastore} is the index's own metastore, which is not exported to: catalog-ext publish --all "
+                    "brings it to the index's state.",
+                    {"metastore": metastore},
                 )
             made: set[str] = set()
             for found in relations:

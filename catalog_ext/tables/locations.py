@@ -102,16 +102,16 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
     """
     if not others:
         return
-    names = ", ".join(str(o) for o in others[:5])
+    owners = ", ".join(str(o) for o in others[:5])
     if definition.table_type is TableType.MANAGED:
         raise InvalidInputError(
             f"The managed table {definition.identifier} cannot lie at {definition.location}: the location is that "
             "of, in "
-            f"or around {names}. Choose another location.",
+            f"or around {owners}. Choose another location.",
             {"table": str(definition.identifier), "location": definition.location},
         )
     warnings.warn(
-        f"Table {definition.identifier} at {definition.location} shares files with {names}: a statement "
+        f"Table {definition.identifier} at {definition.location} shares files with {owners}: a statement "
         "that would delete or move a file which two tables have is refused.",
         TableOverlapWarning,
         stacklevel=4,

@@ -208,9 +208,10 @@ def _heads(
 
     def read(location: Location) -> Head:
         head = read_head(storage, location, limit, encoding)
-        if (found := binary_format(head.text)) is not None:
+        if (other_format := binary_format(head.text)) is not None:
             raise InvalidInputError(
-                f"{location} is {found}. Remove it, or give the schema and the right format.", {"file": str(location)}
+                f"{location} is {other_format}. Remove it, or give the schema and the right format.",
+                {"file": str(location)},
             )
         return head
 

@@ -110,6 +110,8 @@ class _Module:
     def _text_of(self, name: str, function: _Function) -> list[Piece] | None:
         """The text that a local variable has, where that is short and made of literals."""
         node = function.texts.get(name)
+        if node and "characters)" in ast.unparse(node):  # A value that is cut where it is long.
+            return None
         if not isinstance(node, ast.IfExp | ast.JoinedStr | ast.Constant | ast.Call):
             return None
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") != "did_you_mean":
@@ -201,17 +203,24 @@ def _words(name: str) -> str | None:
 
 _NOUNS = {
     "application", "argument", "bucket", "catalog", "class", "column", "database", "directory", "field", "file",
-    "folder", "format", "function", "header", "index", "jar", "key", "location", "lock", "metastore", "mode", "namespace",
-    "operation", "option", "partition", "path", "pattern", "procedure", "property", "query", "queue", "revision",
-    "scheme", "setting", "status", "table", "transaction", "type", "user", "value", "version", "view", "write",
+    "folder", "format", "function", "header", "index", "jar", "key", "location", "lock", "metastore", "mode",
+    "namespace", "operation", "option", "partition", "path", "pattern", "predicate", "procedure", "property", "query",
+    "queue", "retention", "revision", "scheme", "setting", "status", "table", "transaction", "type", "user", "value",
+    "version", "view", "write",
 }  # fmt: skip
-_PROGRAMS = {"java", "pyspark", "scala", "spark"}
+_PROGRAMS = {"Java", "PySpark", "Scala", "Spark"}
 _SYNONYMS = {
-    "base": "version", "code": "error code", "get message": "error", "ident": "table", "identifier": "table",
-    "qualified name": "table", "table name": "table", "catalog name": "catalog", "sql": "type", "uri": "file",
-    "catalog string": "type", "to seconds": "seconds", "cause": "error", "failure": "error", "why": "reason",
-    "because": "reason", "problem": "reason",
+    "base": "version", "because": "reason", "catalog name": "catalog", "catalog string": "type", "cause": "error",
+    "close": "similar name", "code": "error code", "directories": "directory", "failure": "error",
+    "field names": "columns", "get message": "error", "get simple name": "change", "get type": "type",
+    "ident": "table", "identifier": "table", "meant": "similar name", "near": "similar name", "parent": "folder",
+    "place": "location", "qualified name": "table", "serde": "SerDe", "serde name": "SerDe",
+    "spark": "Spark version", "sql": "type", "table name": "table", "to seconds": "seconds", "uri": "file",
+    "why": "reason",
 }  # fmt: skip
+# Variables that hold a value which the message refuses, at its beginning.
+_REFUSED = {"given", "item", "name", "text"}
+_KEEPS_NAME = re.compile(r" id$|^number$|^count$|^what |clause$")
 
 
 def rendered(pieces: Sequence[Piece]) -> str:
@@ -221,28 +230,39 @@ def rendered(pieces: Sequence[Piece]) -> str:
 
 def _rendered(pieces: Sequence[Piece], before: str, taken: dict[str, str]) -> str:
     text = ""
-    for piece in pieces:
+    for place, piece in enumerate(pieces):
         match piece:
             case str():
                 text += piece
             case Hole():
-                text += f"<{_placeholder(piece, before + text, taken)}>"
+                following = pieces[place + 1] if place + 1 < len(pieces) else ""
+                text += f"<{_placeholder(piece, before + text, following, taken)}>"
             case Choice(first=first, second=second):
                 one, other = (_rendered(side, before + text, taken) for side in (first, second))
                 text += f"({one} | {other})" if one and other else f"[{one or other}]"
     return text
 
 
-def _placeholder(hole: Hole, before: str, taken: dict[str, str]) -> str:
+def _placeholder(hole: Hole, before: str, following: Piece, taken: dict[str, str]) -> str:
     """A noun for the hole that no other expression of the message has."""
     noun = hole.noun
     last = re.search(r"([A-Za-z]+)['\"(]*\s+['\"]?$", before)
-    word = last[1].lower() if last else ""
-    if not (noun and re.search(r" id$|^number$|^count$", noun)):
-        if word in _NOUNS:
-            noun = word
-        elif word in _PROGRAMS:
-            noun = "version"
+    word = last[1] if last else ""
+    qualifies = following == "." and not before.endswith(" ")
+    if noun and _KEEPS_NAME.search(noun):
+        pass
+    elif re.search(r"(?i)table ['\"]?$", before) and following == ".":
+        noun = _SYNONYMS.get(noun or "", noun)
+    elif re.search(r"(?i)table ['\"(]*<[a-z ]+>\.$", before):
+        noun = "table"
+    elif word.lower() in _NOUNS and word != "Write" and not qualifies:
+        noun = word.lower()
+    elif word in _PROGRAMS:
+        noun = f"{word} version"
+    elif (
+        not before and noun in _REFUSED and isinstance(following, str) and following.startswith((" is no ", " is not "))
+    ):
+        noun = "value"
     noun = _SYNONYMS.get(noun or "", noun) or "…"
     while taken.setdefault(noun, hole.expression) != hole.expression:
         noun = f"other {noun}"
@@ -251,14 +271,15 @@ def _placeholder(hole: Hole, before: str, taken: dict[str, str]) -> str:
 
 def scala_text(text: str, start: int, constants: Mapping[str, str]) -> str:
     """The message that begins at ``start``: texts joined by ``+``, up to the end of the argument."""
-    return rendered(list(_Scala(text, constants).joined(start)[0]))
+    return rendered(list(_Scala(text, start, constants).joined(start)[0]))
 
 
 class _Scala:
     """Reads the parts of a text out of Scala code."""
 
-    def __init__(self, code: str, constants: Mapping[str, str]) -> None:
+    def __init__(self, code: str, start: int, constants: Mapping[str, str]) -> None:
         self._code = code
+        self._start = start
         self._constants = constants
 
     def joined(self, at: int) -> tuple[list[Piece], int]:
@@ -274,7 +295,7 @@ class _Scala:
                 pieces.append(choice)
             else:
                 end = self._end(at)
-                pieces.append(self._hole(self._code[at:end].strip()))
+                pieces += self._shown(self._code[at:end].strip())
                 at = end
             following = self._behind(r"\s*", at)
             if self._code[following] != "+":
@@ -287,9 +308,23 @@ class _Scala:
 
     def _choice(self, at: int) -> tuple[Choice, int]:
         """``(if (condition) text else text)``."""
-        first, at = self.joined(self._end(at + len("(if (")) + 1)
+        choice, at = self._if(at + 1)
+        return choice, self._behind(r"\s*\)", at)
+
+    def _if(self, at: int) -> tuple[Choice, int]:
+        first, at = self.joined(self._end(at + len("if (")) + 1)
         second, at = self.joined(self._behind(r"\s*else\s+", at))
-        return Choice(first, second), self._behind(r"\s*\)", at)
+        return Choice(first, second), at
+
+    def _text_of(self, name: str) -> list[Piece] | None:
+        """The text of the last value or method of a name before the message, where that is short."""
+        found = list(re.finditer(rf"\b(?:val|def) {name}(?:: String)? =\s+(?=if \(|s?\")", self._code))
+        if not found:
+            return None
+        before = [match for match in found if match.start() < self._start]
+        at = (before or found)[-1].end()
+        pieces = [self._if(at)[0]] if self._code.startswith("if", at) else self.joined(at)[0]
+        return pieces if len(rendered(pieces)) <= _LONGEST_TEXT + 60 else None
 
     def _end(self, at: int) -> int:
         """Where the expression at ``at`` ends: before a comma, plus or closing bracket of its own level."""
@@ -307,16 +342,20 @@ class _Scala:
         while self._code[at] != '"':
             if self._code.startswith("${", at):
                 end = _closing(self._code, at + 2)
-                pieces.append(self._hole(self._code[at + 2 : end]))
+                pieces += self._shown(self._code[at + 2 : end])
                 at = end + 1
             elif name := re.compile(r"\$(\w+)").match(self._code, at):
-                pieces.append(self._hole(name[1]))
+                pieces += self._shown(name[1])
                 at = name.end()
             else:
                 at += self._code[at] == "\\"
                 pieces.append(self._code[at])
                 at += 1
         return pieces, at + 1
+
+    def _shown(self, expression: str) -> Sequence[Piece]:
+        name = re.fullmatch(r"(?:file\.)?([a-z]\w*)", expression)
+        return (name and self._text_of(name[1])) or [self._hole(expression)]
 
     def _hole(self, expression: str) -> Piece:
         if expression.startswith("didYouMean("):

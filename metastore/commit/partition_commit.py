@@ -151,15 +151,15 @@ class PartitionCommit:
         def value(match: re.Match[str]) -> str:
             return values.get((match.group(1) or match.group(2)).lower()) or ""
 
-        text = _VARIABLE.sub(value, self.pattern)
+        time_text = _VARIABLE.sub(value, self.pattern)
         try:
-            local = cast_text(text, _LOCAL_TIME)
+            local = cast_text(time_text, _LOCAL_TIME)
         except InvalidValueError:
             local = None
         if not isinstance(local, datetime):
             raise InvalidValueError(
                 f"The partition {partition[:200]!r} has no time: {TIME_PATTERN!r} = {self.pattern!r} makes "
-                f"{text[:80]!r} of it, which is no date or time. Correct the pattern, filter such rows out of the "
+                f"{time_text[:80]!r} of it, which is no date or time. Correct the pattern, filter such rows out of the "
                 f"stream, or set {TRIGGER!r} to 'process-time'.",
                 {"partition": partition[:200], "pattern": self.pattern},
             )

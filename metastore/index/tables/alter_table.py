@@ -333,13 +333,13 @@ def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     return load(connection, identifier)
 
 
-def _check_not_written(connection: sa.Connection, table: Table, what: str) -> None:
+def _check_not_written(connection: sa.Connection, table: Table, definition_part: str) -> None:
     in_flight = sa.select(transactions.c.transaction_id).where(
         transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT])
     )
     if connection.execute(in_flight.limit(1)).scalar() is not None:
         raise ConflictError(
-            f"The {what} of table {table.identifier} cannot change while a write to it is open. Try again "
+            f"The {definition_part} of table {table.identifier} cannot change while a write to it is open. Try again "
             "later. CALL <catalog>.system.status shows the writer; CALL <catalog>.system.recover finishes what a dead "
             "one left.",
             {"table": str(table.identifier)},

@@ -255,11 +255,11 @@ class _Application:
         place = change.location or (None if there is None else there.location)
         return self._applier.table.directory(change.name, place)
 
-    def _conflict(self, name: str, what: str) -> ConflictError:
+    def _conflict(self, name: str, changed_state: str) -> ConflictError:
         table = self._applier.table.identifier
         return ConflictError(
             f"Another commit to table {table} was first: a change presumes otherwise of partition "
-            f"{name[:200]!r}, but {what}. It was not made; look again and retry.",
+            f"{name[:200]!r}, but {changed_state}. It was not made; look again and retry.",
             {"table": str(table), "partition": name[:200]},
         )
 

@@ -109,9 +109,9 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
     for some in batched(sources, _FILES):
         users = users_within(connection, set(some))
         if users:
-            uri, shown = _shown(users)
+            uri, user = _shown(users)
             raise ConflictError(
-                f"LOAD DATA would move the file {uri} into table {table.identifier}: {shown} has it since this "
+                f"LOAD DATA would move the file {uri} into table {table.identifier}: {user} has it since this "
                 "statement looked, and would lose its rows. Nothing was changed. Copy the rows with INSERT … SELECT.",
                 {"table": str(table.identifier), "location": uri},
             )

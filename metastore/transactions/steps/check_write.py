@@ -214,13 +214,13 @@ class WriteCheck:
             )
         if not plan.relocate:
             return
-        added_to = others - self._new_directories(others).keys()
-        if added_to:
+        partitions = others - self._new_directories(others).keys()
+        if partitions:
             raise InvalidInputError(
-                f"The overwrite of table {transaction.table} adds rows to {shown(min(added_to))}, which its condition "
-                "does not cover, and relocates what it covers: a partition cannot lie in two places. Write those rows "
-                "by an INSERT of their own, or use overwrite-mode 'in-place'.",
-                {"table": transaction.table, "partition": min(added_to)[:200]},
+                f"The overwrite of table {transaction.table} adds rows to {shown(min(partitions))}, which its "
+                "condition does not cover, and relocates what it covers: a partition cannot lie in two places. Write "
+                "those rows by an INSERT of their own, or use overwrite-mode 'in-place'.",
+                {"table": transaction.table, "partition": min(partitions)[:200]},
             )
 
     def _found(self, names: Collection[str]) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:

@@ -182,14 +182,14 @@ def abandon(resources: Resources, transaction: Transaction, reason: str) -> None
 
 
 def _aborting(
-    resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
+    resources: Resources, transaction_id: str, states: Collection[State], reason: str, clause: str
 ) -> Transaction:
-    """Move a transaction from ``states`` to aborting, and return it; ``refusal`` ends the error in other states."""
+    """Move a transaction from ``states`` to aborting, and return it; ``clause`` ends the error in other states."""
     resources.start_undo(transaction_id, states, reason)
     current = resources.load(transaction_id)
     if current.state not in (State.ABORTING, State.ABORTED):
         raise TransactionStateError(
-            f"The write {transaction_id} to table {current.table} is {current.state} and {refusal}",
+            f"The write {transaction_id} to table {current.table} is {current.state} and {clause}",
             {"transaction": transaction_id, "table": current.table, "state": str(current.state)},
         )
     return current
