@@ -71,10 +71,10 @@ def _chosen(table: Table, keys: Keys) -> tuple[Key, ...]:
     return tuple(by_name[name.lower()] for name in names)
 
 
-def _one_of(kind: type[_Choice], given: str, argument: str) -> _Choice:
-    if given not in list(kind):
-        raise InvalidInputError(f"{argument} is {str(given)[:40]!r}; it is one of {', '.join(kind)}.")
-    return kind(given)
+def _one_of(choices: type[_Choice], value: str, argument: str) -> _Choice:
+    if value not in list(choices):
+        raise InvalidInputError(f"{argument} is {str(value)[:40]!r}; it is one of {', '.join(choices)}.")
+    return choices(value)
 
 
 def report_picture(report: RepairReport) -> Picture:

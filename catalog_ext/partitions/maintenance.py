@@ -135,12 +135,12 @@ class PartitionMaintenance:
     @staticmethod
     def _checked_types(table: Table, types: Mapping[str, str]) -> dict[str, str]:
         columns = {column.name.lower(): column.name for column in table.definition.partition_columns}
-        unknown = next((name for name in types if name.lower() not in columns), None)
-        if unknown is not None:
+        unknown_column = next((name for name in types if name.lower() not in columns), None)
+        if unknown_column is not None:
             raise InvalidPartitionSpecError(
-                f"{unknown[:60]!r} is no partition column of table {table.identifier}; they are "
+                f"{unknown_column[:60]!r} is no partition column of table {table.identifier}; they are "
                 f"{', '.join(columns.values()) or 'none'}.",
-                {"table": str(table.identifier), "column": unknown[:60]},
+                {"table": str(table.identifier), "column": unknown_column[:60]},
             )
         wanted = {columns[name.lower()]: str(parse_type(text)) for name, text in types.items()}
         check_keys([Column(name, text) for name, text in wanted.items()], str(table.identifier))

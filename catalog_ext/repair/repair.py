@@ -248,14 +248,14 @@ class Repair:
         count = scratch.count("SELECT count(*) FROM skipped")
         if not self._options.strict or not count:
             return
-        first = "; ".join(
+        skipped_paths = "; ".join(
             f"{path[:160]!r}: {reason}"
             for path, reason in scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
         )
         paths = "1 path" if count == 1 else f"{count} paths"
         raise RepairRefusedError(
-            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {paths}: {first}"
-            f"{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
+            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {paths}: "
+            f"{skipped_paths}{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
             {"table": str(self._table.identifier), "skipped": str(count)},
         )
 

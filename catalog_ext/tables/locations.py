@@ -67,19 +67,19 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
     return canonical_location(location), kept
 
 
-def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
+def check_hides_no_table(table: str, location: str | None, other_location: str | None) -> None:
     """Check that the session's own catalog has no table of this name elsewhere, which the new table would hide.
 
-    ``location`` is the new table's location, ``there`` that of the session's own table; None if it has no location.
+    ``location`` is the new table's location, ``other_location`` that of the session's own table; None if it has no location.
 
     Raises:
         TableAlreadyExistsError: The session's own table has another location.
     """
-    if not locations_equal(location, there):
+    if not locations_equal(location, other_location):
         raise TableAlreadyExistsError(
-            f"The session's own catalog has a table {table} already, at {there or 'no location'}, which the registered "
-            "one would hide. Give that location, or choose another name.",
-            {"table": table, "session_location": there or ""},
+            f"The session's own catalog has a table {table} already, at {other_location or 'no location'}, which the "
+            "registered one would hide. Give that location, or choose another name.",
+            {"table": table, "session_location": other_location or ""},
         )
 
 

@@ -133,12 +133,12 @@ def _is_plain(options: Mapping[str, str]) -> bool:
 def _text_options(definition: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
     there, named = definition.options, str(definition.identifier)
     plain = _is_plain(there)
-    known = _DELIMITED if plain else _QUOTED.keys() | _NO_CHANGE
-    unknown = sorted(settings.keys() - known)
+    known_names = _DELIMITED if plain else _QUOTED.keys() | _NO_CHANGE
+    unknown = sorted(settings.keys() - known_names)
     if unknown:
         raise InvalidAlterationError(
-            f"Table {named} knows no SERDEPROPERTIES {unknown[0][:60]!r}: its text has {', '.join(sorted(known))}. "
-            "TBLPROPERTIES take any name.",
+            f"Table {named} knows no SERDEPROPERTIES {unknown[0][:60]!r}: its text has "
+            f"{', '.join(sorted(known_names))}. TBLPROPERTIES take any name.",
             {"table": named, "property": unknown[0][:60]},
         )
     if not plain:

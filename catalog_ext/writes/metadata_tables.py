@@ -173,10 +173,10 @@ def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:
     return NumberPredicate(name, predicate)
 
 
-def _require(name: str, columns: Sequence[str], known: Sequence[str], column_kind: str) -> None:
-    unknown_columns = [column for column in columns if column not in known]
+def _require(name: str, columns: Sequence[str], known_columns: Sequence[str], column_kind: str) -> None:
+    unknown_columns = [column for column in columns if column not in known_columns]
     if unknown_columns:
         raise InvalidInputError(
             f"The metadata table '{name}' has no {column_kind} {unknown_columns[0][:60]!r}. There are: "
-            f"{', '.join(known)}."
+            f"{', '.join(known_columns)}."
         )

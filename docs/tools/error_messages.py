@@ -20,7 +20,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("metastore", "catalog_ext")
 # Users cannot meet these: faults of tests, and errors of requests that only a client other than the connector can send.
 _LEFT_OUT = ("metastore/commit/fault_points.py", "catalog_ext/service/messages/")
-_LONGEST_TEXT = 90
+_LONGEST_TEXT = 150
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,10 @@ def _noun(node: ast.AST) -> str | None:
             return "error"
         case ast.Call(func=ast.Name(id=name)) if name not in _WRITERS:
             return _words(name)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+            return _words(name)
+        case ast.Call(func=ast.Attribute(value=value, attr="get" | "partition" | "removeprefix" | "rstrip")):
+            return _noun(value)
         case ast.Call(args=[first, *_]) | ast.BoolOp(values=[first, *_]):
             return _noun(first)
         case ast.Call(func=ast.Attribute(value=value)):
@@ -210,13 +214,24 @@ _NOUNS = {
 }  # fmt: skip
 _PROGRAMS = {"Java", "PySpark", "Scala", "Spark"}
 _SYNONYMS = {
-    "base": "version", "because": "reason", "catalog name": "catalog", "catalog string": "type", "cause": "error",
-    "close": "similar name", "code": "error code", "directories": "directory", "failure": "error",
-    "field names": "columns", "get message": "error", "get simple name": "change", "get type": "type",
-    "ident": "table", "identifier": "table", "meant": "similar name", "near": "similar name", "parent": "folder",
-    "place": "location", "qualified name": "table", "serde": "SerDe", "serde name": "SerDe",
-    "spark": "Spark version", "sql": "type", "table name": "table", "to seconds": "seconds", "uri": "file",
-    "why": "reason",
+    "app id": "application id", "authority": "host", "base": "version", "because": "reason", "below": "location",
+    "boto code": "error code", "by name": "names", "catalog name": "catalog", "catalog string": "type",
+    "cause": "error", "close": "similar name", "code": "error code", "conversion problem": "problem",
+    "data type": "type", "default": "default value", "default extname": "format", "directories": "directory",
+    "doc": "meaning of the setting", "drivername": "database", "exporter": "value", "extra": "package",
+    "failure": "error", "field names": "columns", "get": "pattern", "get message": "error",
+    "get simple name": "change", "get type": "type", "given": "value", "head": "column", "home": "folder",
+    "ident": "table", "identifier": "table", "in data file": "value", "install java": "how to install Java",
+    "into": "table", "java": "Java program", "json": "offset", "key types": "types", "known as": "other spelling",
+    "left": "type", "length": "count", "log tail": "last lines of its log", "meant": "similar name",
+    "module": "Python package", "near": "similar name", "new": "new type", "node": "names", "nonconforming": "paths",
+    "of nanoseconds": "reason", "old": "old type", "outbox id": "message id", "output": "columns", "parent": "folder",
+    "partition column names": "columns", "partitioned on": "columns", "place": "location",
+    "promotion": "way of writing", "pyspark requirement": "PySpark package", "qualified name": "table",
+    "right": "other type", "said": "answer of the store", "serde": "SerDe", "serde name": "SerDe",
+    "spark": "Spark version", "split": "key", "sql": "type", "stderr": "output", "table name": "table",
+    "then": "reason", "to seconds": "seconds", "to string": "error", "twin": "other spelling", "uri": "URI",
+    "uris": "URIs", "wait s": "seconds", "why": "reason",
 }  # fmt: skip
 # Variables that hold a value which the message refuses, at its beginning.
 _REFUSED = {"given", "item", "name", "text"}
@@ -245,6 +260,8 @@ def _rendered(pieces: Sequence[Piece], before: str, taken: dict[str, str]) -> st
 
 def _placeholder(hole: Hole, before: str, following: Piece, taken: dict[str, str]) -> str:
     """A noun for the hole that no other expression of the message has."""
+    if hole.expression in taken.values():
+        return next(noun for noun, expression in taken.items() if expression == hole.expression)
     noun = hole.noun
     last = re.search(r"([A-Za-z]+)['\"(]*\s+['\"]?$", before)
     word = last[1] if last else ""
@@ -324,7 +341,7 @@ class _Scala:
         before = [match for match in found if match.start() < self._start]
         at = (before or found)[-1].end()
         pieces = [self._if(at)[0]] if self._code.startswith("if", at) else self.joined(at)[0]
-        return pieces if len(rendered(pieces)) <= _LONGEST_TEXT + 60 else None
+        return pieces if len(rendered(pieces)) <= _LONGEST_TEXT else None
 
     def _end(self, at: int) -> int:
         """Where the expression at ``at`` ends: before a comma, plus or closing bracket of its own level."""

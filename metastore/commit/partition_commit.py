@@ -252,11 +252,11 @@ def run_policies(
                 _LOG.warning("The policy '%s' failed for partition %r at %s.", policy, name, location, exc_info=True)
                 failed.append((name, policy, error))
     if failed:
-        first, kind, cause = failed[0]
+        partition, kind, cause = failed[0]
         raise PartitionPolicyError(
-            f"The partition-commit policy '{kind}' failed for {len(failed)} partition(s), the first is {first!r}: "
+            f"The partition-commit policy '{kind}' failed for {len(failed)} partition(s), the first is {partition!r}: "
             f"{type(cause).__name__}: {cause}. The data is committed and visible; recover runs the policies again.",
-            {"partition": first, "policy": kind},
+            {"partition": partition, "policy": kind},
         ) from cause
 
 

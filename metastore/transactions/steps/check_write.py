@@ -204,17 +204,17 @@ class WriteCheck:
         directory.
         """
         transaction, table = self._transaction, self._resources.table(self._transaction)
-        others = names - covered_names(plan, table, names)
-        if others and not asked.adds_others:
+        other_partitions = names - covered_names(plan, table, names)
+        if other_partitions and not asked.adds_others:
             raise InvalidInputError(
-                f"The overwrite of table {transaction.table} has rows of {_counted(others)}, which its condition "
-                "is not true for: they would be added to what is there. Nothing was written. Mend the rows or the "
-                f"condition, or let them through by {MISMATCH} = add.",
-                {"table": transaction.table, "partition": min(others)[:200]},
+                f"The overwrite of table {transaction.table} has rows of {_counted(other_partitions)}, which its "
+                "condition is not true for: they would be added to what is there. Nothing was written. Mend the rows "
+                f"or the condition, or let them through by {MISMATCH} = add.",
+                {"table": transaction.table, "partition": min(other_partitions)[:200]},
             )
         if not plan.relocate:
             return
-        partitions = others - self._new_directories(others).keys()
+        partitions = other_partitions - self._new_directories(other_partitions).keys()
         if partitions:
             raise InvalidInputError(
                 f"The overwrite of table {transaction.table} adds rows to {shown(min(partitions))}, which its "
