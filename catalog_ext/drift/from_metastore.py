@@ -199,8 +199,8 @@ class MendFromMetastore:
             return
         raise MassDropError(
             f"Nothing was changed: mending table {self._name} is refused: it would drop {count:,} of {total:,} "
-            f"registered partitions, more than the {limit.percent} % that it may drop at once, or all. Look whether "
-            "the metastore is the right one and whole. If they are gone for good, allow it: --force on the command "
+            f"registered partitions, more than the {limit.percent} % that it may drop at once, or all. Check that the "
+            "metastore is the right one and complete. If they are gone for good, allow it: --force on the command "
             "line, allow_mass_drop => true in CALL, allow_mass_drop=True in Python.",
             {"table": self._name, "partitions": str(count), "registered": str(total)},
         )

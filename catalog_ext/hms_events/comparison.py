@@ -303,9 +303,9 @@ class FollowedComparison:
         table = str(ours.identifier)
         return MassDropError(
             f"The metastore does not have {count:,} of the {total:,} partitions of table {table} any more, which "
-            f"is more than the {limit.percent} % that may go at once. They stay. If they are gone for good, drop them "
-            "here, too, or raise the table's property repair.mass-drop-percent; if not, "
-            f"catalog-ext publish {table} brings them back there.",
+            f"is more than the {limit.percent} % that may go at once. They stay in the index. If they are gone for "
+            "good, drop them in the index, too, or raise the table's property repair.mass-drop-percent; if not, "
+            f"catalog-ext publish {table} brings them back in the metastore.",
             {"table": table, "partitions": str(count), "registered": str(total)},
         )
 

@@ -274,7 +274,7 @@ def _another(settings: Settings, option: str, recorded_value: str, given_value: 
         f"The index {index} belongs to the {option} {recorded_value}, and was opened with {given_value}. Leave the "
         f"{option} out to use its own, or open another index. To take the other one on for good: "
         f"{_adoption(settings, option, given_value)}",
-        {"index": index, f"recorded_{option}": recorded_value, what: given_value},
+        {"index": index, f"recorded_{option}": recorded_value, option: given_value},
     )
 
 

@@ -68,7 +68,7 @@ def checked_period(end_date: str, unit: Unit) -> str:
         return date.fromisoformat(first_day(end_date)).isoformat()[: unit.length]
     except ValueError as error:
         raise InvalidInputError(
-            f"The map is to end at {end_date[:40]!r}, which is no {unit}. Give it like 2025-01-31."
+            f"The partition map cannot end at {end_date[:40]!r}, which is no {unit}. Give it like 2025-01-31."
         ) from error
 
 

@@ -57,7 +57,7 @@ class PartitionMaintenance:
         bound = bound_where(target, where)
         if bound is None or not target.definition.keys:
             raise InvalidPartitionSpecError(
-                f"Which partitions of table {target.identifier} are to be dropped is not said: give a condition on its "
+                f"The partitions to drop of table {target.identifier} must be named: give a condition on its "
                 "partition columns, such as \"ds < '2024-01-01'\".",
                 {"table": str(target.identifier)},
             )
@@ -119,7 +119,7 @@ class PartitionMaintenance:
         target = self._context.load_table(table)
         if mode is None and not types:
             raise InvalidInputError(
-                f"What is to change of the partition columns of table {target.identifier} is not said: give a mode "
+                f"Give the change of the partition columns of table {target.identifier}: a mode "
                 "('declared' or 'virtual'), types, or both.",
                 {"table": str(target.identifier)},
             )

@@ -360,9 +360,9 @@ def _active_session_has(catalog: str) -> bool:
     if context.getConf().get(f"spark.sql.catalog.{catalog}") == _catalog_class(catalog) and catalog in _running:
         return True
     raise EnvironmentSetupError(
-        f"A Spark session runs already without the catalog {catalog!r}, and cannot be given one: its jars and "
-        "extensions are set at its "
-        "start. Call catalog_ext.configure before getOrCreate, or stop the session first (spark.stop())."
+        f"A Spark session runs already without the catalog {catalog!r}, and a running session cannot get one: Spark "
+        "sets jars and extensions at its start. Call catalog_ext.configure before getOrCreate, or stop the session "
+        "first (spark.stop())."
     )
 
 

@@ -154,7 +154,9 @@ class _ExportedRelation:
 
     def _send_view(self, view: View, table: HiveTable | None) -> None:
         if table is not None and table.table_type != VIRTUAL_VIEW:
-            raise InvalidInputError(f"The metastore has a table {table}, which our view cannot replace.")
+            raise InvalidInputError(
+                f"The metastore has a table {table}, which the index's view of that name cannot replace."
+            )
         if table is None or view_differs(table, view.table.definition, view.query):
             self._carry_out(PutView(view.table.definition, view.query), MADE if table is None else ALTERED)
         missing, unknown = view_partitions(self._index, self._client, view.table, table)

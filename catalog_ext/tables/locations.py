@@ -70,7 +70,7 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
 def check_hides_no_table(table: str, location: str | None, other_location: str | None) -> None:
     """Check that the session's own catalog has no table of this name elsewhere, which the new table would hide.
 
-    ``location`` is the new table's location, ``other_location`` that of the session's own table; None if it has no location.
+    ``location`` is the new table's location, ``other_location`` that of the session's own table; None if it has none.
 
     Raises:
         TableAlreadyExistsError: The session's own table has another location.

@@ -142,9 +142,9 @@ def _check_complete(definition: TableDefinition, rules: Sequence[Rule], requirem
     missing = [c.name for i, c in enumerate(definition.partition_columns) if i not in found]
     if missing or not definition.partition_columns:
         raise InvalidConfigurationError(
-            f"The partitions of the view {definition.identifier} cannot be found by themselves: no table that it reads "
-            f"is partitioned by {', '.join(missing) or 'anything that the view is partitioned by'}. Say in a property "
-            f"{KEYS_PROPERTY}namespace.table which of its keys it is, or leave out {AUTOMATIC_PROPERTY}.",
+            f"The partitions of the view {definition.identifier} cannot be computed automatically: no table that it "
+            f"reads is partitioned by {', '.join(missing) or 'anything that the view is partitioned by'}. Say in a "
+            f"property {KEYS_PROPERTY}namespace.table which of its keys it is, or leave out {AUTOMATIC_PROPERTY}.",
             {"view": str(definition.identifier)},
         )
     used = {r.key for rule in rules for _, r in rule.required}

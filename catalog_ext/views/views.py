@@ -307,7 +307,9 @@ def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Colum
             raise ViewPartitionColumnDuplicateError(f"{shown}: {name!r} is named twice. Name each column once.", where)
     if wanted and len(wanted) == len(names):
         raise ViewOnlyPartitionColumnsError(
-            f"{shown}: these are all its columns, and at least one must be none. Leave one out.", where
+            f"{shown}: these are all its columns, and at least one column must not be a partition column. Leave one "
+            "out.",
+            where,
         )
     last_columns = names[len(names) - len(wanted) :]
     if set(last_columns) != set(wanted):

@@ -103,8 +103,9 @@ class HiveLock:
             return self._metastore.lock(self._components, current_user(), socket.gethostname()[:_LONGEST], self._agent)
         except MetastoreRefusedError as error:
             raise HiveLocksRefusedError(
-                f"{error.message} What is to be written are {self._what}, and 'hive-locks' is on. The metastore needs "
-                "Hive's tables of transactions (schematool makes them); 'hive-locks' = 'none' writes without locks.",
+                f"{error.message} The write needs Hive locks on {self._what}, because 'hive-locks' is on. The "
+                "metastore needs Hive's transaction tables (schematool creates them); 'hive-locks' = 'none' writes "
+                "without locks.",
                 error.parameters,
             ) from error
         except MetastoreUnavailableError as error:
@@ -170,9 +171,9 @@ class HiveLock:
     def _timeout(self, holder: str) -> HiveLockTimeoutError:
         first = self._components[0]
         return HiveLockTimeoutError(
-            f"Hive's locks of {self._what} were not to be had within {self._wait_s:g} s: they are held by {holder}. "
-            "Nothing was changed. Run the statement again when that one is done, raise 'hive-locks.wait', or, if it is "
-            "dead, end it in Hive (ABORT TRANSACTIONS, or wait for hive.txn.timeout).",
+            f"Hive's locks of {self._what} were not granted within {self._wait_s:g} s: they are held by {holder}. "
+            "Nothing was changed. Run the statement again when the holder has ended, raise 'hive-locks.wait', or, if "
+            "the holder is dead, end it in Hive (ABORT TRANSACTIONS, or wait for hive.txn.timeout).",
             {"table": f"{first.database}.{first.table}", "partition": first.partition, "holder": holder[:500]},
         )
 
@@ -234,7 +235,7 @@ class HiveLock:
     def _gone(self, what_happened: str) -> HiveLockLostError:
         return HiveLockLostError(
             f"Hive's locks of {self._what} (lock {self._number}) were lost before the commit: the metastore "
-            f"{what_happened}. What was not committed is undone; run the statement again.",
+            f"{what_happened}. The uncommitted changes are undone; run the statement again.",
             {"lock": str(self._number), "table": f"{self._components[0].database}.{self._components[0].table}"},
         )
 

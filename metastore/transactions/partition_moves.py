@@ -113,7 +113,7 @@ class PartitionMoves:
             uri, user_of_file = min(found.items())
             raise ConflictError(
                 f"LOAD DATA would move the file {shown(uri)} into table {transaction.table}, which {user_of_file} "
-                "takes. Nothing was changed; run the statement again, or copy the rows with INSERT … SELECT.",
+                "uses too. Nothing was changed; run the statement again, or copy the rows with INSERT … SELECT.",
                 {"table": transaction.table, "location": uri},
             )
 

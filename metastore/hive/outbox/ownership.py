@@ -29,7 +29,7 @@ def check_location(table: HiveTable, locations: Sequence[str]) -> None:
     if any(is_view if not ours else not is_view and same_location(table.location, ours) for ours in locations):
         return
     place = "it is a view" if is_view else f"at {table.location or 'no location'}"
-    ours = f"ours is at {locations[0]}" if locations[0] else "ours is a view"
+    ours = f"the index's table is at {locations[0]}" if locations[0] else "the index has a view"
     raise MetastoreRefusedError(
         f"The metastore has another table of the name {table}: {place}, and {ours}. Rename or drop one of the two.",
         {"table": str(table), "location": locations[0], "metastore_location": table.location},

@@ -143,22 +143,21 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
         )
     if _is_any(origin, _FULL):
         return IndexUnavailableError(
-            f"The index {database} has no room left: {database_error}. What it has taken down before is whole. Make "
-            "room on the database's disk, or raise its limit, and run the statement again.",
+            f"The index {database} has no room left: {database_error}. Earlier commits are intact. Make room on the "
+            "database's disk, or raise its limit, and run the statement again.",
             parameters,
         )
     if _is_any(origin, _READ_ONLY):
         return IndexUnavailableError(
-            f"The index {database} can be read and not written: {database_error}. Let its user write the database (of "
-            "SQLite the file and its folder, who only reads too), or, after a failover, give the address of the "
-            "server that takes writes; then run the statement again.",
+            f"The index {database} can be read and not written: {database_error}. Give its user write permission (for "
+            "SQLite on the file and its folder, even to read), or, after a failover, give the address of the server "
+            "that takes writes; then run the statement again.",
             parameters,
         )
     if _DISK_WORDS in database_error:
         return IndexUnavailableError(
-            f"The index {database} cannot be read or written on its disk: {database_error}. Look whether the disk of "
-            "the file is full, or broken; what the index has taken down before is whole. Make room and run the "
-            "statement again.",
+            f"The index {database} cannot be read or written on its disk: {database_error}. Check whether the disk is "
+            "full or broken; earlier commits are intact. Make room and run the statement again.",
             parameters,
         )
     if _STATEMENT_MODE in database_error:
@@ -191,8 +190,8 @@ def _of_no_known_state(error: Exception, database: str, database_error: str) -> 
         )
     if "malformed" in database_error:
         return IndexDatabaseError(
-            f"The index {database} is damaged: {database_error}. Bring back a copy of the file, or move it away, make "
-            "a new index and register the tables again: their files are whole.",
+            f"The index {database} is damaged: {database_error}. Restore a copy of the file; or move it away, create "
+            "a new index and register the tables again: their files are intact.",
             parameters,
         )
     return IndexDatabaseError(f"The index {database} refused a statement: {database_error}.", parameters)

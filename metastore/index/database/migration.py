@@ -72,7 +72,7 @@ def require_same(revision: str | None) -> None:
     if revision != newest_known:
         raise IndexNotAtHeadError(
             f"The index was migrated to revision {revision} after this process had opened it, and this release knows "
-            f"{newest_known}: it would not write what the other one needs. Nothing was done. Start the process again "
+            f"{newest_known}: it cannot write what the newer release needs. Nothing was done. Start the process again "
             "with the newer release.",
             {"revision": revision or "", "head": newest_known},
         )

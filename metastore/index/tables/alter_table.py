@@ -341,7 +341,7 @@ def _check_not_written(connection: sa.Connection, table: Table, definition_part:
         raise ConflictError(
             f"The {definition_part} of table {table.identifier} cannot change while a write to it is open. Try again "
             "later. CALL <catalog>.system.status shows the writer; CALL <catalog>.system.recover finishes what a dead "
-            "one left.",
+            "writer left.",
             {"table": str(table.identifier)},
         )
 

@@ -103,7 +103,7 @@ def _check_table(
     changed_setting = planned and planned.changes(PlannedFormat(row["format"], json.loads(row["options"])))
     if changed_setting:
         raise ConflictError(
-            f"The table {transaction.table} is read otherwise by now than when this statement was planned: "
+            f"The table {transaction.table} has changed since this statement was planned: "
             f"{changed_setting}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )

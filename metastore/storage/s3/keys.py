@@ -103,7 +103,7 @@ class Keys:
                 404.
             StorageError: The store refuses or does not answer, or reports more keys without a continuation token.
         """
-        prefix = f"{location.key}/" if below.key else ""
+        prefix = f"{location.key}/" if location.key else ""
         asked: dict[str, Any] = {"Bucket": location.bucket, "Prefix": prefix, "MaxKeys": KEYS_PER_PAGE}
         if not whole:
             asked["Delimiter"] = "/"

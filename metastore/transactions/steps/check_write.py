@@ -136,9 +136,9 @@ class WriteCheck:
                 name, other = directories[directory], min(others)
                 raise TableLayoutError(
                     f"Rows for partition {shown(name)} of table {table.identifier} would go to {shown(directory)}, "
-                    f"where partition {shown(other)} lies: each would have the other's rows. Nothing was written. Give "
-                    f"{shown(other)} a directory of its own: move its files, and ALTER TABLE {table.identifier} "
-                    "PARTITION (…) SET LOCATION '…'.",
+                    f"where partition {shown(other)} lies: each partition would also contain the other's rows. "
+                    f"Nothing was written. Give {shown(other)} a directory of its own: move its files, and ALTER "
+                    f"TABLE {table.identifier} PARTITION (…) SET LOCATION '…'.",
                     {"table": self._transaction.table, "partition": name[:200], "location": directory},
                 )
 

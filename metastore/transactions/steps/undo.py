@@ -162,7 +162,7 @@ def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Se
     """
     aborting = _aborting(
         resources, transaction_id, (State.OPEN,), reason,
-        "cannot be aborted any more. Call commit again, or recover, to see it through.",
+        "cannot be aborted any more. Commit or recover it to finish it.",
     )  # fmt: skip
     undo(resources, aborting, unrecorded)
 
