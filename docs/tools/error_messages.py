@@ -102,8 +102,8 @@ class _Module:
                 yield Choice(["Did you mean ", Hole(ast.unparse(node), "similar name"), "? "], [])
             case ast.Name(id=name) if self._text_of(name, function) is not None:
                 yield from self._text_of(name, function) or ()
-            case _ if (value := self._constant(node, function)) is not None:
-                yield value
+            case _ if (constant := self._constant(node, function)) is not None:
+                yield constant
             case _:
                 yield Hole(ast.unparse(node), _noun(node))
 
@@ -340,7 +340,7 @@ class _Scala:
             return None
         before = [match for match in found if match.start() < self._start]
         at = (before or found)[-1].end()
-        pieces = [self._if(at)[0]] if self._code.startswith("if", at) else self.joined(at)[0]
+        pieces: list[Piece] = [self._if(at)[0]] if self._code.startswith("if", at) else self.joined(at)[0]
         return pieces if len(rendered(pieces)) <= _LONGEST_TEXT else None
 
     def _end(self, at: int) -> int:
