@@ -1,4 +1,4 @@
-"""Reads the templates of error messages out of the Python and Scala sources.
+"""Reads the templates of error messages out of the Python sources; ``scala_messages`` reads those of Scala.
 
 A placeholder is named after the noun before it (``table <…>``), else after the variable. Constants are shown with their
 value, and a text that only some cases have stands in brackets.
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("metastore", "catalog_ext")
 # Users cannot meet these: faults of tests, and errors of requests that only a client other than the connector can send.
 _LEFT_OUT = ("metastore/commit/fault_points.py", "catalog_ext/service/messages/")
-_LONGEST_TEXT = 150
+LONGEST_TEXT = 150
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Module:
         if isinstance(node, ast.JoinedStr) and not _has_text(node):
             return None
         pieces = list(self._pieces(node, function))
-        return pieces if len(rendered(pieces)) <= _LONGEST_TEXT else None
+        return pieces if len(rendered(pieces)) <= LONGEST_TEXT else None
 
     def _constant(self, node: ast.expr, function: _Function) -> str | None:
         """The value of an expression over the module's constants."""
@@ -134,7 +134,7 @@ class _Module:
                 return None
         value = eval(ast.unparse(node), dict(self._globals))
         text = str(value)
-        return text if isinstance(value, str | int) and len(text) <= _LONGEST_TEXT else None
+        return text if isinstance(value, str | int) and len(text) <= LONGEST_TEXT else None
 
 
 def _has_text(node: ast.expr) -> bool:
@@ -171,7 +171,7 @@ def _noun(node: ast.AST) -> str | None:
     """Name what an expression shows: the last name of its subject; None where it has no single one."""
     match node:
         case ast.Subscript(slice=ast.Constant(value=str(key))):
-            return _words(key)
+            return words(key)
         case ast.Subscript(value=value):
             return _noun(value)
         case ast.Attribute(value=ast.Call(func=ast.Name(id="type")), attr="__name__"):
@@ -179,15 +179,15 @@ def _noun(node: ast.AST) -> str | None:
         case ast.Attribute(value=ast.Name(id="error"), attr="message" | "strerror"):
             return "error"
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return _words(name)
+            return words(name)
         case ast.Call(func=ast.Name(id="len")):
             return "count"
         case ast.Call(func=ast.Name(id="server_message")):
             return "error"
         case ast.Call(func=ast.Name(id=name)) if name not in _WRITERS:
-            return _words(name)
+            return words(name)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
-            return _words(name)
+            return words(name)
         case ast.Call(func=ast.Attribute(value=value, attr="get" | "partition" | "removeprefix" | "rstrip")):
             return _noun(value)
         case ast.Call(args=[first, *_]) | ast.BoolOp(values=[first, *_]):
@@ -200,7 +200,7 @@ def _noun(node: ast.AST) -> str | None:
             return None
 
 
-def _words(name: str) -> str | None:
+def words(name: str) -> str | None:
     """The words of a variable's name."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.strip("_")).replace("_", " ").lower() or None
 
@@ -284,135 +284,3 @@ def _placeholder(hole: Hole, before: str, following: Piece, taken: dict[str, str
     while taken.setdefault(noun, hole.expression) != hole.expression:
         noun = f"other {noun}"
     return noun
-
-
-def scala_text(text: str, start: int, constants: Mapping[str, str]) -> str:
-    """The message that begins at ``start``: texts joined by ``+``, up to the end of the argument."""
-    return rendered(list(_Scala(text, start, constants).joined(start)[0]))
-
-
-class _Scala:
-    """Reads the parts of a text out of Scala code."""
-
-    def __init__(self, code: str, start: int, constants: Mapping[str, str]) -> None:
-        self._code = code
-        self._start = start
-        self._constants = constants
-
-    def joined(self, at: int) -> tuple[list[Piece], int]:
-        """The texts joined by ``+`` from ``at`` on, and where the argument ends."""
-        pieces: list[Piece] = []
-        while True:
-            at = self._behind(r"\s*", at)
-            if literal := re.compile(r's?"').match(self._code, at):
-                found, at = self._literal(literal.end())
-                pieces += found
-            elif self._code.startswith("(if ", at):
-                choice, at = self._choice(at)
-                pieces.append(choice)
-            else:
-                end = self._end(at)
-                pieces += self._shown(self._code[at:end].strip())
-                at = end
-            following = self._behind(r"\s*", at)
-            if self._code[following] != "+":
-                return pieces, at
-            at = following + 1
-
-    def _behind(self, pattern: str, at: int) -> int:
-        found = re.compile(pattern).match(self._code, at)
-        return found.end() if found else at
-
-    def _choice(self, at: int) -> tuple[Choice, int]:
-        """``(if (condition) text else text)``."""
-        choice, at = self._if(at + 1)
-        return choice, self._behind(r"\s*\)", at)
-
-    def _if(self, at: int) -> tuple[Choice, int]:
-        first, at = self.joined(self._end(at + len("if (")) + 1)
-        second, at = self.joined(self._behind(r"\s*else\s+", at))
-        return Choice(first, second), at
-
-    def _text_of(self, name: str) -> list[Piece] | None:
-        """The text of the last value or method of a name before the message, where that is short."""
-        found = list(re.finditer(rf"\b(?:val|def) {name}(?:: String)? =\s+(?=if \(|s?\")", self._code))
-        if not found:
-            return None
-        before = [match for match in found if match.start() < self._start]
-        at = (before or found)[-1].end()
-        pieces: list[Piece] = [self._if(at)[0]] if self._code.startswith("if", at) else self.joined(at)[0]
-        return pieces if len(rendered(pieces)) <= _LONGEST_TEXT else None
-
-    def _end(self, at: int) -> int:
-        """Where the expression at ``at`` ends: before a comma, plus or closing bracket of its own level."""
-        depth, quoted = 0, False
-        while depth or quoted or self._code[at] not in ",+)}":
-            letter = self._code[at]
-            quoted ^= letter == '"'
-            depth += 0 if quoted else {"(": 1, "{": 1, ")": -1, "}": -1}.get(letter, 0)
-            at += 1
-        return at
-
-    def _literal(self, at: int) -> tuple[list[Piece], int]:
-        """The content of a string from behind its opening quote, and where it ends."""
-        pieces: list[Piece] = []
-        while self._code[at] != '"':
-            if self._code.startswith("${", at):
-                end = _closing(self._code, at + 2)
-                pieces += self._shown(self._code[at + 2 : end])
-                at = end + 1
-            elif name := re.compile(r"\$(\w+)").match(self._code, at):
-                pieces += self._shown(name[1])
-                at = name.end()
-            else:
-                at += self._code[at] == "\\"
-                pieces.append(self._code[at])
-                at += 1
-        return pieces, at + 1
-
-    def _shown(self, expression: str) -> Sequence[Piece]:
-        name = re.fullmatch(r"(?:file\.)?([a-z]\w*)", expression)
-        return (name and self._text_of(name[1])) or [self._hole(expression)]
-
-    def _hole(self, expression: str) -> Piece:
-        if expression.startswith("didYouMean("):
-            return Choice(["Did you mean ", Hole(expression, "similar name"), "? "], [])
-        plain = expression
-        while (shorter := _without_call(plain)) != plain:
-            plain = shorter
-        last = re.fullmatch(r"(?:[\w()]+\.)*(\w+)(?:\(\w*\))?", plain)
-        if last and last[1] in self._constants and last[1][0].isupper():
-            return self._constants[last[1]]
-        noun = _words(last[1]) if last else None
-        if noun in ("name", "head") and last and (owner := re.search(r"(\w+)(?:\(\))?\.\w+(?:\(\))?$", plain)):
-            noun = _words(owner[1])
-        return Hole(expression, noun)
-
-
-def _without_call(expression: str) -> str:
-    """Remove a call that only writes its subject in another way."""
-    shorter = re.sub(
-        r"\.(?:mkString|map|take|getOrElse|stripSuffix|toLowerCase|items|asText)\((?:[^()]|\([^()]*\))*\)$",
-        "",
-        expression,
-    )
-    return re.sub(r"^(?:shown|quoted|quoteIdentifier|Option|reason)\((.*)\)$", r"\1", shorter)
-
-
-def _closing(text: str, at: int) -> int:
-    """Where the brace that was opened before ``at`` is closed."""
-    depth = 1
-    while True:
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return at
-        at += 1
-
-
-def scala_constants(texts: Sequence[str]) -> dict[str, str]:
-    """The texts that Scala's constants hold, by their names; of a name with several texts none."""
-    found: dict[str, set[str]] = {}
-    for text in texts:
-        for name, value in re.findall(r'\bval ([A-Z]\w*)(?:: String)? = "([^"$]*)"', text):
-            found.setdefault(name, set()).add(value)
-    return {name: values.pop() for name, values in found.items() if len(values) == 1}

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore import errors
-from docs.tools import error_messages
+from docs.tools import error_messages, scala_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,13 +131,13 @@ def _python_messages() -> tuple[tuple[str, str], ...]:
 
 def _scala_messages(names: dict[str, str]) -> Iterator[tuple[str, str]]:
     texts = [path.read_text(encoding="utf-8") for path in sorted(_SCALA.rglob("*.scala"))]
-    constants = error_messages.scala_constants(texts)
+    constants = scala_messages.scala_constants(texts)
     for text in texts:
         for match in _RAISED.finditer(text):
             if match["maker"] == "notSupported":
-                yield names["NotSupported"], error_messages.scala_text(text, match.end(), constants)
+                yield names["NotSupported"], scala_messages.scala_text(text, match.end(), constants)
             elif (condition := _NAME.match(text, match.end())) and condition["name"] in names:
-                yield names[condition["name"]], error_messages.scala_text(text, condition.end(), constants)
+                yield names[condition["name"]], scala_messages.scala_text(text, condition.end(), constants)
 
 
 def page() -> str:
