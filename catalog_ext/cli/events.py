@@ -80,7 +80,7 @@ def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
     if failed:
         first = failed[0]
         raise first if isinstance(first, CatalogExtError) else StorageUnavailableError(
-            f"Not all could be looked at: {first}. Send the events again, or repair the table."
+            f"Not all changed files could be checked: {first}. Send the events again, or repair the table."
         )  # fmt: skip
     if wrong:
         raise wrong[0]

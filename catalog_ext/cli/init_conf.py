@@ -37,16 +37,17 @@ def init_conf(folder: Path, force: bool, shape: Shape) -> None:
     export SPARK_CONF_DIR=$PWD/conf
     """  # noqa: D301 -- click wants the character, not a raw backslash
     files = sorted(file.relative_to(FILES) for file in FILES.rglob("*") if file.is_file())
-    there = [file for file in files if (folder / file).exists()]
-    if there and not force:
+    existing_files = [file for file in files if (folder / file).exists()]
+    if existing_files and not force:
         raise InvalidConfigurationError(
-            f"{folder} has {', '.join(map(str, there))} already. Give --force to overwrite, or name another folder.",
+            f"{folder} has {', '.join(map(str, existing_files))} already. Give --force to overwrite, or name another "
+            "folder.",
             {"folder": str(folder)},
         )
     rows = [
         {
             "file": str(folder / file),
-            "action": "overwritten" if file in there else "written",
+            "action": "overwritten" if file in existing_files else "written",
             "change": _lines_to_change(FILES / file),
         }
         for file in files

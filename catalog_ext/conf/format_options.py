@@ -73,12 +73,12 @@ def check_format_options(names: Collection[str], file_format: str, table: str) -
         InvalidConfigurationError: An option looks misspelled, and would have no effect.
     """
     known = OF_FILES | OF_FORMAT.get(file_format, frozenset())
-    lower = {name.lower() for name in known}
-    for name in names:
-        near = None if "." in name or name.lower() in lower else nearest(name, known, NEARLY)
+    lower = {option.lower() for option in known}
+    for option in names:
+        near = None if "." in option or option.lower() in lower else nearest(option, known, NEARLY)
         if near is not None:
             raise InvalidConfigurationError(
-                f"{name[:60]!r} is no option of the format {file_format} that Spark has, and would change nothing in "
+                f"{option[:60]!r} is no option of the format {file_format} that Spark has, and would change nothing in "
                 f"table {table}. Did you mean {near!r}?",
-                {"key": name[:60], "table": table},
+                {"key": option[:60], "table": table},
             )

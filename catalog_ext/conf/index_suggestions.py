@@ -28,11 +28,12 @@ _LOOKED_AT = 500
 
 def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
     """Return the error for an index that does not exist, or for a file that belongs to another program."""
-    what = _WHAT.get(found, "There is no index at")
+    problem = _WHAT.get(found, "There is no index at")
     near = nearest_index(file)
     question = "" if near is None else f" Did you mean --index {shlex.quote(_short(near))}?"
     return InvalidConfigurationError(
-        f"{what} {file}.{question} Name the right one by --index, or work in its folder; catalog-ext init makes one.",
+        f"{problem} {file}.{question} Name the right one by --index, or work in its folder; catalog-ext init makes "
+        "one.",
         {"index": str(file)} | ({} if near is None else {"nearest": str(near)}),
     )
 

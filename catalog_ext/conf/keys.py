@@ -215,7 +215,7 @@ def of_catalog(spark: Mapping[str, str], catalog: str) -> dict[str, str]:
     return {key.removeprefix(prefix): text for key, text in spark.items() if key.startswith(prefix)}
 
 
-def check_options(options: Collection[str], scope: Scope) -> None:
+def check_options(options: Collection[str], option_kind: Scope) -> None:
     """Check that no option of a read, a write or a stream looks like a misspelled option of catalog-ext or Spark.
 
     Names that resemble no known option may be meant for another program.
@@ -225,12 +225,12 @@ def check_options(options: Collection[str], scope: Scope) -> None:
     """
     known = {name.lower() for s in SETTINGS for name in (*s.names, *([s.spark] if s.spark else []))}
     known |= {name.lower() for name in OF_SPARK}
-    ours = [name for s in SETTINGS if scope in s.scopes for name in s.names]
+    ours = [name for s in SETTINGS if option_kind in s.scopes for name in s.names]
     for option in options:
         near = None if option.lower() in known else nearest(option, [*ours, *OF_SPARK], NEARLY)
         if near is not None:
             raise InvalidConfigurationError(
-                f"{option[:60]!r} is no {scope} that catalog-ext or Spark has, and would change nothing. "
+                f"{option[:60]!r} is no {option_kind} that catalog-ext or Spark has, and would change nothing. "
                 f"Did you mean {near!r}?",
                 {"key": option[:60]},
             )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import TableDefinition
 
 
-def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
+def checked_map(values: Mapping[Any, Any], kind: str) -> dict[str, str]:
     """Return a copy of the map, checked to map texts to texts and to contain no secret.
 
     Raises:
@@ -26,7 +26,7 @@ def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
     for key, value in values.items():
         if isinstance(key, str) and is_secret(key):
             raise InvalidConfigurationError(
-                f"The {what} cannot hold {key[:60]!r}: they are kept in the index, shown by SHOW CREATE TABLE and sent "
+                f"The {kind} cannot hold {key[:60]!r}: they are kept in the index, shown by SHOW CREATE TABLE and sent "
                 "to the metastore. Give secrets to the catalog: storage={…} of catalog_ext.connect and configure, the "
                 "variable CATALOG_EXT_STORAGE, Spark's conf spark.hadoop.fs.s3a.…, or one of AWS's and Hadoop's "
                 "credential providers.",
@@ -34,7 +34,7 @@ def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
             )
         if not isinstance(value, str):
             raise InvalidConfigurationError(
-                f"The {what} must be text: {str(key)[:60]!r} is {str(value)[:60]}. Write it in quotes."
+                f"The {kind} must be text: {str(key)[:60]!r} is {str(value)[:60]}. Write it in quotes."
             )
         result[key] = value
     return result

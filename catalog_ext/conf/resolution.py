@@ -193,9 +193,9 @@ def _parsed(setting: Setting[Any], given: _Text) -> Any:  # noqa: ANN401 -- a va
     try:
         return setting.form.parse(text)
     except ValueError as error:
-        shown = given.text[:60]
+        value = given.text[:60]
         raise InvalidConfigurationError(
-            f"{shown!r} is no value of {given.place}: {error}.", {"key": setting.key, "value": shown}
+            f"{value!r} is no value of {given.place}: {error}.", {"key": setting.key, "value": value}
         ) from error
 
 

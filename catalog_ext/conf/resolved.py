@@ -233,15 +233,15 @@ def check_metastore(text: str) -> str | None:
     Raises:
         InvalidConfigurationError: The text is another word, and does not look like an address.
     """
-    word = text.strip().lower()
-    if word in (EMBEDDED, _NO_METASTORE):
-        return None if word == _NO_METASTORE else EMBEDDED
-    if not set(word) & set(":./[,"):
-        near = difflib.get_close_matches(word, (EMBEDDED, _NO_METASTORE), 1)
+    host = text.strip().lower()
+    if host in (EMBEDDED, _NO_METASTORE):
+        return None if host == _NO_METASTORE else EMBEDDED
+    if not set(host) & set(":./[,"):
+        near = difflib.get_close_matches(host, (EMBEDDED, _NO_METASTORE), 1)
         question = f"Did you mean {near[0]!r}? " if near else ""
         raise InvalidConfigurationError(
             f"{text[:200]!r} is no metastore. {question}Write thrift://host:9083 (several with commas between them), "
-            f"{EMBEDDED!r} or {_NO_METASTORE!r}; a server of one word as thrift://{word[:200] or 'host'}.",
+            f"{EMBEDDED!r} or {_NO_METASTORE!r}; a server of one word as thrift://{host[:200] or 'host'}.",
             {"metastore": text[:200]},
         )
     return text

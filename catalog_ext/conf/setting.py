@@ -104,17 +104,17 @@ class Setting(Generic[T]):
         found = (property_value(source, name) for source in sources for name in self.names)
         return next((text for text in found if text is not None), self.default)
 
-    def value_of(self, text: str) -> T:
+    def value_of(self, value: str) -> T:
         """Return the value of a text.
 
         Raises:
             InvalidConfigurationError: The text is invalid for the key.
         """
         try:
-            return self.form.parse(text.strip())
+            return self.form.parse(value.strip())
         except ValueError as error:
             raise InvalidConfigurationError(
-                f"The setting {self.key!r} cannot be {text[:60]!r}: {error}.", {"key": self.key, "value": text[:60]}
+                f"The setting {self.key!r} cannot be {value[:60]!r}: {error}.", {"key": self.key, "value": value[:60]}
             ) from error
 
 

@@ -126,13 +126,13 @@ def is_whole(jar: Path) -> bool:
 
 
 def _compiling_is_asked() -> bool:
-    asked = os.environ.get(COMPILE_VARIABLE, "").lower()
-    if asked not in ("", "0", "false", "1", "true"):
+    value = os.environ.get(COMPILE_VARIABLE, "").lower()
+    if value not in ("", "0", "false", "1", "true"):
         raise EnvironmentSetupError(
-            f"{COMPILE_VARIABLE} is {asked!r}. Set it to true to compile the connector from its sources, or unset it.",
-            {"variable": COMPILE_VARIABLE, "value": asked},
+            f"{COMPILE_VARIABLE} is {value!r}. Set it to true to compile the connector from its sources, or unset it.",
+            {"variable": COMPILE_VARIABLE, "value": value},
         )
-    return asked in ("1", "true")
+    return value in ("1", "true")
 
 
 def spark_version() -> str:

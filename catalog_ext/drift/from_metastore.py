@@ -197,16 +197,16 @@ class MendFromMetastore:
         return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
 
     def _refuse_mass_drop(self, plan: PlannedMend) -> None:
-        registered, lost = self._table.totals.partitions, plan.count(DROP)
+        total, count = self._table.totals.partitions, plan.count(DROP)
         limit = DropLimit.of(self._table, self._context.settings.conf)
-        if self._allow_mass_drop or not lost or (limit.allows(lost, registered) and lost < registered):
+        if self._allow_mass_drop or not count or (limit.allows(count, total) and count < total):
             return
         raise MassDropError(
-            f"Nothing was changed: mending table {self._name} is refused: it would drop {lost:,} of {registered:,} "
-            f"registered partitions, more than the {limit.percent} % that it may drop at once, or all. Look whether "
-            "the metastore is the right one and whole. If they are gone for good, allow it: --force on the command "
+            f"Nothing was changed: mending table {self._name} is refused: it would drop {count:,} of {total:,} "
+            f"registered partitions, more than the {limit.percent} % that it may drop at once, or all. Check that the "
+            "metastore is the right one and complete. If they are gone for good, allow it: --force on the command "
             "line, allow_mass_drop => true in CALL, allow_mass_drop=True in Python.",
-            {"table": self._name, "partitions": str(lost), "registered": str(registered)},
+            {"table": self._name, "partitions": str(count), "registered": str(total)},
         )
 
     def _apply(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:

@@ -192,7 +192,7 @@ class Restoring:
             InvalidInputError: The index is not a SQLite file, or the file exists already, or cannot be created.
             IndexUnavailableError: The index is locked.
         """
-        source, target = index_file(self._context.settings.index), Path(file).absolute()
+        source, backup = index_file(self._context.settings.index), Path(file).absolute()
         if source is None:
             raise InvalidInputError(
                 f"The index {self._context.index.url} is no file of SQLite: back it up with its database's own tool "
@@ -201,28 +201,28 @@ class Restoring:
             )
         self._context.require_open()
         try:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.close(os.open(backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise InvalidInputError(
-                f"The backup {target} cannot be made: {error.strerror}. Name a file that is not there, in a folder "
-                "that is.",
-                {"file": str(target)},
+                f"The backup {backup} cannot be made: {error.strerror}. Name a file that is not there, in a "
+                "folder that is.",
+                {"file": str(backup)},
             ) from error
         try:
-            with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(target)) as here:
+            with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(backup)) as here:
                 # ``backup`` keeps the journal mode (write-ahead log). In another mode, a process that reads the
                 # restored file and records in it that it is old would wait for its own read lock.
                 there.backup(here)
         except sqlite3.Error as error:
-            target.unlink()
+            backup.unlink()
             raise IndexUnavailableError(
-                f"The index {self._context.index.url} was not backed up to {target}: {error}. Run the command again.",
-                {"index": self._context.index.url, "file": str(target)},
+                f"The index {self._context.index.url} was not backed up to {backup}: {error}. Run the command again.",
+                {"index": self._context.index.url, "file": str(backup)},
             ) from error
         # The counter of a restored index cannot be raised. That is no problem: its copy is recognized as old too.
         with suppress(IndexRestoredError):
             self._context.index.incarnations.before_deleting()
-        return str(target)
+        return str(backup)
 
 
 def _changes(report: RepairReport) -> str:

@@ -46,16 +46,16 @@ class StoreEvent:
     etag: int | None = None
 
 
-def read_notification(text: str | bytes) -> list[StoreEvent]:
+def read_notification(notification: str | bytes) -> list[StoreEvent]:
     """Return the events of a notification in its order; none for a test message or other kinds of events.
 
     Raises:
         InvalidInputError: The text is not JSON, or not a notification of a store.
     """
     try:
-        body = json.loads(text)
+        body = json.loads(notification)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"A notification is not JSON: {error}: {_shown(text)}") from error
+        raise InvalidInputError(f"A notification is not JSON: {error}: {_shown(notification)}") from error
     return events_of(body)
 
 
@@ -132,10 +132,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _none(body: object) -> InvalidInputError:
+def _none(notification: object) -> InvalidInputError:
     return InvalidInputError(
-        f"No notification of a store: {_shown(json.dumps(body, default=str))}. Send S3 event notifications (Records "
-        "with eventName, s3.bucket.name and s3.object.key), as they are, by SNS, or by EventBridge."
+        f"No notification of a store: {_shown(json.dumps(notification, default=str))}. Send S3 event notifications "
+        "(Records with eventName, s3.bucket.name and s3.object.key), as they are, by SNS, or by EventBridge."
     )
 
 

@@ -295,18 +295,18 @@ class FollowedComparison:
         then = self._context.index.partitions.existing(replace(ours, version=seen.version), names)
         return then - seen.missing
 
-    def _mass_drop(self, ours: Table, dropped: int, total: int) -> MassDropError | None:
+    def _mass_drop(self, ours: Table, count: int, total: int) -> MassDropError | None:
         """Return the error if more partitions would be dropped than the table's limit for one run; else None."""
         limit = DropLimit.of(ours, self._context.settings.conf)
-        if limit.allows(dropped, total):
+        if limit.allows(count, total):
             return None
         table = str(ours.identifier)
         return MassDropError(
-            f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
-            f"is more than the {limit.percent} % that may go at once. They stay. If they are gone for good, drop them "
-            "here, too, or raise the table's property repair.mass-drop-percent; if not, "
-            f"catalog-ext publish {table} brings them back there.",
-            {"table": table, "partitions": str(dropped), "registered": str(total)},
+            f"The metastore does not have {count:,} of the {total:,} partitions of table {table} any more, which "
+            f"is more than the {limit.percent} % that may go at once. They stay in the index. If they are gone for "
+            "good, drop them in the index, too, or raise the table's property repair.mass-drop-percent; if not, "
+            f"catalog-ext publish {table} brings them back in the metastore.",
+            {"table": table, "partitions": str(count), "registered": str(total)},
         )
 
 

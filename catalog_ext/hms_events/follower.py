@@ -112,10 +112,10 @@ class Follower:
         self._require_metastore()
         unknown = self._unknown(frozenset(name.lower() for name in databases))
         if unknown:
-            name, question = next(iter(unknown.items()))
+            name, suggestion = next(iter(unknown.items()))
             raise InvalidInputError(
                 f"The metastore {self._context.metastore.uri()} has no database {name[:200]}, of which new tables were "
-                f"to be imported. {question}Name one that it has, * for all, or leave it out: tables that the index "
+                f"to be imported. {suggestion}Name one that it has, * for all, or leave it out: tables that the index "
                 "has are followed anyway. Without --once it may be made later.",
                 {"database": name[:200]},
             )

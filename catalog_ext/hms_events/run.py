@@ -103,8 +103,9 @@ class FollowRun:
         known = metastore.embedded_id or self._index.properties.load().get(METASTORE_ID)
         if known is not None and metastore.embedded and self._index.properties.load().get(METASTORE_ID, known) != known:
             raise MetastoreReplacedError(
-                f"The embedded metastore of the index {self._index.url} is not the one that it was: it was made anew. "
-                "Nothing is followed; catalog-ext publish --all fills it from the index, and makes it the index's own.",
+                f"The embedded metastore of the index {self._index.url} was created anew, and is not the one that the "
+                "index knows. Nothing is followed; catalog-ext publish --all fills it from the index and assigns it "
+                "to the index.",
                 {"index": self._index.url},
             )
         return known or metastore.uri()

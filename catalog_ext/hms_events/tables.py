@@ -246,8 +246,8 @@ class TableFollowing:
             if theirs is not None:
                 check_location(theirs, [ours.definition.location])
             raise TableNotFoundError(
-                f"The metastore has no table {ours.identifier} any more, and no drop of it is known. "
-                f"It stays; catalog-ext publish {ours.identifier} makes it again.",
+                f"The metastore has no table {ours.identifier} any more, but its events show no drop. The table stays "
+                f"in the index; catalog-ext publish {ours.identifier} creates it again in the metastore.",
                 {"table": str(ours.identifier)},
             )
         name = TableIdentifier(suspect.database, suspect.table)
@@ -256,9 +256,9 @@ class TableFollowing:
         elif pending.any:
             table = str(ours.identifier)
             raise ConflictError(
-                f"Table {table} was dropped in the metastore, which has not received the changes that were made "
-                f"to it here. It stays: catalog-ext publish {table} makes it again there, catalog-ext unregister "
-                f"{table} lets it go here, too.",
+                f"Table {table} was dropped in the metastore, which has not received the index's latest changes of "
+                f"it. The table stays in the index: catalog-ext publish {table} creates it again in the metastore, "
+                f"catalog-ext unregister {table} removes it from the index, too.",
                 {"table": table},
             )
         else:

@@ -70,9 +70,9 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
     chosen = [what for what in (METASTORE, WAREHOUSE) if what in settings.given and what in given]
     if not chosen:
         raise InvalidInputError(
-            "Neither a metastore nor a warehouse is named. Name what the index is to belong to: --metastore URIS or "
-            "embedded, --warehouse LOCATION. None is no metastore to belong to: who wants to work on the index alone "
-            "says so each time (--metastore none, metastore=None)."
+            "Neither a metastore nor a warehouse is named. Name the one that the index belongs to: --metastore URIS or "
+            "embedded, --warehouse LOCATION. To work on the index alone, say so each time: --metastore none, or "
+            "metastore=None."
         )
     if not dry_run:
         # Forget that a counter was written: in the new warehouse its file is missing until the next deletion writes it.

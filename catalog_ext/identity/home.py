@@ -268,12 +268,13 @@ def _same_folder(one: str, other: str) -> bool:
     return os.path.realpath(one.removeprefix(_LOCAL)) == os.path.realpath(other.removeprefix(_LOCAL))
 
 
-def _another(settings: Settings, what: str, recorded: str, asked: str) -> InvalidConfigurationError:
+def _another(settings: Settings, option: str, recorded_value: str, given_value: str) -> InvalidConfigurationError:
     index = _shown(settings)
     return InvalidConfigurationError(
-        f"The index {index} belongs to the {what} {recorded}, and was opened with {asked}. Leave the {what} out to use "
-        f"its own, or open another index. To take the other one on for good: {_adoption(settings, what, asked)}",
-        {"index": index, f"recorded_{what}": recorded, what: asked},
+        f"The index {index} belongs to the {option} {recorded_value}, and was opened with {given_value}. Leave the "
+        f"{option} out to use its own, or open another index. To take the other one on for good: "
+        f"{_adoption(settings, option, given_value)}",
+        {"index": index, f"recorded_{option}": recorded_value, option: given_value},
     )
 
 

@@ -59,10 +59,12 @@ class OutboxCommands:
             InvalidInputError: There is no such action or message, or it is being delivered right now.
         """
         if action not in ACTIONS:
-            raise InvalidInputError(f"{action[:60]!r} is no action of the outbox. They are: {', '.join(ACTIONS)}.")
+            raise InvalidInputError(
+                f"{action[:60]!r} is no action of the outbox. The actions are: {', '.join(ACTIONS)}."
+            )
         number = None if outbox_id is None else _number(outbox_id)
         if number is None and action == SKIP:
-            raise InvalidInputError("Name the message that is to be skipped by its id; the action 'list' shows them.")
+            raise InvalidInputError("Name the outbox message to skip by its id; the action 'list' shows the ids.")
         if number is not None:
             return [self._one(action, number)]
         entries = list(pending(self._index))
@@ -79,7 +81,7 @@ class OutboxCommands:
             return entry_of(found)
         done = self._index.outbox.skip(number) if action == SKIP else self._index.outbox.retry(number) == 1
         if not done:
-            raise InvalidInputError(f"Message {number} is being delivered right now. Look again in some minutes.")
+            raise InvalidInputError(f"Message {number} of the outbox is being delivered. Try again in some minutes.")
         return entry_of(found)._replace(state="skipped" if action == SKIP else "retried")
 
 
@@ -102,5 +104,5 @@ def entry_of(delivery: Delivery) -> OutboxEntry:
 
 def _number(text: int | str) -> int:
     if not str(text).isdecimal():
-        raise InvalidInputError(f"{str(text)[:60]!r} is not the number of a message.")
+        raise InvalidInputError(f"{str(text)[:60]!r} is not the id of an outbox message.")
     return int(text)

@@ -227,11 +227,11 @@ class MetastoreSync:
                 # Remember the failure as already logged, because the delivery that follows fails in the same way.
                 self._warned[None] = self._unreached = error.message
             return
-        buckets = bucketed_by(there)
-        if buckets is not None:
+        bucket_definition = bucketed_by(there)
+        if bucket_definition is not None:
             raise TableAlreadyExistsError(
-                f"The metastore has a table {identifier} already, which is bucketed ({buckets}). Import it with "
-                "import_table, which knows what that means, or choose another name.",
+                f"The metastore has a table {identifier} already, which is bucketed ({bucket_definition}). Import it "
+                "with import_table, which knows what that means, or choose another name.",
                 {"table": str(identifier), "location": there.location},
             )
         # A view has no location, and a foreign scheme is not supported. In either case the locations differ, and it is

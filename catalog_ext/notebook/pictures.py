@@ -62,19 +62,19 @@ def _chosen(table: Table, keys: Keys) -> tuple[Key, ...]:
     by_name = {name.lower(): key for name, key in keys_by_name(table).items()}
     unknown = [name for name in names if name.lower() not in by_name]
     if unknown or len(set(map(str.lower, names))) != len(names) or not 1 <= len(names) <= 2:
-        shown, there = ", ".join(name[:80] for name in names[:10]), ", ".join(keys_by_name(table)) or "none"
+        asked_keys, table_keys = ", ".join(name[:80] for name in names[:10]), ", ".join(keys_by_name(table)) or "none"
         raise InvalidInputError(
-            f"keys is {shown or 'empty'}; a map of table {table.identifier} is over one or two of its keys "
-            f"({there}; of more than eight the first eight).",
+            f"keys is {asked_keys or 'empty'}; a map of table {table.identifier} is over one or two of its keys "
+            f"({table_keys}; of more than eight the first eight).",
             {"table": str(table.identifier)},
         )
     return tuple(by_name[name.lower()] for name in names)
 
 
-def _one_of(kind: type[_Choice], given: str, what: str) -> _Choice:
-    if given not in list(kind):
-        raise InvalidInputError(f"{what} is {str(given)[:40]!r}; it is one of {', '.join(kind)}.")
-    return kind(given)
+def _one_of(choices: type[_Choice], value: str, argument: str) -> _Choice:
+    if value not in list(choices):
+        raise InvalidInputError(f"{argument} is {str(value)[:40]!r}; it is one of {', '.join(choices)}.")
+    return choices(value)
 
 
 def report_picture(report: RepairReport) -> Picture:

@@ -58,17 +58,17 @@ def first_day(period: str) -> str:
     return f"{period}-01-01"[:10] if len(period) == 4 else f"{period}-01"[:10]
 
 
-def checked_period(asked: str, unit: Unit) -> str:
+def checked_period(end_date: str, unit: Unit) -> str:
     """Parse a day, month or year, and truncate it to a unit.
 
     Raises:
         InvalidInputError: The text is not a date.
     """
     try:
-        return date.fromisoformat(first_day(asked)).isoformat()[: unit.length]
+        return date.fromisoformat(first_day(end_date)).isoformat()[: unit.length]
     except ValueError as error:
         raise InvalidInputError(
-            f"The map is to end at {asked[:40]!r}, which is no {unit}. Give it like 2025-01-31."
+            f"The partition map cannot end at {end_date[:40]!r}, which is no {unit}. Give it like 2025-01-31."
         ) from error
 
 

@@ -107,9 +107,9 @@ class Pages:
         """
         summary = load_summary(self._catalog.index, TableIdentifier(path["namespace"].lower(), path["name"].lower()))
         now_ms = self._catalog.index.now_ms()
-        below, before = query.number("small", SMALL), position_of(query.text("before"))
-        if below not in SMALL_CHOICES:
-            raise InvalidInputError(f"small is {below} in the page's address; it is one of {SMALL_CHOICES}.")
+        size_limit, before = query.number("small", SMALL), position_of(query.text("before"))
+        if size_limit not in SMALL_CHOICES:
+            raise InvalidInputError(f"small is {size_limit} in the page's address; it is one of {SMALL_CHOICES}.")
         keys, measure = chosen_keys(summary.table, query), query.choice("m", Measure, Measure.BYTES)
         unit = query.choice("unit", Unit, Unit.DAY)
         of = summary.table
@@ -133,8 +133,8 @@ class Pages:
         if not is_view(of):
             yield self._part("files.html", "File sizes", lambda: {
                 "sizes": self._kept.get(
-                    ("sizes", of.table_id, of.version, below), lambda: read_file_sizes(
-                        self._overviews, of, below, self._catalog.settings.name
+                    ("sizes", of.table_id, of.version, size_limit), lambda: read_file_sizes(
+                        self._overviews, of, size_limit, self._catalog.settings.name
                     )
                 ),
                 "choices": SMALL_CHOICES,

@@ -65,12 +65,12 @@ class Query:
         Raises:
             InvalidInputError: The address has another value.
         """
-        given = self.chosen.get(name)
-        if given is None:
+        value = self.chosen.get(name)
+        if value is None:
             return default
-        if given not in list(kind):
-            raise InvalidInputError(f"{name} is {given[:40]!r} in the page's address; it is one of {', '.join(kind)}.")
-        return kind(given)
+        if value not in list(kind):
+            raise InvalidInputError(f"{name} is {value[:40]!r} in the page's address; it is one of {', '.join(kind)}.")
+        return kind(value)
 
     def number(self, name: str, default: int) -> int:
         """Return a choice that is a whole number, zero or greater.
@@ -78,12 +78,12 @@ class Query:
         Raises:
             InvalidInputError: The address has another value.
         """
-        given = self.chosen.get(name)
-        if given is None:
+        value = self.chosen.get(name)
+        if value is None:
             return default
-        if not (given.isascii() and given.isdigit() and len(given) <= 18):
-            raise InvalidInputError(f"{name} is {given[:40]!r} in the page's address; it is a whole number.")
-        return int(given)
+        if not (value.isascii() and value.isdigit() and len(value) <= 18):
+            raise InvalidInputError(f"{name} is {value[:40]!r} in the page's address; it is a whole number.")
+        return int(value)
 
     def but(self, **changes: str | int | None) -> str:
         """Return the address with some choices changed; None removes a choice."""

@@ -273,17 +273,17 @@ def read_events(
     return [_event(each, now_ms) for each in shown], ".".join("" if n is None else str(n) for n in numbers) or None
 
 
-def position_of(text: str) -> GrowthPosition | None:
+def position_of(position: str) -> GrowthPosition | None:
     """Return the position in the history that an address contains; None for an empty text.
 
     Raises:
         InvalidInputError: The text is not a position.
     """
-    if not text:
+    if not position:
         return None
-    found = _POSITION.fullmatch(text)
+    found = _POSITION.fullmatch(position)
     if found is None:
-        raise InvalidInputError(f"before is {text[:40]!r} in the page's address; take the link to what is earlier.")
+        raise InvalidInputError(f"before is {position[:40]!r} in the page's address; take the link to what is earlier.")
     version, ended_at_ms, repair_id = (int(part) if part else None for part in found.groups())
     repair = None if ended_at_ms is None or repair_id is None else (ended_at_ms, repair_id)
     return GrowthPosition(version, repair)

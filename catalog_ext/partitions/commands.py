@@ -225,10 +225,10 @@ class PartitionCommands:
             # Allow the directory of a relocating overwrite, although its name is hidden: a user may make a partition
             # use these rows again.
             components = components[2:]
-        hidden = next((c for c in components if is_hidden(c)), None)
-        if hidden is not None:
+        hidden_name = next((c for c in components if is_hidden(c)), None)
+        if hidden_name is not None:
             raise InvalidInputError(
-                f"{about} is hidden: names that begin with '_' or '.', such as {shown(hidden)}, are kept for "
+                f"{about} is hidden: names that begin with '_' or '.', such as {shown(hidden_name)}, are kept for "
                 "unfinished writes. Give another directory.",
                 parameters,
             )
@@ -263,10 +263,10 @@ class PartitionCommands:
             return
         parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
         about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
-        listed = ", ".join(sorted(others)[:5])
+        owners = ", ".join(sorted(others)[:5])
         if table.definition.table_type is TableType.MANAGED:
-            raise InvalidInputError(f"{about} is that of, in or around {listed}. Give another directory.", parameters)
-        warnings.warn(f"{about} shares files with {listed}.", TableOverlapWarning, stacklevel=4)
+            raise InvalidInputError(f"{about} is that of, in or around {owners}. Give another directory.", parameters)
+        warnings.warn(f"{about} shares files with {owners}.", TableOverlapWarning, stacklevel=4)
 
 
 def _of_locks(options: Mapping[str, str]) -> dict[str, str]:
@@ -282,7 +282,7 @@ def _real(place: Location) -> Location:
 
 def _require_same_schema(target: Table, source: Table) -> None:
     ours, theirs = target.definition, source.definition
-    for what, left, right in (
+    for definition_part, target_value, source_value in (
         ("columns", _described(ours.columns), _described(theirs.columns)),
         ("partition columns", _described(ours.partition_columns), _described(theirs.partition_columns)),
         # Bucketed files may be exchanged into a table without buckets, which can read them.
@@ -290,10 +290,10 @@ def _require_same_schema(target: Table, source: Table) -> None:
         ("format", ours.format, theirs.format),
         ("options", dict(ours.options), dict(theirs.options)),
     ):
-        if left != right:
+        if target_value != source_value:
             raise SchemaMismatchError(
-                f"Partitions cannot be moved from table {source.identifier} to table {target.identifier}: their {what} "
-                f"differ ({right} and {left}). Both must be the same.",
+                f"Partitions cannot be moved from table {source.identifier} to table {target.identifier}: their "
+                f"{definition_part} differ ({source_value} and {target_value}). Both must be the same.",
                 {"table": str(target.identifier), "source": str(source.identifier)},
             )
 

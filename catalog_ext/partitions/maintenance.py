@@ -57,7 +57,7 @@ class PartitionMaintenance:
         bound = bound_where(target, where)
         if bound is None or not target.definition.keys:
             raise InvalidPartitionSpecError(
-                f"Which partitions of table {target.identifier} are to be dropped is not said: give a condition on its "
+                f"The partitions to drop of table {target.identifier} must be named: give a condition on its "
                 "partition columns, such as \"ds < '2024-01-01'\".",
                 {"table": str(target.identifier)},
             )
@@ -119,7 +119,7 @@ class PartitionMaintenance:
         target = self._context.load_table(table)
         if mode is None and not types:
             raise InvalidInputError(
-                f"What is to change of the partition columns of table {target.identifier} is not said: give a mode "
+                f"Give the change of the partition columns of table {target.identifier}: a mode "
                 "('declared' or 'virtual'), types, or both.",
                 {"table": str(target.identifier)},
             )
@@ -134,15 +134,15 @@ class PartitionMaintenance:
 
     @staticmethod
     def _checked_types(table: Table, types: Mapping[str, str]) -> dict[str, str]:
-        known = {column.name.lower(): column.name for column in table.definition.partition_columns}
-        unknown = next((name for name in types if name.lower() not in known), None)
-        if unknown is not None:
+        columns = {column.name.lower(): column.name for column in table.definition.partition_columns}
+        unknown_column = next((name for name in types if name.lower() not in columns), None)
+        if unknown_column is not None:
             raise InvalidPartitionSpecError(
-                f"{unknown[:60]!r} is no partition column of table {table.identifier}; they are "
-                f"{', '.join(known.values()) or 'none'}.",
-                {"table": str(table.identifier), "column": unknown[:60]},
+                f"{unknown_column[:60]!r} is no partition column of table {table.identifier}; they are "
+                f"{', '.join(columns.values()) or 'none'}.",
+                {"table": str(table.identifier), "column": unknown_column[:60]},
             )
-        wanted = {known[name.lower()]: str(parse_type(text)) for name, text in types.items()}
+        wanted = {columns[name.lower()]: str(parse_type(text)) for name, text in types.items()}
         check_keys([Column(name, text) for name, text in wanted.items()], str(table.identifier))
         return wanted
 

@@ -171,9 +171,9 @@ def _format(request: PathRequest, sample: Sequence[FoundFile]) -> str:
         return check_format(request.format, request.path)
     found = {form: file for file in reversed(sample) if (form := format_of_name(file.name))}
     if len(found) > 1:
-        shown_files = ", ".join(f"{form} ({shown(str(file.location))})" for form, file in sorted(found.items()))
+        files_by_format = ", ".join(f"{form} ({shown(str(file.location))})" for form, file in sorted(found.items()))
         raise UnsupportedFormatError(
-            f"The path {shown(request.path)} has files of several formats: {shown_files}. Narrow it to one, as by "
+            f"The path {shown(request.path)} has files of several formats: {files_by_format}. Narrow it to one, as by "
             "*.parquet at its end, or give the option 'format'.",
             {"path": request.path, "format": ",".join(sorted(found))},
         )

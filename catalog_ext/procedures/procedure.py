@@ -126,10 +126,10 @@ class Procedure:
         return Result(self.schema, _in_batches(self.body(catalog, bound), self.schema))
 
     def _bind(self, arguments: Mapping[str, object]) -> dict[str, Any]:
-        unknown = sorted(set(arguments) - {p.name for p in self.parameters})
-        if unknown:
+        unknown_parameters = sorted(set(arguments) - {p.name for p in self.parameters})
+        if unknown_parameters:
             raise InvalidInputError(
-                f"The procedure {self.name} has no parameter {unknown[0][:60]!r}. Its parameters are: "
+                f"The procedure {self.name} has no parameter {unknown_parameters[0][:60]!r}. Its parameters are: "
                 f"{', '.join(p.name for p in self.parameters)}."
             )
         bound: dict[str, Any] = {}

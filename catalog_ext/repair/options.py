@@ -45,18 +45,18 @@ class Verify(StrEnum):
     ALL = "all"
 
     @classmethod
-    def parse(cls, given: bool | str) -> Verify:
+    def parse(cls, value: bool | str) -> Verify:
         """Return the mode for a value; ``True`` is ``new``.
 
         Raises:
             InvalidInputError: The value is unknown.
         """
-        text = str(given).lower()
+        text = str(value).lower()
         try:
             return {"true": cls.NEW, "false": cls.NONE}.get(text) or cls(text)
         except ValueError as error:
             raise InvalidInputError(
-                f"verify cannot be {str(given)[:60]!r}. Use 'new' (or true) for new and changed files, 'all' for "
+                f"verify cannot be {str(value)[:60]!r}. Use 'new' (or true) for new and changed files, 'all' for "
                 "registered files too, or 'none' (or false)."
             ) from error
 

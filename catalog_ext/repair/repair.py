@@ -249,14 +249,14 @@ class Repair:
         count = scratch.count("SELECT count(*) FROM skipped")
         if not self._options.strict or not count:
             return
-        first = "; ".join(
+        skipped_paths = "; ".join(
             f"{path[:160]!r}: {reason}"
             for path, reason in scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
         )
         paths = "1 path" if count == 1 else f"{count} paths"
         raise RepairRefusedError(
-            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {paths}: {first}"
-            f"{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
+            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {paths}: "
+            f"{skipped_paths}{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
             {"table": str(self._table.identifier), "skipped": str(count)},
         )
 
@@ -269,14 +269,14 @@ class Repair:
         if self._options.allow_mass_drop or self._options.metastore_state is not None:
             return
         loss = difference.loss()
-        refusal = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)
-        if refusal is None:
+        reason = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)
+        if reason is None:
             return
         if self._options.dry_run:
-            scratch.add_entries([("refuse", "", "", loss.files, loss.bytes, f"the repair would be refused: {refusal}")])
+            scratch.add_entries([("refuse", "", "", loss.files, loss.bytes, f"the repair would be refused: {reason}")])
             return
         raise MassDropError(
-            f"Nothing was changed: the repair of table {self._table.identifier} is refused: {refusal}",
+            f"Nothing was changed: the repair of table {self._table.identifier} is refused: {reason}",
             {
                 "table": str(self._table.identifier),
                 "partitions": str(loss.partitions),

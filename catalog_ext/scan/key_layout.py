@@ -196,17 +196,15 @@ def _shown(text: str) -> str:
     return repr(text) if len(text) <= 120 else f"{text[:80]!r}… ({len(text)} characters)"
 
 
-def typed_value(escaped: str, data_type: DataType) -> Value:
+def typed_value(value: str, data_type: DataType) -> Value:
     """Return the typed value of a directory's escaped value. The default partition is NULL.
 
     Raises:
         InvalidValueError: The value does not cast to the type, or is a string that is written only for NULL.
     """
-    if escaped == DEFAULT_PARTITION:
+    if value == DEFAULT_PARTITION:
         return None
-    text = unescape_path_name(escaped)
+    text = unescape_path_name(value)
     if text == DEFAULT_PARTITION:
-        raise InvalidValueError(
-            f"{escaped[:80]!r} is the escaped name of the default partition, which stands for NULL."
-        )
+        raise InvalidValueError(f"{value[:80]!r} is the escaped name of the default partition, which stands for NULL.")
     return cast_text(text, data_type)

@@ -65,13 +65,13 @@ def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[L
         PathLayoutError: The directories have different keys, or a path contains a key twice.
     """
     names = {directory: partition_name(directory, keys) for directory in directories}
-    listed = kinds_of_keys(directories)
-    if len(listed) > 1:
+    differing_paths = kinds_of_keys(directories)
+    if len(differing_paths) > 1:
         raise PathLayoutError(
-            f"The files disagree on the keys in their paths: {'; '.join(listed[:_SHOWN_PATHS])}"
-            f"{'; …' if len(listed) > _SHOWN_PATHS else ''}. Narrow the path or filter on a key, so that one kind is "
-            "left, or SET use_hive_partitioning = 0 to read without keys.",
-            {"paths": "\n".join(listed[:_SHOWN_PATHS])},
+            f"The files disagree on the keys in their paths: {'; '.join(differing_paths[:_SHOWN_PATHS])}"
+            f"{'; …' if len(differing_paths) > _SHOWN_PATHS else ''}. Narrow the path or filter on a key, so that one "
+            "kind is left, or SET use_hive_partitioning = 0 to read without keys.",
+            {"paths": "\n".join(differing_paths[:_SHOWN_PATHS])},
         )
     return names
 

@@ -49,11 +49,11 @@ class ReaderOptions:
         Raises:
             InvalidConfigurationError: There is no such encoding.
         """
-        name = self.text("encoding", "charset", default="UTF-8")
+        encoding = self.text("encoding", "charset", default="UTF-8")
         try:
-            return codecs.lookup(name).name
+            return codecs.lookup(encoding).name
         except LookupError as error:
-            raise InvalidConfigurationError(f"The option 'encoding' names no encoding: {name[:60]!r}.") from error
+            raise InvalidConfigurationError(f"The option 'encoding' names no encoding: {encoding[:60]!r}.") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,17 +77,17 @@ def require_readable(operation: str, request: object) -> None:
     Raises:
         ReadOnlyTokenError: The operation changes something, or may change something.
     """
-    refused = operation
+    statement = operation
     if operation in READABLE:
         if operation != "procedures/call":
             return
         named = request.get("procedure") if isinstance(request, Mapping) else None
         if isinstance(named, str) and named.lower() in READABLE_PROCEDURES:
             return
-        refused = f"CALL {str(named)[:60]}"
+        statement = f"CALL {str(named)[:60]}"
     raise ReadOnlyTokenError(
-        f"{refused} is refused: the statement may change something, and the session has the service's token for "
+        f"{statement} is refused: the statement may change something, and the session has the service's token for "
         "reading, which opens SELECT, SHOW and DESCRIBE. Give a session that writes the service's own token, by the "
         "catalog's option token-file.",
-        {"operation": refused},
+        {"operation": statement},
     )

@@ -81,6 +81,6 @@ class IndexProbe:
             failure = error
         except Exception as error:
             logger.exception("The index could not be looked at")
-            failure = CatalogExtError(f"The index could not be looked at: {type(error).__name__}: {error}")
+            failure = CatalogExtError(f"The index could not be checked: {type(error).__name__}: {error}")
         self._ended_at = time.monotonic()
         found.set_result(Look(state, failure, self._ended_at - started))

@@ -25,15 +25,15 @@ UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 def asked_for(headers: Mapping[str, str]) -> float | None:
     """Return the seconds after which a client expects a keepalive; None for a client that does not ask for them."""
-    text = headers.get(HEADER)
-    if text is None:
+    value = headers.get(HEADER)
+    if value is None:
         return None
     try:
-        seconds = float(text)
+        seconds = float(value)
     except ValueError:
         seconds = 0
     if not 0 < seconds < float("inf"):
-        raise InvalidInputError(f"The header {HEADER} is {text[:40]!r}; it is a number of seconds, such as 15.")
+        raise InvalidInputError(f"The header {HEADER} is {value[:40]!r}; it is a number of seconds, such as 15.")
     return seconds
 
 

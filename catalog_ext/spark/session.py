@@ -333,9 +333,9 @@ def _local_jars(jars: str | None) -> Iterator[Path]:
 
 def _refuse_no_builder(given: object) -> None:
     if not hasattr(given, "_options"):
-        name = given.__name__ if isinstance(given, type) else type(given).__name__
+        type_name = given.__name__ if isinstance(given, type) else type(given).__name__
         raise InvalidConfigurationError(
-            f"catalog_ext.configure takes a builder, and was given {name[:60]}. A session that runs gets no more "
+            f"catalog_ext.configure takes a builder, and was given {type_name[:60]}. A session that runs gets no more "
             "catalogs: stop it, then spark = catalog_ext.configure(SparkSession.builder).getOrCreate()."
         )
 
@@ -360,9 +360,9 @@ def _active_session_has(catalog: str) -> bool:
     if context.getConf().get(f"spark.sql.catalog.{catalog}") == _catalog_class(catalog) and catalog in _running:
         return True
     raise EnvironmentSetupError(
-        f"A Spark session runs already without the catalog {catalog!r}, and cannot be given one: its jars and "
-        "extensions are set at its "
-        "start. Call catalog_ext.configure before getOrCreate, or stop the session first (spark.stop())."
+        f"A Spark session runs already without the catalog {catalog!r}, and a running session cannot get one: Spark "
+        "sets jars and extensions at its start. Call catalog_ext.configure before getOrCreate, or stop the session "
+        "first (spark.stop())."
     )
 
 
@@ -370,14 +370,14 @@ def _refuse_others(catalog: str, options: Mapping[str, str], **arguments: object
     """Check that the given arguments equal those of the running catalog's setup; omitted ones are not compared."""
     running = _active(catalog).catalog.settings
     asked = Settings.resolve(name=catalog, spark=options, **arguments)  # type: ignore[arg-type]
-    for name, of in _COMPARED.items():
-        given = arguments[name]
-        if given is UNSET or (given is None and name != "metastore") or of(asked) == of(running):
+    for option, of in _COMPARED.items():
+        given = arguments[option]
+        if given is UNSET or (given is None and option != "metastore") or of(asked) == of(running):
             continue
-        shown = "" if name == "storage" else f" {of(running) or 'none'}, and configure is given {of(asked) or 'none'}"
+        shown = "" if option == "storage" else f" {of(running) or 'none'}, and configure is given {of(asked) or 'none'}"
         raise InvalidConfigurationError(
-            f"The catalog {catalog!r} of the running session has another {name}{shown or ' than configure is given'}. "
-            "A session keeps its catalogs as they are: stop it first (spark.stop()), or give the catalog another name "
-            "in a session of its own.",
-            {"catalog": catalog, "argument": name},
+            f"The catalog {catalog!r} of the running session has another "
+            f"{option}{shown or ' than configure is given'}. A session keeps its catalogs as they are: stop it first "
+            "(spark.stop()), or give the catalog another name in a session of its own.",
+            {"catalog": catalog, "argument": option},
         )

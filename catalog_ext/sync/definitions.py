@@ -207,8 +207,8 @@ def check_version(checked: Table, now: Table) -> None:
     """
     if now.version != checked.version:
         raise ConflictError(
-            f"Another process has committed version {now.version} of table {now.identifier} while its partitions were "
-            "compared with a new format of the metastore's. It is followed when they have been compared again.",
+            f"Another process has committed version {now.version} of table {now.identifier} while the follower "
+            "compared the table's partitions with its new format in the metastore. The follower compares them again.",
             {"table": str(now.identifier)},
         )
 
@@ -217,7 +217,7 @@ def not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:
     """Return the error for a change of the metastore's table that is not imported."""
     table = str(ours.identifier)
     return MetastoreRefusedError(
-        f"What has become of the metastore's table {table} is not followed: {why}. Unregister it and import it "
+        f"The metastore's change of table {table} is not followed: {why}. Unregister it and import it "
         "again, or change it back.",
         {"table": table},
     )
@@ -323,6 +323,7 @@ def _check_types(ours: TableDefinition, columns: Sequence[Column]) -> None:
             what = f"The metastore has the column {new.name!r} of table {table} as {now} at the place of"
             what = f"{what} {old.name!r} {was}"
         raise UnsupportedTypeChangeError(
-            f"{what}: {problem}. Change it back there, or send ours: catalog-ext publish {table}.",
+            f"{what}: {problem}. Change it back in the metastore, or send the index's definition: catalog-ext publish "
+            f"{table}.",
             {"table": table, "column": new.name, "from": old.type, "to": new.type},
         )

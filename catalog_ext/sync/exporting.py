@@ -152,12 +152,14 @@ class _ExportedRelation:
             ours = there if self._dry_run else self.held
             self.kept = sum(1 for _ in self._client.partition_names(found.database, found.name)) - ours
 
-    def _send_view(self, view: View, found: HiveTable | None) -> None:
-        if found is not None and found.table_type != VIRTUAL_VIEW:
-            raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
-        if found is None or view_differs(found, view.table.definition, view.query):
-            self._carry_out(PutView(view.table.definition, view.query), MADE if found is None else ALTERED)
-        missing, unknown = view_partitions(self._index, self._client, view.table, found)
+    def _send_view(self, view: View, table: HiveTable | None) -> None:
+        if table is not None and table.table_type != VIRTUAL_VIEW:
+            raise InvalidInputError(
+                f"The metastore has a table {table}, which the index's view of that name cannot replace."
+            )
+        if table is None or view_differs(table, view.table.definition, view.query):
+            self._carry_out(PutView(view.table.definition, view.query), MADE if table is None else ALTERED)
+        missing, unknown = view_partitions(self._index, self._client, view.table, table)
         self._send_partitions(missing, "")
         self.kept = len(unknown)
 
@@ -207,14 +209,14 @@ class Exporting:
         return self._statements(self._relations(pattern))
 
     def _export(
-        self, client: HiveMetastore, relations: Iterator[Table | View], to: str, *, dry_run: bool
+        self, client: HiveMetastore, relations: Iterator[Table | View], metastore: str, *, dry_run: bool
     ) -> Iterator[ExportEntry]:
         try:
-            if is_own(self._index.properties.load(), to, client):
+            if is_own(self._index.properties.load(), metastore, client):
                 raise InvalidConfigurationError(
-                    f"{to} is the index's own metastore, which is not exported to: catalog-ext publish --all brings it "
-                    "to the index's state.",
-                    {"metastore": to},
+                    f"{metastore} is the index's own metastore, which is not exported to: catalog-ext publish --all "
+                    "brings it to the index's state.",
+                    {"metastore": metastore},
                 )
             made: set[str] = set()
             for found in relations:

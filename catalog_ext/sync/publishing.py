@@ -186,7 +186,9 @@ class Publishing:
             return Publication(create=True), _TABLE_MISSING
         if definition.table_type is TableType.VIEW:
             if found.table_type != VIRTUAL_VIEW:
-                raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
+                raise InvalidInputError(
+                    f"The metastore has a table {found}, which the index's view of that name cannot replace."
+                )
             view = self._compared_view(client, table, found)
             return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)

@@ -216,12 +216,12 @@ def check_places(before: TableDefinition, after: TableDefinition) -> None:
     if after.format != "orc" or not ORC_BY_POSITION.read(after.properties):
         return
     names = [column.name.lower() for column in before.columns]
-    for place, name in enumerate(names):
-        if place >= len(after.columns) or after.columns[place].name.lower() != name:
+    for place, new_column in enumerate(names):
+        if place >= len(after.columns) or after.columns[place].name.lower() != new_column:
             raise InvalidAlterationError(
                 f"The columns of table {before.identifier} can be added to at the end only: from release 3.1 on Hive "
-                f"reads ORC files by position, and would show other values where {name!r} has been. If no such Hive "
-                f"reads the table, or with {ORC_BY_POSITION.key}=false, say so: ALTER TABLE ... SET TBLPROPERTIES "
+                f"reads ORC files by position, and would show other values where {new_column!r} has been. If no such "
+                f"Hive reads the table, or with {ORC_BY_POSITION.key}=false, say so: ALTER TABLE ... SET TBLPROPERTIES "
                 f"('{ORC_BY_POSITION.key}' = 'false'). Otherwise write the table anew by CREATE TABLE ... AS.",
-                {"table": str(before.identifier), "column": name},
+                {"table": str(before.identifier), "column": new_column},
             )

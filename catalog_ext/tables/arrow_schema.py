@@ -98,19 +98,19 @@ def existing_default(column: Column, table: str) -> pa.Scalar | None:
     Raises:
         OperationNotSupportedError: Literals of the default's type are not supported.
     """
-    text = column.existing_default
-    if text is None or text.upper() == "NULL":
+    default_value = column.existing_default
+    if default_value is None or default_value.upper() == "NULL":
         return None
-    found, of = _LITERAL.fullmatch(text), column.data_type
+    found, of = _LITERAL.fullmatch(default_value), column.data_type
     try:
         if found is None or of.name in ("timestamp", "binary") or of.children or of.fields:
-            raise InvalidValueError(f"{text[:80]} is no literal that dataset() reads.")
+            raise InvalidValueError(f"{default_value[:80]} is no literal that dataset() reads.")
         value = found[2] or found[3] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
         return pa.scalar(cast_text(value, of), arrow_type(of, "parquet"))
     except InvalidValueError as error:
         raise OperationNotSupportedError(
-            f"Column {column.name!r} of table {table} has the default {text[:80]}, which dataset() cannot give to the "
-            "files that lack the column. Read the table with Spark.",
+            f"Column {column.name!r} of table {table} has the default {default_value[:80]}, which dataset() cannot "
+            "give to the files that lack the column. Read the table with Spark.",
             {"table": table, "column": column.name},
         ) from error
 
@@ -134,16 +134,16 @@ class ColumnSpellings:
         Raises:
             SchemaConflictError: Another file, or another column of this file, has the same name in another case.
         """
-        for path, name in _paths(schema):
+        for path, other_spelling in _paths(schema):
             if path not in self._known:
                 continue
-            spelled, first = self._found.setdefault(path, (name, file))
-            if spelled != name:
+            spelled, other_file = self._found.setdefault(path, (other_spelling, file))
+            if spelled != other_spelling:
                 raise SchemaConflictError(
-                    f"Column {spelled!r} of table {self._table} in {first} is {name!r} in {file}, which are two "
-                    "columns for Arrow and one for Spark. Choose partitions that agree with where=, or write those of "
-                    "one spelling anew with INSERT OVERWRITE.",
-                    {"table": self._table, "column": name},
+                    f"Column {spelled!r} of table {self._table} in {other_file} is {other_spelling!r} in {file}, "
+                    "which are two columns for Arrow and one for Spark. Choose partitions that agree with where=, or "
+                    "write those of one spelling anew with INSERT OVERWRITE.",
+                    {"table": self._table, "column": other_spelling},
                 )
 
     def schema(self) -> pa.Schema:

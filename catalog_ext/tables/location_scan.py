@@ -260,13 +260,13 @@ def _agreed_keys(kinds: Mapping[tuple[str | None, ...], Sequence[str]], table: s
 
 
 def _disagreement(table: str, location: str, kinds: Mapping[tuple[str | None, ...], Sequence[str]]) -> TableLayoutError:
-    shown = "; ".join(
+    paths_by_columns = "; ".join(
         f"{'/'.join(k or '(a plain folder)' for k in keys) or 'no keys'} in {', '.join(repr(p[:160]) for p in paths)}"
         for keys, paths in list(kinds.items())[:5]
     )
     return TableLayoutError(
-        f"Table {table} cannot be registered: the paths below {location} disagree on the partition columns: {shown}. "
-        f"{_GIVE_KEYS} to register what conforms to them.",
+        f"Table {table} cannot be registered: the paths below {location} disagree on the partition columns: "
+        f"{paths_by_columns}. {_GIVE_KEYS} to register what conforms to them.",
         {"table": table, "location": location},
     )
 
@@ -315,11 +315,11 @@ def _keys_of_matches(definition: TableDefinition, files: Sequence[FoundFile]) ->
     names = [key.name for key in keys_of(directories[0])]
     kinds = kinds_of_keys(directories)
     if len(kinds) > 1:
-        shown = "; ".join([*kinds[:_SHOWN_PATHS], *(["…"] if len(kinds) > _SHOWN_PATHS else [])])
+        paths_by_columns = "; ".join([*kinds[:_SHOWN_PATHS], *(["…"] if len(kinds) > _SHOWN_PATHS else [])])
         raise TableLayoutError(
             f"Table {definition.identifier} cannot be registered: the paths that {definition.location} matches "
-            f"disagree on the partition columns: {shown}. Narrow the location, or give partition_columns to register "
-            "what conforms to them.",
+            f"disagree on the partition columns: {paths_by_columns}. Narrow the location, or give partition_columns "
+            "to register what conforms to them.",
             {"table": str(definition.identifier), "location": definition.location},
         )
     for directory in directories:

@@ -67,19 +67,20 @@ def located(table: TableIdentifier, location: str, properties: Mapping[str, str]
     return canonical_location(location), kept
 
 
-def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
+def check_hides_no_table(table: str, location: str | None, other_location: str | None) -> None:
     """Check that Spark's session catalog has no table of this name elsewhere, which the new table would hide.
 
-    ``location`` is the new table's location, ``there`` that of the session catalog's table; None: without a location.
+    ``location`` is the new table's location, ``other_location`` that of the session catalog's table; None: without a
+    location.
 
     Raises:
         TableAlreadyExistsError: The session catalog's table has another location.
     """
-    if not locations_equal(location, there):
+    if not locations_equal(location, other_location):
         raise TableAlreadyExistsError(
-            f"The session's own catalog has a table {table} already, at {there or 'no location'}, which the registered "
-            "one would hide. Give that location, or choose another name.",
-            {"table": table, "session_location": there or ""},
+            f"The session's own catalog has a table {table} already, at {other_location or 'no location'}, which the "
+            "registered one would hide. Give that location, or choose another name.",
+            {"table": table, "session_location": other_location or ""},
         )
 
 
@@ -102,16 +103,16 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
     """
     if not others:
         return
-    names = ", ".join(str(o) for o in others[:5])
+    owners = ", ".join(str(o) for o in others[:5])
     if definition.table_type is TableType.MANAGED:
         raise InvalidInputError(
             f"The managed table {definition.identifier} cannot lie at {definition.location}: the location is that "
             "of, in "
-            f"or around {names}. Choose another location.",
+            f"or around {owners}. Choose another location.",
             {"table": str(definition.identifier), "location": definition.location},
         )
     warnings.warn(
-        f"Table {definition.identifier} at {definition.location} shares files with {names}: a statement "
+        f"Table {definition.identifier} at {definition.location} shares files with {owners}: a statement "
         "that would delete or move a file which two tables have is refused.",
         TableOverlapWarning,
         stacklevel=4,

@@ -61,14 +61,14 @@ class Strategy:
             InvalidConfigurationError: The property names an unknown strategy.
         """
         lower = {key.lower(): value for key, value in properties.items()}
-        name = lower.get(STRATEGY, AUTO)
-        if name.lower() not in (HIVE, AUTO):
+        style = lower.get(STRATEGY, AUTO)
+        if style.lower() not in (HIVE, AUTO):
             raise InvalidConfigurationError(
-                f"Unknown partitioning style {name[:60]!r} in the property {STRATEGY!r} of table {table}. "
+                f"Unknown partitioning style {style[:60]!r} in the property {STRATEGY!r} of table {table}. "
                 f"Use {HIVE!r} or {AUTO!r}.",
-                {"table": table, "key": STRATEGY, "value": name[:60]},
+                {"table": table, "key": STRATEGY, "value": style[:60]},
             )
-        return cls(table, name.lower(), lower.get(IN_DATA_FILE), lower.get(PATH), lower.get(FILENAME))
+        return cls(table, style.lower(), lower.get(IN_DATA_FILE), lower.get(PATH), lower.get(FILENAME))
 
     @property
     def is_hive(self) -> bool:
@@ -107,12 +107,12 @@ class Strategy:
 
     def _refuse_companions(self) -> None:
         companions = {IN_DATA_FILE: self.in_data_file, PATH: self.path, FILENAME: self.filename}
-        found = next((key for key, value in companions.items() if value is not None), None)
-        if found is not None:
+        option = next((key for key, value in companions.items() if value is not None), None)
+        if option is not None:
             raise InvalidConfigurationError(
-                f"The property {found!r} of table {self.table} belongs to {STRATEGY!r} = {HIVE!r}, which is not set. "
-                f"Set it, or leave {found!r} out{' and say LOCATION' if found == PATH else ''}.",
-                {"table": self.table, "key": found},
+                f"The property {option!r} of table {self.table} belongs to {STRATEGY!r} = {HIVE!r}, which is not set. "
+                f"Set it, or leave {option!r} out{' and say LOCATION' if option == PATH else ''}.",
+                {"table": self.table, "key": option},
             )
 
     def root(self, location: str | None) -> Location | None:

@@ -172,8 +172,8 @@ class TableReads:
         for version in versions:
             if set(index.descriptors.of_table(replace(now, version=version))) - known:
                 raise ConflictError(
-                    f"A partition of table {table.identifier} has got another format while the query was planned. "
-                    "Run it again.",
+                    f"A partition of table {table.identifier} changed its format while the query was planned. Run the "
+                    "query again.",
                     {"table": str(table.identifier)},
                 )
 

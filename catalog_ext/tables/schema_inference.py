@@ -179,20 +179,20 @@ def _union(files: Iterable[tuple[Location, tuple[Field, ...]]]) -> tuple[Field, 
 def _refuse_twins(location: Location, fields: tuple[Field, ...]) -> None:
     first_by_name: dict[str, str] = {}
     for f in fields:
-        twin = first_by_name.setdefault(f.name.lower(), f.name)
-        if twin is not f.name:
+        other_column = first_by_name.setdefault(f.name.lower(), f.name)
+        if other_column is not f.name:
             raise SchemaConflictError(
-                f"{location} has the columns {twin!r} and {f.name!r}, which differ in case only or not at all. Give "
-                "the schema with the one to be read.",
+                f"{location} has the columns {other_column!r} and {f.name!r}, which differ in case only or not at "
+                "all. Give the schema with the one to be read.",
                 {"file": str(location), "column": f.name},
             )
 
 
-def _conflict(error: TypeConflictError, first: Location, second: Location) -> SchemaConflictError:
+def _conflict(error: TypeConflictError, file: Location, other_file: Location) -> SchemaConflictError:
     return SchemaConflictError(
-        f"The column {error.path!r} is {str(error.left).upper()} in {first} and {str(error.right).upper()} in "
-        f"{second}, and no type holds both. Give the schema, or rewrite one of the files.",
-        {"column": error.path, "file": str(first), "other_file": str(second)},
+        f"The column {error.path!r} is {str(error.left).upper()} in {file} and {str(error.right).upper()} in "
+        f"{other_file}, and no type holds both. Give the schema, or rewrite one of the files.",
+        {"column": error.path, "file": str(file), "other_file": str(other_file)},
     )
 
 
@@ -208,9 +208,10 @@ def _heads(
 
     def read(location: Location) -> Head:
         head = read_head(storage, location, limit, encoding)
-        if (found := binary_format(head.text)) is not None:
+        if (other_format := binary_format(head.text)) is not None:
             raise InvalidInputError(
-                f"{location} is {found}. Remove it, or give the schema and the right format.", {"file": str(location)}
+                f"{location} is {other_format}. Remove it, or give the schema and the right format.",
+                {"file": str(location)},
             )
         return head
 

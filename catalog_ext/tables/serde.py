@@ -57,18 +57,19 @@ class NamedFormat:
         table, properties, options = str(definition.identifier), dict(definition.properties), definition.options
         key = table_keys.FILE_FORMAT.key
         found = [properties.pop(name) for name in definition.properties if name.lower() == key]
-        of_property = found[0].strip().lower() if found else None
+        property_format = found[0].strip().lower() if found else None
         said = None if self.using is None else self.using.lower()
         if said is None:
             by_clauses = self.clauses.named_format(table, options, properties)
             if by_clauses is not None:
                 said, options = by_clauses.format, by_clauses.options
-        if said is not None and of_property not in (None, said):
+        if said is not None and property_format not in (None, said):
             raise InvalidConfigurationError(
-                f"Table {table} has the format '{said}' and the property '{key}' = '{of_property}'. Say one of them.",
+                f"Table {table} has the format '{said}' and the property '{key}' = '{property_format}'. Say one of "
+                "them.",
                 {"table": table},
             )
-        named = said or of_property or self.default
+        named = said or property_format or self.default
         if named is None:
             raise InvalidInputError(f"Nothing says the format of table {table}. Name one.", {"table": table})
         return replace(definition, format=named, options=options, properties=properties)
@@ -132,13 +133,13 @@ def _is_plain(options: Mapping[str, str]) -> bool:
 def _text_options(definition: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
     there, named = definition.options, str(definition.identifier)
     plain = _is_plain(there)
-    known = _DELIMITED if plain else _QUOTED.keys() | _NO_CHANGE
-    others = sorted(settings.keys() - known)
-    if others:
+    known_names = _DELIMITED if plain else _QUOTED.keys() | _NO_CHANGE
+    unknown = sorted(settings.keys() - known_names)
+    if unknown:
         raise InvalidAlterationError(
-            f"Table {named} knows no SERDEPROPERTIES {others[0][:60]!r}: its text has {', '.join(sorted(known))}. "
-            "TBLPROPERTIES take any name.",
-            {"table": named, "property": others[0][:60]},
+            f"Table {named} knows no SERDEPROPERTIES {unknown[0][:60]!r}: its text has "
+            f"{', '.join(sorted(known_names))}. TBLPROPERTIES take any name.",
+            {"table": named, "property": unknown[0][:60]},
         )
     if not plain:
         return {**there, **{_QUOTED[key]: text for key, text in settings.items() if key in _QUOTED}}

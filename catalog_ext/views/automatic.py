@@ -105,17 +105,17 @@ def _rule(
 
 def _renamed(table: Table, definition: TableDefinition, catalog: str) -> dict[str, str]:
     name = f"{KEYS_PROPERTY}{table.identifier}".lower()
-    texts = [v for k, v in definition.properties.items() if k.lower().replace(f"keys.{catalog}.", "keys.", 1) == name]
-    if not texts:
+    entries = [v for k, v in definition.properties.items() if k.lower().replace(f"keys.{catalog}.", "keys.", 1) == name]
+    if not entries:
         return {}
     keys = {key.name.lower() for key in table.definition.keys}
     columns = {c.name.lower() for c in definition.partition_columns}
     renamed: dict[str, str] = {}
-    for part in texts[0].split(","):
+    for part in entries[0].split(","):
         key, equals, column = (side.strip().lower() for side in part.partition("="))
         if not equals or key not in keys or column not in columns:
             raise InvalidConfigurationError(
-                f"The property {name!r} of the view {definition.identifier} cannot be {texts[0][:80]!r}. Write "
+                f"The property {name!r} of the view {definition.identifier} cannot be {entries[0][:80]!r}. Write "
                 "key=column, with commas between several: a partition column of the table, and one of the view.",
                 {"view": str(definition.identifier)},
             )
@@ -124,15 +124,15 @@ def _renamed(table: Table, definition: TableDefinition, catalog: str) -> dict[st
 
 
 def _check_keys_properties(definition: TableDefinition, tables: Sequence[Table], catalog: str) -> None:
-    read = {str(t.identifier) for t in tables}
+    tables_read = {str(t.identifier) for t in tables}
     for name in definition.properties:
         lower = name.lower()
         if lower.startswith(KEYS_PROPERTY):
             table = lower.removeprefix(KEYS_PROPERTY).removeprefix(f"{catalog.lower()}.")
-            if table not in read:
+            if table not in tables_read:
                 raise InvalidConfigurationError(
                     f"The property {name!r} of the view {definition.identifier} names a table that it does not read. "
-                    f"It reads: {', '.join(sorted(read)) or 'none of this catalog'}.",
+                    f"It reads: {', '.join(sorted(tables_read)) or 'none of this catalog'}.",
                     {"view": str(definition.identifier)},
                 )
 
@@ -142,9 +142,9 @@ def _check_complete(definition: TableDefinition, rules: Sequence[Rule], requirem
     missing = [c.name for i, c in enumerate(definition.partition_columns) if i not in found]
     if missing or not definition.partition_columns:
         raise InvalidConfigurationError(
-            f"The partitions of the view {definition.identifier} cannot be found by themselves: no table that it reads "
-            f"is partitioned by {', '.join(missing) or 'anything that the view is partitioned by'}. Say in a property "
-            f"{KEYS_PROPERTY}namespace.table which of its keys it is, or leave out {AUTOMATIC_PROPERTY}.",
+            f"The partitions of the view {definition.identifier} cannot be computed automatically: no table that it "
+            f"reads is partitioned by {', '.join(missing) or 'anything that the view is partitioned by'}. Say in a "
+            f"property {KEYS_PROPERTY}namespace.table which of its keys it is, or leave out {AUTOMATIC_PROPERTY}.",
             {"view": str(definition.identifier)},
         )
     used = {r.key for rule in rules for _, r in rule.required}
@@ -187,9 +187,9 @@ def _values(part: str, text: str) -> list[str]:
     return [f"{n:0{width}d}" for n in range(int(low), int(high) + 1)]
 
 
-def _no_requirement(text: str) -> InvalidConfigurationError:
+def _no_requirement(value: str) -> InvalidConfigurationError:
     return InvalidConfigurationError(
-        f"The property {REQUIRES_PROPERTY!r} cannot be {text[:80]!r}. Write hr=00..23, region=eu|us or hr:24, with "
+        f"The property {REQUIRES_PROPERTY!r} cannot be {value[:80]!r}. Write hr=00..23, region=eu|us or hr:24, with "
         "semicolons between several."
     )
 

@@ -240,13 +240,13 @@ class Views:
         rules = rules_of(definition, self._refresh.tables(request.query), self._context.settings.name)
         return definition, [rule.table.identifier for rule in rules]
 
-    def _managed(self, view: str, done: str) -> View:
+    def _managed(self, view: str, action: str) -> View:
         there = self.load(view)
         require_partitioned(there.table)
         if there.automatic:
             raise ViewPartitionsAutomaticError(
                 f"The partitions of the view {there.identifier} come and go with those of its tables "
-                f"('{AUTOMATIC_PROPERTY}' = 'true') and cannot be {done}. Take the property away first: ALTER VIEW … "
+                f"('{AUTOMATIC_PROPERTY}' = 'true') and cannot be {action}. Take the property away first: ALTER VIEW … "
                 f"UNSET TBLPROPERTIES ('{AUTOMATIC_PROPERTY}').",
                 {"view": str(there.identifier)},
             )
@@ -307,17 +307,20 @@ def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Colum
             raise ViewPartitionColumnDuplicateError(f"{shown}: {name!r} is named twice. Name each column once.", where)
     if wanted and len(wanted) == len(names):
         raise ViewOnlyPartitionColumnsError(
-            f"{shown}: these are all its columns, and at least one must be none. Leave one out.", where
-        )
-    last = names[len(names) - len(wanted) :]
-    if set(last) != set(wanted):
-        raise ViewPartitionColumnsNotLastError(
-            f"{shown}: these must be its last columns, which are {', '.join(last)}. Change the order of its columns.",
+            f"{shown}: these are all its columns, and at least one column must not be a partition column. Leave one "
+            "out.",
             where,
         )
-    if last != wanted:
+    last_columns = names[len(names) - len(wanted) :]
+    if set(last_columns) != set(wanted):
+        raise ViewPartitionColumnsNotLastError(
+            f"{shown}: these must be its last columns, which are {', '.join(last_columns)}. Change the order of its "
+            "columns.",
+            where,
+        )
+    if last_columns != wanted:
         raise ViewPartitionColumnOrderError(
-            f"{shown}: its last columns come in another order. Write PARTITIONED ON ({', '.join(last)}).", where
+            f"{shown}: its last columns come in another order. Write PARTITIONED ON ({', '.join(last_columns)}).", where
         )
     first = len(names) - len(wanted)
     return request.columns[:first], request.columns[first:]

@@ -83,13 +83,13 @@ class Loading:
 
     def _files(self, table: Table, path: Location) -> list[Entry]:
         """Return the files that the path selects, after checking that they may be loaded."""
-        root, storage = Location.parse(table.definition.location), self._context.storage
+        table_location, storage = Location.parse(table.definition.location), self._context.storage
         parameters = {"table": str(table.identifier), "location": str(path)}
-        if path.scheme != root.scheme or (path.scheme == "hdfs" and path.bucket != root.bucket):
+        if path.scheme != table_location.scheme or (path.scheme == "hdfs" and path.bucket != table_location.bucket):
             raise InvalidInputError(
-                f"{shown(str(path))} is on another store than table {table.identifier} ({shown(str(root))}), and LOAD "
-                "DATA INPATH moves files. LOAD DATA LOCAL INPATH copies those of the driver's own disk; INSERT … "
-                "SELECT reads any.",
+                f"{shown(str(path))} is on another store than table {table.identifier} "
+                f"({shown(str(table_location))}), and LOAD DATA INPATH moves files. LOAD DATA LOCAL INPATH copies "
+                "those of the driver's own disk; INSERT … SELECT reads any.",
                 parameters,
             )
         tables = _TablePlaces(self._context.index)
@@ -172,13 +172,13 @@ class Loading:
                 "INSERT … SELECT copies rows; EXCHANGE PARTITION moves partitions between tables.",
                 {"table": str(table.identifier), "location": str(place), "other": str(other)},
             )
-        located = index.partitions.within({str(at) for one in (place, real) for at in (one, one.parent)})
+        located = index.partitions.within({str(directory) for one in (place, real) for directory in (one, one.parent)})
         if located:
-            number, partition, at = located[0]
+            number, partition, directory = located[0]
             other = index.tables.load_by_id(number).identifier
             raise TableLayoutError(
-                f"{shown(str(place))} is of partition {shown(partition)} of table {other}, which lies at {shown(at)} "
-                "and would lose files of its rows. INSERT … SELECT copies rows.",
+                f"{shown(str(place))} is of partition {shown(partition)} of table {other}, which lies at "
+                f"{shown(directory)} and would lose files of its rows. INSERT … SELECT copies rows.",
                 {"table": str(table.identifier), "location": str(place), "other": str(other)},
             )
         if root.contains(place) or root.contains(real):

@@ -121,8 +121,8 @@ class MetadataTables:
             "skipped": index.repairs.skipped_rows,
         }
         if name not in by_partition and name not in whole:
-            known = ", ".join((*by_partition, *whole))
-            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")
+            metadata_tables = ", ".join((*by_partition, *whole))
+            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {metadata_tables}.")
         table = index.tables.load_by_id(table_id)
         if name in whole:
             if condition is not None or columns is not None or numbers is not None:
@@ -140,7 +140,7 @@ class MetadataTables:
         return declared_batches(table, rows) if "partition" in columns else rows
 
     def groups(
-        self, table_id: int, name: str, condition: Predicate | None, keys: Sequence[str] | None,
+        self, table_id: int, metadata_table: str, condition: Predicate | None, keys: Sequence[str] | None,
         aggregates: Sequence[Aggregate], numbers: Predicate | None = None,
     ) -> pa.RecordBatchReader:  # fmt: skip
         """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
@@ -153,14 +153,16 @@ class MetadataTables:
             InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
                 columns.
         """
-        if name not in _BY_PARTITION:
-            raise InvalidInputError(f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {name[:60]!r}.")
+        if metadata_table not in _BY_PARTITION:
+            raise InvalidInputError(
+                f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {metadata_table[:60]!r}."
+            )
         columns = [aggregate.column for aggregate in aggregates if aggregate.column is not None]
-        _require(name, columns, sorted(AGGREGATED[name]), "column of numbers")
+        _require(metadata_table, columns, sorted(AGGREGATED[metadata_table]), "column of numbers")
         table = self._context.index.tables.load_by_id(table_id)
         chosen = None if keys is None else [key_named(table, key) for key in keys]
-        bound, only = bound_to(table, condition), _numbers(name, numbers)
-        found = self._context.index.metadata_groups.groups(table, name, bound, chosen, aggregates, only)
+        bound, only = bound_to(table, condition), _numbers(metadata_table, numbers)
+        found = self._context.index.metadata_groups.groups(table, metadata_table, bound, chosen, aggregates, only)
         return declared_batches(table, found)
 
 
@@ -171,9 +173,10 @@ def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:
     return NumberPredicate(name, predicate)
 
 
-def _require(name: str, columns: Sequence[str], known: Sequence[str], what: str) -> None:
-    unknown = [column for column in columns if column not in known]
-    if unknown:
+def _require(name: str, columns: Sequence[str], known_columns: Sequence[str], column_kind: str) -> None:
+    unknown_columns = [column for column in columns if column not in known_columns]
+    if unknown_columns:
         raise InvalidInputError(
-            f"The metadata table '{name}' has no {what} {unknown[0][:60]!r}. There are: {', '.join(known)}."
+            f"The metadata table '{name}' has no {column_kind} {unknown_columns[0][:60]!r}. There are: "
+            f"{', '.join(known_columns)}."
         )

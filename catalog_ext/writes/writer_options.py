@@ -168,12 +168,15 @@ def _contradiction(
     definition: TableDefinition, option: _Decisive, given: Mapping[str, str], table: str | None
 ) -> InvalidConfigurationError:
     name = next(name for name in option.names if name.lower() in given)
-    has = f"{table[:_LONGEST_VALUE]!r}" if table is not None else f"not set, which means {_words(option.default)}"
+    table_value = (
+        f"{table[:_LONGEST_VALUE]!r}" if table is not None else f"not set, which means {_words(option.default)}"
+    )
     value = given[name.lower()][:_LONGEST_VALUE]
     return InvalidConfigurationError(
-        f"The write to table {definition.identifier} has the option {name!r} = {value!r}, and the table's is {has}. "
-        "Files are read by the table's options, so that these rows would be misread. Leave the option out of the "
-        "write; or make the table with it: CREATE TABLE … OPTIONS, or the writer that creates or replaces the table.",
+        f"The write to table {definition.identifier} has the option {name!r} = {value!r}, and the table's is "
+        f"{table_value}. Files are read by the table's options, so that these rows would be misread. Leave the option "
+        "out of the write; or make the table with it: CREATE TABLE … OPTIONS, or the writer that creates or replaces "
+        "the table.",
         {"key": name, "table": str(definition.identifier)},
     )
 

@@ -8,20 +8,20 @@ conditions in ``ConnectorErrors.scala``; the messages are the texts at the place
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore import errors
+from docs.tools import error_messages, scala_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = error_messages.PROJECT
 _SCALA = PROJECT / "catalog_ext" / "connector" / "src"
 _PREFIX = "CATALOG_EXT_"
 _CONDITION = re.compile(
@@ -30,6 +30,21 @@ _CONDITION = re.compile(
     re.S,
 )
 _RAISED = re.compile(r"ConnectorErrors\.(?P<maker>analysis|runtime|notSupported)\(")
+_INTRODUCTION = """\
+Every error of catalog-ext has a stable code. Spark shows it in brackets and returns it from `getCondition()`; in Python
+it is the attribute `code` of the error's class in `catalog_ext.metastore.errors`. After a *retryable* error the
+statement can succeed when it is run again. In PySpark use `str(error)`: `error.getMessage()` fails with
+`Cannot find main error class`, because it looks the condition up in Spark's own list.
+
+Errors that Spark itself raises keep Spark's conditions. Statements about partitions of catalog-ext tables raise the
+conditions of this page: a handler for `PARTITIONS_NOT_FOUND`, `PARTITIONS_ALREADY_EXIST` or `SQLSTATE '428FT'`, or a
+program that compares `getCondition()`, must name `CATALOG_EXT_PARTITION_NOT_FOUND` or
+`CATALOG_EXT_PARTITION_ALREADY_EXISTS` too; `FOR SQLEXCEPTION` handles both.
+
+In the messages `<table>` stands for the name of a table, and other words in angle brackets likewise; `[text]` appears
+only in some cases, and `(one | other)` is one of the two texts. Messages about malformed requests are left out, because
+only a client other than the connector can send such requests: see [the contract](spec/service.md).
+[Troubleshooting](troubleshooting.md) is ordered by symptom."""
 _NAME = re.compile(r"\s*(?:ConnectorErrors\.)?(?P<name>[A-Z]\w*)\s*,\s*")
 
 
@@ -77,9 +92,7 @@ def described() -> dict[str, Described]:
                 f"{code} has the SQLSTATE {found[code].sqlstate} in Python and {match['sqlstate']} in the connector."
             )
     for class_name, message in _python_messages():
-        kind = getattr(errors, class_name, None)
-        if isinstance(kind, type) and issubclass(kind, errors.CatalogExtError):
-            found[kind.code].messages.add(message)
+        found[getattr(errors, class_name).code].messages.add(message)
     for code, message in _scala_messages(names):
         found[code].messages.add(message)
     return found
@@ -112,106 +125,19 @@ def _meaning_and_remedy(text: str, what: str) -> tuple[str, str]:
 
 @cache
 def _python_messages() -> tuple[tuple[str, str], ...]:
-    """Class names and messages at all places of the sources that make an error with a text; it takes a second."""
-    return tuple(_messages_in(*(PROJECT / folder for folder in ("metastore", "catalog_ext"))))
-
-
-def _messages_in(*folders: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
-                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                yield name, _python_text(node.args[0])
-
-
-def _python_text(node: ast.Constant | ast.JoinedStr) -> str:
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    parts = (v.value if isinstance(v, ast.Constant) else f"<{_subject(v) or '…'}>" for v in node.values)
-    return "".join(map(str, parts))
-
-
-def _subject(node: ast.AST) -> str | None:
-    """Name what an expression shows: the last name of its subject; None where it has no single one."""
-    match node:
-        case ast.FormattedValue(value=value) | ast.Subscript(value=value):
-            return _subject(value)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name.strip("_").lower() or None
-        case ast.Call(func=ast.Name(id="len")):
-            return "count"
-        case ast.Call(args=[first, *_]) | ast.BoolOp(values=[first, *_]):
-            return _subject(first)
-        case ast.Call(func=ast.Attribute(value=value)):
-            return _subject(value)
-        case ast.GeneratorExp(generators=[loop]) | ast.ListComp(generators=[loop]):
-            return _subject(loop.iter)
-        case _:
-            return None
-
-
-def _placeholder(expression: str) -> str:
-    """Name what stands in a message for an expression of Scala: its last name where it is a name, else dots."""
-    last = re.fullmatch(r"(?:[\w()]+\.)*(\w+)(?:\(\))?(?:\[:?\w+\])?", expression)
-    return f"<{last[1].strip('_') if last else '…'}>"
+    """Class names and messages of the Python sources; reading them takes seconds."""
+    return tuple(error_messages.python_messages({kind.__name__ for kind in _classes(errors.CatalogExtError)}))
 
 
 def _scala_messages(names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for path in sorted(_SCALA.rglob("*.scala")):
-        text = path.read_text(encoding="utf-8")
+    texts = [path.read_text(encoding="utf-8") for path in sorted(_SCALA.rglob("*.scala"))]
+    constants = scala_messages.scala_constants(texts)
+    for text in texts:
         for match in _RAISED.finditer(text):
             if match["maker"] == "notSupported":
-                yield names["NotSupported"], _scala_text(text, match.end())
+                yield names["NotSupported"], scala_messages.scala_text(text, match.end(), constants)
             elif (condition := _NAME.match(text, match.end())) and condition["name"] in names:
-                yield names[condition["name"]], _scala_text(text, condition.end())
-
-
-def _scala_text(text: str, start: int) -> str:
-    """The message that begins at ``start``: literals joined by ``+``, up to the end of the argument."""
-    message, at, depth = "", start, 0
-    while at < len(text):
-        literal = re.compile(r's?"').match(text, at)
-        if literal:
-            piece, at = _literal(text, literal.end())
-            message += piece
-        elif depth == 0 and text[at] in ",)":
-            return message
-        else:
-            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[at], 0)
-            # Anything that is neither a literal nor a plus stands for a text.
-            if text[at].isalnum() and not message.endswith("<…>"):
-                message += "<…>"
-            at += 1
-    return message
-
-
-def _literal(text: str, at: int) -> tuple[str, int]:
-    """The content of a string from behind its opening quote, and where it ends."""
-    message = ""
-    while text[at] != '"':
-        name = re.compile(r"\$(\w+)").match(text, at)
-        if text.startswith("${", at):
-            end = _closing(text, at + 2)
-            message += _placeholder(text[at + 2 : end])
-            at = end + 1
-        elif name:
-            message += f"<{name[1]}>"
-            at = name.end()
-        else:
-            at += text[at] == "\\"
-            message += text[at]
-            at += 1
-    return message, at + 1
-
-
-def _closing(text: str, at: int) -> int:
-    """Where the brace that was opened before ``at`` is closed."""
-    depth = 1
-    while True:
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return at
-        at += 1
+                yield names[condition["name"]], scala_messages.scala_text(text, condition.end(), constants)
 
 
 def page() -> str:
@@ -222,27 +148,12 @@ def page() -> str:
 def _lines(found: Sequence[Described]) -> Iterator[str]:
     yield "# Errors"
     yield "\n<!-- Made by `python -m docs.tools.error_reference`; do not edit. -->\n"
-    yield "Every error of catalog-ext has a stable code, which Spark shows in brackets and `getCondition()` answers; in"
-    yield "Python it is the class's `code`. In PySpark `str(error)` has the text; its `getMessage()` knows the"
-    yield "conditions of Spark's own list alone, and fails with `Cannot find main error class`. Errors that Spark"
-    yield "itself raises keep Spark's own conditions. A statement about partitions of our tables therefore raises our"
-    yield "condition and SQLSTATE where Spark's file tables raise Spark's: handlers of SQL scripts for"
-    yield "`PARTITIONS_NOT_FOUND`, `PARTITIONS_ALREADY_EXIST` or `SQLSTATE '428FT'`, and programs that compare"
-    yield "`getCondition()`, have to name ours (`CATALOG_EXT_PARTITION_NOT_FOUND`, …); `FOR SQLEXCEPTION` handles both."
-    yield "By what is seen instead of by code:"
-    yield "[troubleshooting](troubleshooting.md).\n"
-    yield "| code | SQLSTATE | meaning | try again |"
-    yield "|---|---|---|---|"
-    for one in found:
-        again = "yes" if one.retryable else ""
-        yield f"| [`{one.code}`](#{one.code.lower()}) | {one.sqlstate} | {one.meaning} | {again} |"
+    yield _INTRODUCTION
     for one in found:
         yield f"\n## {one.code}\n"
-        yield one.meaning + (
-            f" Python: `catalog_ext.metastore.errors.{one.python}`."
-            if one.python
-            else " Raised by the connector alone."
-        )
+        raised = f"Python class `{one.python}`" if one.python else "raised by the connector alone"
+        again = ", retryable" if one.retryable else ""
+        yield f"{one.meaning} SQLSTATE {one.sqlstate}, {raised}{again}."
         yield f"\n**Remedy.** {one.remedy}"
         if one.messages:
             yield "\nMessages:\n"

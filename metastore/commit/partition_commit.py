@@ -151,15 +151,15 @@ class PartitionCommit:
         def value(match: re.Match[str]) -> str:
             return values.get((match.group(1) or match.group(2)).lower()) or ""
 
-        text = _VARIABLE.sub(value, self.pattern)
+        time_text = _VARIABLE.sub(value, self.pattern)
         try:
-            local = cast_text(text, _LOCAL_TIME)
+            local = cast_text(time_text, _LOCAL_TIME)
         except InvalidValueError:
             local = None
         if not isinstance(local, datetime):
             raise InvalidValueError(
                 f"The partition {partition[:200]!r} has no time: {TIME_PATTERN!r} = {self.pattern!r} makes "
-                f"{text[:80]!r} of it, which is no date or time. Correct the pattern, filter such rows out of the "
+                f"{time_text[:80]!r} of it, which is no date or time. Correct the pattern, filter such rows out of the "
                 f"stream, or set {TRIGGER!r} to 'process-time'.",
                 {"partition": partition[:200], "pattern": self.pattern},
             )
@@ -252,11 +252,11 @@ def run_policies(
                 _LOG.warning("The policy '%s' failed for partition %r at %s.", policy, name, location, exc_info=True)
                 failed.append((name, policy, error))
     if failed:
-        first, kind, cause = failed[0]
+        partition, kind, cause = failed[0]
         raise PartitionPolicyError(
-            f"The partition-commit policy '{kind}' failed for {len(failed)} partition(s), the first is {first!r}: "
+            f"The partition-commit policy '{kind}' failed for {len(failed)} partition(s), the first is {partition!r}: "
             f"{type(cause).__name__}: {cause}. The data is committed and visible; recover runs the policies again.",
-            {"partition": first, "policy": kind},
+            {"partition": partition, "policy": kind},
         ) from cause
 
 

@@ -51,14 +51,14 @@ class Expiry:
             InvalidConfigurationError: The retention is not a duration.
             InvalidInputError: No partition column is a time, and no time pattern is set.
         """
-        words = retention if retention is not None else property_value(definition.properties, RETENTION)
-        if words is None:
+        text = retention if retention is not None else property_value(definition.properties, RETENTION)
+        if text is None:
             return None
-        seconds = duration_s(words.strip())
+        seconds = duration_s(text.strip())
         if seconds is None:
             raise InvalidConfigurationError(
-                f"The retention {words[:60]!r} of table {definition.identifier} is no duration. Give one such as 7d.",
-                {"key": RETENTION, "value": words[:60]},
+                f"The retention {text[:60]!r} of table {definition.identifier} is no duration. Give one such as 7d.",
+                {"key": RETENTION, "value": text[:60]},
             )
         names = [column.name for column in definition.partition_columns]
         pattern = property_value(definition.properties, TIME_PATTERN)
@@ -79,7 +79,7 @@ class Expiry:
         commit = PartitionCommit.of(options, names)
         # If the retention comes from the table's property and not from the statement, messages name the property.
         source = "" if retention is not None else f" ({RETENTION})"
-        return cls(commit, _referenced(commit, names), seconds, f"{words.strip()}{source}")
+        return cls(commit, _referenced(commit, names), seconds, f"{text.strip()}{source}")
 
     def expired(self, partition: str, now_ms: int) -> bool:
         """Return whether the partition's time plus the retention has passed; False for a partition without a time."""

@@ -123,8 +123,8 @@ def as_checked(
     changed = [p for p in found.values() if p.begin_version != expected.get(p.partition_id)]
     if found.keys() != expected.keys() or any(map(moved, changed)):
         raise ConflictError(
-            f"A partition of table {table.identifier} was changed by another process, as by a repair, while it was "
-            "to be moved. Nothing was changed; try again.",
+            f"A partition of table {table.identifier} was changed by another process, such as a repair, before this "
+            "statement could move it. Nothing was changed; try again.",
             {"table": str(table.identifier)},
         )
     return [found[moving.partition_id] for moving in planned]

@@ -103,8 +103,9 @@ class HiveLock:
             return self._metastore.lock(self._components, current_user(), socket.gethostname()[:_LONGEST], self._agent)
         except MetastoreRefusedError as error:
             raise HiveLocksRefusedError(
-                f"{error.message} What is to be written are {self._what}, and 'hive-locks' is on. The metastore needs "
-                "Hive's tables of transactions (schematool makes them); 'hive-locks' = 'none' writes without locks.",
+                f"{error.message} The write needs Hive locks on {self._what}, because 'hive-locks' is on. The "
+                "metastore needs Hive's transaction tables (schematool creates them); 'hive-locks' = 'none' writes "
+                "without locks.",
                 error.parameters,
             ) from error
         except MetastoreUnavailableError as error:
@@ -167,13 +168,13 @@ class HiveLock:
         words = "; ".join(map(str, holders[:_SHOWN]))
         return self._timeout(words or "a holder that is gone by now")
 
-    def _timeout(self, who: str) -> HiveLockTimeoutError:
+    def _timeout(self, holder: str) -> HiveLockTimeoutError:
         first = self._components[0]
         return HiveLockTimeoutError(
-            f"Hive's locks of {self._what} were not to be had within {self._wait_s:g} s: they are held by {who}. "
-            "Nothing was changed. Run the statement again when that one is done, raise 'hive-locks.wait', or, if it is "
-            "dead, end it in Hive (ABORT TRANSACTIONS, or wait for hive.txn.timeout).",
-            {"table": f"{first.database}.{first.table}", "partition": first.partition, "holder": who[:500]},
+            f"Hive's locks of {self._what} were not granted within {self._wait_s:g} s: they are held by {holder}. "
+            "Nothing was changed. Run the statement again when the holder has ended, raise 'hive-locks.wait', or, if "
+            "the holder is dead, end it in Hive (ABORT TRANSACTIONS, or wait for hive.txn.timeout).",
+            {"table": f"{first.database}.{first.table}", "partition": first.partition, "holder": holder[:500]},
         )
 
     def _shown(self) -> list[ShownLock]:
@@ -232,10 +233,10 @@ class HiveLock:
         if self._lost or self._clock() - self._seen > 0.8 * self._timeout_s:
             raise self._gone("has ended it" if self._lost else "has not answered for as long as it keeps one")
 
-    def _gone(self, how: str) -> HiveLockLostError:
+    def _gone(self, what_happened: str) -> HiveLockLostError:
         return HiveLockLostError(
-            f"Hive's locks of {self._what} (lock {self._number}) were lost before the commit: the metastore {how}. "
-            "What was not committed is undone; run the statement again.",
+            f"Hive's locks of {self._what} (lock {self._number}) were lost before the commit: the metastore "
+            f"{what_happened}. The uncommitted changes are undone; run the statement again.",
             {"lock": str(self._number), "table": f"{self._components[0].database}.{self._components[0].table}"},
         )
 

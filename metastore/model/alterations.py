@@ -225,14 +225,14 @@ def _check_replaced(before: TableDefinition, after: TableDefinition, changes: Se
             _check_type(before, name, before.columns[old].data_type, after.columns[new].data_type)
 
 
-def _check_type(definition: TableDefinition, column: str, old: DataType, new: DataType) -> None:
-    problem = widening_problem(definition.format, old, new)
+def _check_type(definition: TableDefinition, column: str, old_type: DataType, new_type: DataType) -> None:
+    problem = widening_problem(definition.format, old_type, new_type)
     if problem is not None:
         table = str(definition.identifier)
         raise UnsupportedTypeChangeError(
-            f"The column {column!r} of table {table} cannot change from {str(old).upper()} to {str(new).upper()}: "
-            f"{problem}. Add a new column, or write the table anew by CREATE TABLE ... AS.",
-            {"table": table, "column": column, "from": str(old), "to": str(new)},
+            f"The column {column!r} of table {table} cannot change from {str(old_type).upper()} to "
+            f"{str(new_type).upper()}: {problem}. Add a new column, or write the table anew by CREATE TABLE ... AS.",
+            {"table": table, "column": column, "from": str(old_type), "to": str(new_type)},
         )
 
 

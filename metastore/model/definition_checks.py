@@ -85,17 +85,17 @@ def check_column_storable(column: Column, file_format: str, options: Mapping[str
             "every column a STRING. Declare it as STRING and cast in a view, or use ROW FORMAT DELIMITED or PARQUET.",
             {"table": table, "format": file_format, "column": column.name},
         )
-    others = None
+    problem = None
     if file_format == "csv" and (data_type.children or data_type.fields) and serde != "LazySimpleSerDe":
-        others = "does not have. Use parquet, orc or json"
+        problem = "does not have. Use parquet, orc or json"
     elif file_format == "orc" and data_type.some(lambda each: each.collation is not None):
         # Spark passes the collation on to ORC, whose type parser does not know it: Spark writes such files but cannot
         # read them.
-        others = "cannot be read with in Spark. Use parquet, csv or json, or name the collation in the query"
-    if others is not None:
+        problem = "cannot be read with in Spark. Use parquet, csv or json, or name the collation in the query"
+    if problem is not None:
         raise UnsupportedFormatError(
             f"The column {column.name!r} of table {table} is {column.type.upper()[:60]}, which the format "
-            f"{file_format} {others}.",
+            f"{file_format} {problem}.",
             {"table": table, "format": file_format, "column": column.name},
         )
 
@@ -121,11 +121,11 @@ def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
     """
     for column in columns:
         _key_type(column.name, column.type, table)
-    lower = [c.name.lower() for c in columns]
-    if len(set(lower)) != len(lower) or len(lower) > MAX_KEYS:
+    names = [c.name.lower() for c in columns]
+    if len(set(names)) != len(names) or len(names) > MAX_KEYS:
         raise InvalidInputError(
             f"The partition columns of table {table} must be at most {MAX_KEYS} different names; "
-            f"got {', '.join(lower)[:200]}.",
+            f"got {', '.join(names)[:200]}.",
             {"table": table},
         )
     return tuple(columns)

@@ -15,21 +15,21 @@ MAX_IDENTIFIER_LENGTH = 128
 _FURTHER = frozenset("- ")
 
 
-def validate_identifier(name: str, what: str) -> str:
+def validate_identifier(name: str, kind: str) -> str:
     """Return the name in lower case, as the Hive Metastore stores it.
 
-    ``what`` is the kind of the named object in the message (``table``, ``namespace``).
+    ``kind`` is the kind of the named object in the message (``table``, ``namespace``).
 
     Raises:
         InvalidIdentifierError: The name is empty, too long, or has a character that is not allowed: letters are, and
             after the first one also digits, ``_``, ``-`` and blanks.
     """
-    shown = name if len(name) <= MAX_IDENTIFIER_LENGTH else f"{name[:40]}… ({len(name)} characters)"
+    value = name if len(name) <= MAX_IDENTIFIER_LENGTH else f"{name[:40]}… ({len(name)} characters)"
     if not name or len(name) > MAX_IDENTIFIER_LENGTH or not _is_valid(name):
         raise InvalidIdentifierError(
-            f"{shown!r} is not a valid {what} name. Use 1 to {MAX_IDENTIFIER_LENGTH} letters, digits, '_' or '-', "
+            f"{value!r} is not a valid {kind} name. Use 1 to {MAX_IDENTIFIER_LENGTH} letters, digits, '_' or '-', "
             "starting with a letter, a digit or '_'.",
-            {what: shown},
+            {kind: value},
         )
     return name.lower()
 
@@ -51,11 +51,11 @@ def validate_column_name(name: str) -> str:
             character, a comma, a colon or a slash (the metastore and directory names cannot contain these).
     """
     if not name or len(name) > 767 or any(c in ",:;/\\" or ord(c) < 32 or ord(c) == 127 for c in name):
-        shown = name if len(name) <= 60 else f"{name[:40]}… ({len(name)} characters)"
+        value = name if len(name) <= 60 else f"{name[:40]}… ({len(name)} characters)"
         raise InvalidIdentifierError(
-            f"{shown!r} is not a valid column name. Use 1 to 767 characters, none of them ',', ':', ';', '/', '\\' or "
+            f"{value!r} is not a valid column name. Use 1 to 767 characters, none of them ',', ':', ';', '/', '\\' or "
             "a control character.",
-            {"column": shown},
+            {"column": value},
         )
     return name
 
@@ -97,9 +97,9 @@ class TableIdentifier:
         if len(parts) == 3 and (catalog is None or parts[0].lower() == catalog.lower()):
             parts = parts[1:]
         if len(parts) != 2:
-            shown = text if len(text) <= 200 else f"{text[:80]}… ({len(text)} characters)"
-            expected = "namespace.table" + (f" or {catalog}.namespace.table" if catalog else "")
-            raise InvalidIdentifierError(f"{shown!r} does not name a table. Write {expected}.", {"table": shown})
+            value = text if len(text) <= 200 else f"{text[:80]}… ({len(text)} characters)"
+            form = "namespace.table" + (f" or {catalog}.namespace.table" if catalog else "")
+            raise InvalidIdentifierError(f"{value!r} does not name a table. Write {form}.", {"table": value})
         return cls.of(parts[0], parts[1])
 
 
@@ -150,9 +150,9 @@ def is_pattern(text: str) -> bool:
     return "." not in text or any(c in text for c in "*?")
 
 
-def no_table_matches(text: str, who: str) -> TableNotFoundError:
+def no_table_matches(pattern: str, subject: str) -> TableNotFoundError:
     """Return the error for a pattern that matches no table, with a hint if it may be misspelled.
 
-    ``who`` begins the sentence: ``The index has no table``.
+    ``subject`` begins the sentence: ``The index has no table``.
     """
-    return TableNotFoundError(f"{who} that matches {text[:120]!r}.", {"pattern": text[:120]})
+    return TableNotFoundError(f"{subject} that matches {pattern[:120]!r}.", {"pattern": pattern[:120]})

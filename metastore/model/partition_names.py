@@ -56,11 +56,11 @@ def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
         InvalidPartitionNameError: A component is not ``key=value``.
     """
     pairs: list[tuple[str, str | None]] = []
-    for component in name.split("/"):
-        split = split_component(component)
+    for directory_name in name.split("/"):
+        split = split_component(directory_name)
         if split is None:
             raise InvalidPartitionNameError(
-                f"{name[:200]!r} is not a partition name: {component[:80]!r} is not of the form key=value.",
+                f"{name[:200]!r} is not a partition name: {directory_name[:80]!r} is not of the form key=value.",
                 {"partition": name[:200]},
             )
         key, value = split

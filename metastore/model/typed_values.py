@@ -33,9 +33,9 @@ def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, .
     """
     pairs = parse_partition_name(name) if name else ()
     if [k.lower() for k, _ in pairs] != [key.name.lower() for key in keys]:
-        expected = "/".join(f"{key.name}=…" for key in keys) or "'' (the table has no partition columns)"
+        form = "/".join(f"{key.name}=…" for key in keys) or "'' (the table has no partition columns)"
         raise InvalidPartitionNameError(
-            f"{name[:200]!r} is not a partition of table {table}: its partition names are {expected}.",
+            f"{name[:200]!r} is not a partition of table {table}: its partition names are {form}.",
             {"table": table, "partition": name[:200]},
         )
     try:

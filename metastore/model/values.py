@@ -75,15 +75,15 @@ def cast_text(text: str, data_type: DataType) -> Value:
     return value
 
 
-def _cast_string(text: str, data_type: DataType) -> str:
+def _cast_string(value: str, data_type: DataType) -> str:
     if data_type.name == "string":
-        return text
+        return value
     length = data_type.parameters[0]
-    unpadded = text.rstrip(" ") if data_type.name == "char" or len(text) > length else text
+    unpadded = value.rstrip(" ") if data_type.name == "char" or len(value) > length else value
     if len(unpadded) > length:
         raise InvalidValueError(
-            f"{text[:60]!r} has {len(unpadded)} characters and does not fit the type {str(data_type).upper()}.",
-            {"value": text[:80], "type": str(data_type)},
+            f"{value[:60]!r} has {len(unpadded)} characters and does not fit the type {str(data_type).upper()}.",
+            {"value": value[:80], "type": str(data_type)},
         )
     return unpadded
 

@@ -98,7 +98,7 @@ def _text(value: Value) -> str | None:
     return None if value is None else value_text(value)
 
 
-def _malformed(node: object) -> InvalidPredicateError:
+def _malformed(predicate_json: object) -> InvalidPredicateError:
     return InvalidPredicateError(
-        f"Not a predicate of the service's contract: {str(node)[:200]}. See docs/spec/service.md."
+        f"Not a predicate of the service's contract: {str(predicate_json)[:200]}. See docs/spec/service.md."
     )

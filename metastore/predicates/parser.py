@@ -182,11 +182,11 @@ class _Converter:
         raise self._unsupported(node, "a string literal")
 
     def _unsupported(
-        self, node: exp.Expression, wanted: str = "a comparison of a partition column with a literal"
+        self, node: exp.Expression, expected_expression: str = "a comparison of a partition column with a literal"
     ) -> InvalidPredicateError:
-        found = node.sql(dialect="spark")
+        expression = node.sql(dialect="spark")
         return InvalidPredicateError(
-            f"The predicate {_shown(self._text)} cannot be used: {found[:120]!r} is not {wanted}. "
+            f"The predicate {_shown(self._text)} cannot be used: {expression[:120]!r} is not {expected_expression}. "
             "Use =, <=>, !=, <, <=, >, >=, IN, BETWEEN, LIKE and IS NULL on partition columns, with AND, OR and NOT.",
             {"predicate": self._text[:200]},
         )

@@ -29,7 +29,7 @@ def cache_folder() -> Path:
         folder = Path(chosen or platformdirs.user_cache_dir("catalog-ext")).expanduser()
     except RuntimeError as error:
         raise EnvironmentSetupError(
-            "There is no folder for what catalog-ext keeps: HOME is not set, and the system knows no home folder of "
+            "catalog-ext has no folder for its cache: HOME is not set, and the system knows no home folder of "
             f"this user. Set HOME, or {CACHE_VARIABLE} to a folder that can be written.",
             {"variable": CACHE_VARIABLE},
         ) from error

@@ -66,29 +66,29 @@ def jar_folder() -> Path:
     for folder in candidates:
         if any(folder.glob("spark-core_*.jar")):
             return folder
-    looked_in = ", ".join(str(folder) for folder in candidates)
+    folders = ", ".join(str(folder) for folder in candidates)
     raise EnvironmentSetupError(
-        f"PySpark is installed but its jars are in none of: {looked_in}. "
+        f"PySpark is installed but its jars are in none of: {folders}. "
         "Install the full package (pip install pyspark, not pyspark-client) or set SPARK_HOME.",
-        {"looked_in": looked_in},
+        {"looked_in": folders},
     )
 
 
-def jar_version(name: str) -> str:
-    """Return the version of PySpark's jar ``name``, for example ``3.5.0`` for ``hadoop-client-api``.
+def jar_version(jar_name: str) -> str:
+    """Return the version of PySpark's jar ``jar_name``, for example ``3.5.0`` for ``hadoop-client-api``.
 
     Raises:
         EnvironmentSetupError: PySpark has no jar of that name.
     """
     # Vendors append their own suffix to the number, such as 3.4.1-amzn-2.
-    pattern = re.compile(re.escape(name) + r"-(\d[\w.+-]*)\.jar")
+    pattern = re.compile(re.escape(jar_name) + r"-(\d[\w.+-]*)\.jar")
     for jar in jar_folder().iterdir():
         if match := pattern.fullmatch(jar.name):
             return match.group(1)
     raise EnvironmentSetupError(
-        f"PySpark's jar folder {jar_folder()} has no {name} jar. Reinstall PySpark: pip install --force-reinstall "
+        f"PySpark's jar folder {jar_folder()} has no {jar_name} jar. Reinstall PySpark: pip install --force-reinstall "
         "'pyspark>=4.0,<4.4'.",
-        {"jar": name},
+        {"jar": jar_name},
     )
 
 

@@ -97,11 +97,11 @@ def unexpected_answer(error: Exception, location: Location, action: str, *, endp
     return failed(Subject.STORAGE, failure)
 
 
-def occupied(target: Location, source: Location, how: str) -> StorageError:
-    """Return the error for a move or copy (``how``) to a location that has another process's file."""
+def occupied(target: Location, source: Location, operation: str) -> StorageError:
+    """Return the error for a move or copy (``operation``) to a location that has another process's file."""
     return StorageError(
-        f"A file of another process is at {shown(str(target))}, where {shown(str(source))} was to be {how} to. Remove "
-        "or register it, and try again.",
+        f"A file of another process is at {shown(str(target))}, where {shown(str(source))} was to be {operation} to. "
+        "Remove or register it, and try again.",
         {"location": str(target)},
     )
 

@@ -254,10 +254,10 @@ class _Parser:
     def _unclosed(self, opened: int) -> InvalidPatternError:
         return self._wrong("has a { without its }. Write \\{ for the character itself", opened)
 
-    def _wrong(self, what: str, at: int) -> InvalidPatternError:
+    def _wrong(self, problem: str, at: int) -> InvalidPatternError:
         position = _position(self._text, self._key, at)
         return InvalidPatternError(
-            f"The pattern {shown(self._text)} {what} (at character {position}).",
+            f"The pattern {shown(self._text)} {problem} (at character {position}).",
             {"pattern": self._text, "position": str(position)},
         )
 

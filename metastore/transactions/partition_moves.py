@@ -105,14 +105,16 @@ class PartitionMoves:
         }
         # The commands were read before the users of the files: if a command has ended since, its files are in the index
         # by now.
-        found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
+        found = {
+            uri: user_of_file for uri in sources if (user_of_file := commands.get(uri.rpartition("/")[0])) is not None
+        }
         users = self._index.needed_files.users(sources)
         found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}
         if found:
-            uri, by = min(found.items())
+            uri, user_of_file = min(found.items())
             raise ConflictError(
-                f"LOAD DATA would move the file {shown(uri)} into table {transaction.table}, which {by} takes. Nothing "
-                "was changed; run the statement again, or copy the rows with INSERT … SELECT.",
+                f"LOAD DATA would move the file {shown(uri)} into table {transaction.table}, which {user_of_file} "
+                "uses too. Nothing was changed; run the statement again, or copy the rows with INSERT … SELECT.",
                 {"table": transaction.table, "location": uri},
             )
 

@@ -142,8 +142,8 @@ class StagingLocations:
             staged_as_planned = (file.upload is not None) is (self._plan.promotion is Promotion.UPLOAD)
         if not staged_as_planned:
             raise InvalidInputError(
-                f"The staged file {shown(name)} of transaction {self._id} was not written by {self._plan.promotion}, "
-                "as its table's store wants it.",
+                f"The staged file {shown(name)} of transaction {self._id} was not written in the way that the table's "
+                f"store needs ({self._plan.promotion}).",
                 {"transaction": self._id, "file": name[:200]},
             )
         if file.partition and any(part in ("", ".", "..") for part in file.partition.split("/")):

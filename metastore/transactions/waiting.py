@@ -194,16 +194,16 @@ class WaitingCommits:
             version = version if outcome is None else outcome.version
         return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
 
-    def _require_known(self, table: Table, app_id: str) -> None:
+    def _require_known(self, table: Table, query: str) -> None:
         """Check that a query with this id has written to the table."""
-        if self._index.transactions.find_application(table.table_id, app_id) is not None:
+        if self._index.transactions.find_application(table.table_id, query) is not None:
             return
         others = sorted({one.application for one in self._waiting.partitions(table.table_id)})
         known = f"Rows wait of {', '.join(others[:5])}" if others else "No rows wait in it"
         raise InvalidInputError(
-            f"No query {app_id[:100]!r} has written to table {table.identifier}. {known}; t.transactions has the ids "
+            f"No query {query[:100]!r} has written to table {table.identifier}. {known}; t.transactions has the ids "
             "of queries as app_id.",
-            {"table": str(table.identifier), "application": app_id[:100]},
+            {"table": str(table.identifier), "application": query[:100]},
         )
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:

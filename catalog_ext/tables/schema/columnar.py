@@ -72,14 +72,14 @@ def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
 
 
 def _read(
-    storage: Storage, location: Location, kind: str, fields: Callable[[pa.NativeFile], tuple[Field, ...]]
+    storage: Storage, location: Location, format_name: str, fields: Callable[[pa.NativeFile], tuple[Field, ...]]
 ) -> tuple[Field, ...]:
     try:
         with storage.open_input_file(location) as file:
             return fields(file) if file.size() else ()
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInputError(
-            f"{location} is not a readable {kind} file: {str(error)[:300].rstrip('. ')}. "
+            f"{location} is not a readable {format_name} file: {str(error)[:300].rstrip('. ')}. "
             "Remove it, or give the schema and the right format.",
             {"file": str(location)},
         ) from error

@@ -61,11 +61,11 @@ def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ..
 
 
 def _no_header(known: Head, head: Head, columns: Sequence[str], names: Sequence[str]) -> SchemaConflictError:
-    first, other = (", ".join(some)[:200] for some in (columns, names))
+    other_columns, other = (", ".join(some)[:200] for some in (columns, names))
     return SchemaConflictError(
-        f"The header of {head.location} is ({other}), and has none of the columns of {known.location} ({first}). "
-        "Either the file has no header, or it is of another table. Write it again with a header, or give the schema "
-        "and the option enforceSchema=true, by which all files are read by position.",
+        f"The header of {head.location} is ({other}), and has none of the columns of {known.location} "
+        f"({other_columns}). Either the file has no header, or it is of another table. Write it again with a header, "
+        "or give the schema and the option enforceSchema=true, by which all files are read by position.",
         {"file": str(known.location), "other_file": str(head.location), "column": names[0]},
     )
 

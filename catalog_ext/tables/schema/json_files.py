@@ -101,7 +101,7 @@ class JsonTypes:
         corrupt = options.text("columnNameOfCorruptRecord", default="_corrupt_record")
         self.corrupt = DataType("struct", fields=(Field(corrupt, STRING),))
 
-    def record(self, text: str, head: Head) -> DataType:
+    def record(self, line: str, head: Head) -> DataType:
         """Return the struct of one record; for a malformed record a struct of the corrupt-record column.
 
         Raises:
@@ -109,11 +109,11 @@ class JsonTypes:
             SchemaConflictError: An object in the record has two keys that differ in case only.
         """
         try:
-            value = self._parse(text.strip())
+            value = self._parse(line.strip())
         except (ValueError, RecursionError) as error:
             if self._mode == "FAILFAST":
                 raise InvalidInputError(
-                    f"{head.location} holds malformed JSON in mode FAILFAST: {text.strip()[:120]!r} ({error}).",
+                    f"{head.location} holds malformed JSON in mode FAILFAST: {line.strip()[:120]!r} ({error}).",
                     {"file": str(head.location)},
                 ) from error
             return self._no_record()
@@ -122,7 +122,7 @@ class JsonTypes:
         except _TwinKeysError as error:
             raise SchemaConflictError(
                 f"{head.location} has an object with the keys {error.twin!r} and {error.key!r}, which differ in case "
-                f"only: {text.strip()[:120]!r}. Give the schema with the one to be read.",
+                f"only: {line.strip()[:120]!r}. Give the schema with the one to be read.",
                 {"file": str(head.location), "column": error.key},
             ) from error
         if found.name == "array" and found.children[0].name == "struct":

@@ -332,9 +332,9 @@ class EmbeddedMetastore:
             settings |= {f"fs.{scheme}.impl": stand_in for scheme in _REMOTE_SCHEMES}
         return settings
 
-    def _unavailable(self, happened: str) -> MetastoreUnavailableError:
+    def _unavailable(self, what_happened: str) -> MetastoreUnavailableError:
         return MetastoreUnavailableError(
-            f"The embedded metastore in {self.directory} {happened}. {self._log_tail()}",
+            f"The embedded metastore in {self.directory} {what_happened}. {self._log_tail()}",
             {"directory": str(self.directory), "log": str(self.log_file)},
         )
 

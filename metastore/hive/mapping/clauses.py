@@ -72,15 +72,15 @@ class StorageClauses:
         Raises:
             UnsupportedFormatError: The format or its settings are not supported.
         """
-        named = self.serde or self.stored_as or self.input_format
-        if named is None and _DELIMITED.isdisjoint(settings):
+        format_name = self.serde or self.stored_as or self.input_format
+        if format_name is None and _DELIMITED.isdisjoint(settings):
             return None
-        found = _FORMATS.get("textfile" if named is None else _word(named))
+        found = _FORMATS.get("textfile" if format_name is None else _word(format_name))
         if found is None:
             raise UnsupportedFormatError(
-                f"Table {table} cannot be stored as '{named}'. Use PARQUET, ORC, TEXTFILE or JSONFILE, or USING csv, "
-                "json or text.",
-                {"table": table, "format": str(named)},
+                f"Table {table} cannot be stored as '{format_name}'. Use PARQUET, ORC, TEXTFILE or JSONFILE, or USING "
+                "csv, json or text.",
+                {"table": table, "format": str(format_name)},
             )
         if found not in (_TEXT, _QUOTED):
             return FormatFinding(found, {key: text for key, text in settings.items() if key not in _DELIMITED})

@@ -108,7 +108,7 @@ def to_hive(definition: TableDefinition) -> HiveTable:
     if reason is not None:
         raise MetastoreRefusedError(
             f"The table {definition.identifier} cannot be kept in the Hive Metastore: {reason}. "
-            "It goes on from the index.",
+            "catalog-ext still reads and writes it through the index.",
             {"table": str(definition.identifier)},
         )
     keys = {c.name.lower() for c in definition.partition_columns}

@@ -127,8 +127,8 @@ def _create_table(metastore: HiveMetastore, table: HiveTable) -> None:
         found = metastore.get_table(table.database, table.name)
         if not same_location(found.location, table.location):
             raise MetastoreRefusedError(
-                f"The metastore has a table {table} already, at {found.location or 'no location'}, and ours is at "
-                f"{table.location}. Rename or drop one of the two.",
+                f"The metastore has a table {table} already, at {found.location or 'no location'}, and the index's "
+                f"table is at {table.location}. Rename or drop one of the two.",
                 {"table": str(table), "location": table.location, "metastore_location": found.location},
             ) from error
 

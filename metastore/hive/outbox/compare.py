@@ -37,7 +37,8 @@ def check_ours(found: HiveTable, definition: TableDefinition) -> None:
     check_location(found, [definition.location])
     if [column.name for column in found.partition_columns] != keys:
         raise MetastoreRefusedError(
-            f"The metastore's table {found} has other partition columns than ours. Drop it there, and publish again.",
+            f"The metastore's table {found} has other partition columns than the index's table. Drop it in the "
+            "metastore, and publish again.",
             {"table": str(found)},
         )
 

@@ -66,8 +66,8 @@ def put_view(metastore: HiveMetastore, message: PutView) -> None:
         return
     if found.table_type != VIRTUAL_VIEW:
         raise MetastoreRefusedError(
-            f"The metastore has a table {view} already, which our view of that name cannot replace. Rename or drop one "
-            "of the two.",
+            f"The metastore has a table {view} already, which the index's view of that name cannot replace. Rename or "
+            "drop one of the two.",
             {"view": str(view)},
         )
     if found.partition_columns == view.partition_columns:

@@ -235,10 +235,10 @@ class ConnectionPool:
                 return
         connection.close()
 
-    def _refused(self, what: str, table: str, reason: str) -> MetastoreRefusedError:
+    def _refused(self, call: str, table: str, reason: str) -> MetastoreRefusedError:
         named = f" {table}" if table else ""
         return MetastoreRefusedError(
-            f"The Hive Metastore at {self._address} refused {what}{named}: {reason}.",
+            f"The Hive Metastore at {self._address} refused {call}{named}: {reason}.",
             {"uris": str(self._address), "table": table},
         )
 

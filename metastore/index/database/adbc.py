@@ -126,31 +126,33 @@ class ArrowConnections:
         try:
             yield
         except self._driver.Error as error:
-            text = next(iter(str(error).splitlines()), "")[:300]
+            database_error = next(iter(str(error).splitlines()), "")[:300]
             state = getattr(error, "sqlstate", None) or ""
             said_by_driver = getattr(getattr(error, "status_code", None), "name", None)
             if state.startswith(AWAY_STATES) if state else said_by_driver not in _NO_FAULT_OF_THE_DATABASE:
                 unreachable = IndexUnavailableError(
-                    f"The index {self._shown} cannot be reached or used: {text}. Check that the database is running "
-                    "and that the address and credentials are right.",
+                    f"The index {self._shown} cannot be reached or used: {database_error}. Check that the database is "
+                    "running and that the address and credentials are right.",
                     {"index": self._shown},
                 )
                 raise failed(Subject.INDEX, unreachable) from error
-            raise self._refused(text) from error
+            raise self._refused(database_error) from error
         except (OSError, pa.ArrowException) as error:
             # pyarrow raises these errors, without an SQLSTATE, if the database breaks off a result after its first
             # batch.
-            text = next(iter(str(error).splitlines()), "")[:300]
-            if _OF_A_STATEMENT in text and "cancel" not in text:
-                raise self._refused(text) from error
+            database_error = next(iter(str(error).splitlines()), "")[:300]
+            if _OF_A_STATEMENT in database_error and "cancel" not in database_error:
+                raise self._refused(database_error) from error
             gone = IndexUnavailableError(
-                f"The index {self._shown} broke off its answer: {text}. Check that the database is running.",
+                f"The index {self._shown} broke off its answer: {database_error}. Check that the database is running.",
                 {"index": self._shown},
             )
             raise failed(Subject.INDEX, gone) from error
 
-    def _refused(self, text: str) -> CatalogExtError:
-        refused = IndexDatabaseError(f"The index {self._shown} refused a statement: {text}.", {"index": self._shown})
+    def _refused(self, database_error: str) -> CatalogExtError:
+        refused = IndexDatabaseError(
+            f"The index {self._shown} refused a statement: {database_error}.", {"index": self._shown}
+        )
         return failed(Subject.INDEX, refused)
 
 

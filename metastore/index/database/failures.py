@@ -125,75 +125,76 @@ def as_ours(error: Exception, database: str) -> CatalogExtError:
 
 def _as_ours(error: Exception, database: str) -> CatalogExtError:
     origin = _origin(error)
-    text = _first_line(origin)
+    database_error = _first_line(origin)
     parameters = {"index": database}
     if is_lost_race(error):
         # The statement may consist of several transactions, and earlier ones may be committed: do not say that all was
         # undone.
         message = (
-            f"Another transaction on the index {database} was first ({text}). This one was rolled back; try again."
+            f"Another transaction on the index {database} was first ({database_error}). This one was rolled back; "
+            "try again."
         )
         return ConflictError(message, parameters)
     if _is_locked(origin):
         return IndexUnavailableError(
-            f"The index {database} is locked by another process and did not become free in time ({text}). Try again "
-            "when the other process has finished.",
+            f"The index {database} is locked by another process and did not become free in time ({database_error}). "
+            "Try again when the other process has finished.",
             parameters,
         )
     if _is_any(origin, _FULL):
         return IndexUnavailableError(
-            f"The index {database} has no room left: {text}. What it has taken down before is whole. Make room on the "
+            f"The index {database} has no room left: {database_error}. Earlier commits are intact. Make room on the "
             "database's disk, or raise its limit, and run the statement again.",
             parameters,
         )
     if _is_any(origin, _READ_ONLY):
         return IndexUnavailableError(
-            f"The index {database} can be read and not written: {text}. Let its user write the database (of SQLite the "
-            "file and its folder, who only reads too), or, after a failover, give the address of the server that takes "
-            "writes; then run the statement again.",
+            f"The index {database} can be read and not written: {database_error}. Give its user write permission (for "
+            "SQLite on the file and its folder, even to read), or, after a failover, give the address of the server "
+            "that takes writes; then run the statement again.",
             parameters,
         )
-    if _DISK_WORDS in text:
+    if _DISK_WORDS in database_error:
         return IndexUnavailableError(
-            f"The index {database} cannot be read or written on its disk: {text}. Look whether the disk of the file is "
-            "full, or broken; what the index has taken down before is whole. Make room and run the statement again.",
+            f"The index {database} cannot be read or written on its disk: {database_error}. Check whether the disk is "
+            "full or broken; earlier commits are intact. Make room and run the statement again.",
             parameters,
         )
-    if _STATEMENT_MODE in text:
+    if _STATEMENT_MODE in database_error:
         return IndexDatabaseError(
-            f"The index {database} is behind a pooler in statement mode, which allows no transactions: {text}. Set the "
-            "pooler to transaction or session mode (PgBouncer: pool_mode = transaction), or give the address of the "
-            "server itself.",
+            f"The index {database} is behind a pooler in statement mode, which allows no transactions: "
+            f"{database_error}. Set the pooler to transaction or session mode (PgBouncer: pool_mode = transaction), "
+            "or give the address of the server itself.",
             parameters,
         )
-    return _of_no_known_state(error, database, text)
+    return _of_no_known_state(error, database, database_error)
 
 
-def _of_no_known_state(error: Exception, database: str, text: str) -> CatalogExtError:
+def _of_no_known_state(error: Exception, database: str, database_error: str) -> CatalogExtError:
     """Return the error for a database that is absent or damaged, or that refuses a statement."""
     parameters = {"index": database}
-    unopened = why_unopened(database) if text.startswith("unable to open") else None
-    if unopened is not None:
-        return IndexUnavailableError(f"The index {database} cannot be opened: {unopened}.", parameters)
+    reason = why_unopened(database) if database_error.startswith("unable to open") else None
+    if reason is not None:
+        return IndexUnavailableError(f"The index {database} cannot be opened: {reason}.", parameters)
     if _is_unreachable(error):
         return IndexUnavailableError(
-            f"The index {database} cannot be reached or used: {text}. Check that the database is running, that the "
-            "address and credentials are right and that the file, if it is one, can be read and written.",
+            f"The index {database} cannot be reached or used: {database_error}. Check that the database is running, "
+            "that the address and credentials are right and that the file, if it is one, can be read and written.",
             parameters,
         )
-    if "file is not a database" in text:
+    if "file is not a database" in database_error:
         return IndexDatabaseError(
-            f"The index {database} is no SQLite database: {text}. Name another file (--index, or index=), or move this "
-            "one away and register the tables again.",
+            f"The index {database} is no SQLite database: {database_error}. Name another file (--index, or index=), "
+            "or move this one away and register the tables again.",
             parameters,
         )
-    if "malformed" in text:
+    if "malformed" in database_error:
         return IndexDatabaseError(
-            f"The index {database} is damaged: {text}. Bring back a copy of the file, or move it away, make a new "
-            "index and register the tables again: their files are whole.",
+            f"The index {database} is damaged: {database_error}. Restore a copy of the file; or move it away, create "
+            "a new index and register the tables again: their files are intact.",
             parameters,
         )
-    return IndexDatabaseError(f"The index {database} refused a statement: {text}.", parameters)
+    return IndexDatabaseError(f"The index {database} refused a statement: {database_error}.", parameters)
 
 
 def _origin(error: BaseException) -> BaseException:

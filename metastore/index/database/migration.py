@@ -68,13 +68,13 @@ def require_same(revision: str | None) -> None:
     Raises:
         IndexNotAtHeadError: Another process has migrated the index since this process opened it.
     """
-    head = head_revision()
-    if revision != head:
+    newest_known = head_revision()
+    if revision != newest_known:
         raise IndexNotAtHeadError(
             f"The index was migrated to revision {revision} after this process had opened it, and this release knows "
-            f"{head}: it would not write what the other one needs. Nothing was done. Start the process again with the "
-            "newer release.",
-            {"revision": revision or "", "head": head},
+            f"{newest_known}: it cannot write what the newer release needs. Nothing was done. Start the process again "
+            "with the newer release.",
+            {"revision": revision or "", "head": newest_known},
         )
 
 
@@ -146,11 +146,11 @@ def _check_downgrade(connection: sa.Connection, config: Config, revisions: tuple
             check(connection)
 
 
-def _refuse_newer(revision: str | None, order: tuple[str, ...], database: Database) -> None:
-    if revision is not None and revision not in order:
+def _refuse_newer(revision: str | None, known_revisions: tuple[str, ...], database: Database) -> None:
+    if revision is not None and revision not in known_revisions:
         raise IndexNotAtHeadError(
             f"The index {database.shown} is at revision {revision}, which this release of catalog-ext does not know "
-            f"(its newest is {order[-1]}). Upgrade catalog-ext.",
+            f"(its newest is {known_revisions[-1]}). Upgrade catalog-ext.",
             {"index": database.shown, "revision": revision},
         )
 

@@ -16,7 +16,7 @@ def name_hash(name: str) -> str:
     return hashlib.blake2b(storable(name, "partition").encode("utf-8"), digest_size=16).hexdigest()
 
 
-def storable(text: str, what: str) -> str:
+def storable(text: str, kind: str) -> str:
     """Return the name of a partition or file unchanged, if a database can store it.
 
     Raises:
@@ -27,10 +27,10 @@ def storable(text: str, what: str) -> str:
     problem = _problem(text)
     if problem is None:
         return text
-    shown = text if len(text) <= 200 else f"{text[:120]}… ({len(text)} characters)"
+    name = text if len(text) <= 200 else f"{text[:120]}… ({len(text)} characters)"
     raise InvalidPartitionNameError(
-        f"The {what} name {shown!a} has {problem}, which the index cannot keep. Rename it on the store.",
-        {what: ascii(shown)},
+        f"The {kind} name {name!a} has {problem}, which the index cannot keep. Rename it on the store.",
+        {kind: ascii(name)},
     )
 
 
@@ -40,7 +40,7 @@ def is_storable(text: str) -> bool:
     return (text.isascii() and "\x00" not in text) or _problem(text) is None
 
 
-def storable_field(text: str | None, what: str, of: str) -> str | None:
+def storable_field(text: str | None, field: str, owner: str) -> str | None:
     """Return a field of a definition unchanged, if a database can store it.
 
     Raises:
@@ -49,7 +49,7 @@ def storable_field(text: str | None, what: str, of: str) -> str | None:
     problem = None if text is None else _problem(text)
     if problem is not None:
         raise InvalidInputError(
-            f"The {what} of {of} has {problem}, which the index cannot keep. Remove it.", {"of": of}
+            f"The {field} of {owner} has {problem}, which the index cannot keep. Remove it.", {"of": owner}
         )
     return text
 

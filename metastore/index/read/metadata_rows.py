@@ -82,7 +82,7 @@ class NumberPredicate:
                 return self._columns[column].bool_op(str(operator))(_number(value))
             case In(column, values):
                 return self._columns[column].in_([_number(value) for value in values])
-        raise InvalidPredicateError("Numbers of a metadata table are compared, and not matched as text.")
+        raise InvalidPredicateError("Columns of numbers of a metadata table cannot be matched with LIKE. Compare them.")
 
 
 def _number(value: object) -> _Column:

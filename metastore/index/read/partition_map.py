@@ -363,8 +363,8 @@ def _exact(dialect: str, table: Table, predicate: Predicate | None) -> Condition
     condition = condition_of(dialect, table, predicate)
     if not condition.exact:
         raise InvalidPredicateError(
-            "The index cannot count by this condition: it has to look at each partition's name for LIKE with a "
-            "pattern in the middle, for very long texts and for keys after the eighth. Use comparisons, IN, or "
+            "The index cannot count partitions by this condition. It cannot count by LIKE with a wildcard before "
+            "other characters, by very long values, or by partition columns after the eighth. Use comparisons, IN, or "
             "LIKE 'beginning%'.",
             {"table": str(table.identifier)},
         )

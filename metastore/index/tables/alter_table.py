@@ -115,7 +115,7 @@ class Retyping:
             .values({name: sa.bindparam(f"new_{name}") for name in columns})
         )
         shown = str(self._before.identifier)
-        unfit: list[str] = []
+        unfit_partitions: list[str] = []
         count, long_keys = 0, False
 
         def values_of(name: str) -> tuple[Value, ...] | None:
@@ -124,7 +124,7 @@ class Retyping:
                 return checked_values(name, keys, shown)
             except InvalidValueError:
                 count += 1
-                unfit.extend([name] if len(unfit) < _SHOWN else [])
+                unfit_partitions.extend([name] if len(unfit_partitions) < _SHOWN else [])
                 return None
 
         # Also check the partitions of files that a stream holds back, which it will add when the partitions are due.
@@ -142,11 +142,11 @@ class Retyping:
             if rows and not count:
                 self._connection.execute(statement, rows)
         if count:
-            described = ", ".join(f"{key.name} {str(key.type).upper()}" for key in keys)
+            new_columns = ", ".join(f"{key.name} {str(key.type).upper()}" for key in keys)
             raise InvalidValueError(
-                f"The partition columns of table {shown} cannot become {described}: {count} of its partitions have "
-                f"values that do not fit, such as {', '.join(repr(name[:200]) for name in unfit)}. Nothing was "
-                "changed; drop or rename these first (what a stream keeps waiting: let it end).",
+                f"The partition columns of table {shown} cannot become {new_columns}: {count} of its partitions have "
+                f"values that do not fit, such as {', '.join(repr(name[:200]) for name in unfit_partitions)}. Nothing "
+                "was changed; drop or rename these first (what a stream keeps waiting: let it end).",
                 {"table": shown, "partitions": str(count)},
             )
         return long_keys
@@ -333,15 +333,15 @@ def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     return load(connection, identifier)
 
 
-def _check_not_written(connection: sa.Connection, table: Table, what: str) -> None:
+def _check_not_written(connection: sa.Connection, table: Table, definition_part: str) -> None:
     in_flight = sa.select(transactions.c.transaction_id).where(
         transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT])
     )
     if connection.execute(in_flight.limit(1)).scalar() is not None:
         raise ConflictError(
-            f"The {what} of table {table.identifier} cannot change while a write to it is open. Try again "
+            f"The {definition_part} of table {table.identifier} cannot change while a write to it is open. Try again "
             "later. CALL <catalog>.system.status shows the writer; CALL <catalog>.system.recover finishes what a dead "
-            "one left.",
+            "writer left.",
             {"table": str(table.identifier)},
         )
 

@@ -85,14 +85,14 @@ def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
             find them again.
     """
     w = waiting_files.c
-    name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
-    if name is not None:
+    partition = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
+    if partition is not None:
         raise ConflictError(
-            f"Rows of a stream into table {table.identifier} wait for their partitions to be due, such as "
-            f"{name[:200]!r}: the files that stay would be without them. Nothing was done. Let the "
+            f"Rows of a stream into table {table.identifier} are not committed yet and wait for their partitions, "
+            f"such as {partition[:200]!r}: the table's remaining files would lack them. Nothing was done. Let the "
             f"query end, or commit them: `catalog-ext release-waiting {table.identifier}`, or CALL "
             f"<catalog>.system.release_waiting(table => '{table.identifier}').",
-            {"table": str(table.identifier), "partition": name[:200]},
+            {"table": str(table.identifier), "partition": partition[:200]},
         )
 
 

@@ -191,7 +191,7 @@ def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:
         return
     raise IndexRestoredError(
         f"Version {version} of the table with the id {table_id} is not one of this index, where the table is at "
-        f"version {newest}: the index was put back to an earlier time, and does not know what it had given since. "
+        f"version {newest}: the index was restored to an earlier state and has lost later versions. "
         "Read the table again; start a stream with a new checkpoint. Its rows since then may be in both.",
         {"table_id": str(table_id), "version": str(version), "newest": str(newest)},
     )

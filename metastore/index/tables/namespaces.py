@@ -142,9 +142,9 @@ def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str
 
 
 def _not_empty(name: str, tables_in_it: Sequence[str]) -> NamespaceNotEmptyError:
-    listed = f" ({', '.join(tables_in_it[:3])}{', …' if len(tables_in_it) > 3 else ''})" if tables_in_it else ""
+    table_names = f" ({', '.join(tables_in_it[:3])}{', …' if len(tables_in_it) > 3 else ''})" if tables_in_it else ""
     return NamespaceNotEmptyError(
-        f"The namespace {name} still has tables{listed}. Drop them first, or drop the namespace with CASCADE.",
+        f"The namespace {name} still has tables{table_names}. Drop them first, or drop the namespace with CASCADE.",
         {"namespace": name},
     )
 

@@ -79,9 +79,9 @@ def _check_partition_columns(old: View, definition: TableDefinition) -> None:
     """
     had, wanted = ([(c.name.lower(), c.type) for c in d.partition_columns] for d in (old.definition, definition))
     if had != wanted and old.table.totals.partitions:
-        shown = ", ".join(f"{name} {kind.upper()}" for name, kind in had)
+        columns = ", ".join(f"{name} {kind.upper()}" for name, kind in had)
         raise ViewPartitionColumnsChangedError(
-            f"The view {old.identifier} has {old.table.totals.partitions} partitions by ({shown}), which a view with "
+            f"The view {old.identifier} has {old.table.totals.partitions} partitions by ({columns}), which a view with "
             "other partition columns cannot keep. Drop them first, or leave names, types and order as they are.",
             {"view": str(old.identifier)},
         )

@@ -211,8 +211,8 @@ class _Application:
         if (then.location, then.keys) != (now.location, now.keys):
             table = self._applier.table.identifier
             raise ConflictError(
-                f"The location or the partition columns of table {table} were changed meanwhile. The changes that "
-                "were found before were not made; look again and retry.",
+                f"The location or the partition columns of table {table} were changed by another process. The changes "
+                "that this process had found were not made; retry.",
                 {"table": str(table)},
             )
         if self._applier.version == self._base.version + 1:
@@ -255,11 +255,11 @@ class _Application:
         place = change.location or (None if there is None else there.location)
         return self._applier.table.directory(change.name, place)
 
-    def _conflict(self, name: str, what: str) -> ConflictError:
+    def _conflict(self, name: str, changed_state: str) -> ConflictError:
         table = self._applier.table.identifier
         return ConflictError(
-            f"Another commit to table {table} was first: a change presumes otherwise of partition "
-            f"{name[:200]!r}, but {what}. It was not made; look again and retry.",
+            f"Another commit to table {table} was first, and changed partition "
+            f"{name[:200]!r}: {changed_state}. The change was not made; read the table again and retry.",
             {"table": str(table), "partition": name[:200]},
         )
 

@@ -109,10 +109,11 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
     for some in batched(sources, _FILES):
         users = users_within(connection, set(some))
         if users:
-            uri, shown = _shown(users)
+            uri, user = _shown(users)
             raise ConflictError(
-                f"LOAD DATA would move the file {uri} into table {table.identifier}: {shown} has it since this "
-                "statement looked, and would lose its rows. Nothing was changed. Copy the rows with INSERT … SELECT.",
+                f"LOAD DATA would move the file {uri} into table {table.identifier}: {user} has registered it since "
+                "this statement checked, and would lose its rows. Nothing was changed. Copy the rows with INSERT … "
+                "SELECT.",
                 {"table": str(table.identifier), "location": uri},
             )
 
@@ -249,7 +250,7 @@ def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> Non
     if isinstance(plan.asked, Append):
         raise ConflictError(
             f"The file {uri}, which an overwrite of table {table.identifier} had replaced, belongs to {shown} since "
-            "this write looked. Nothing was written; run the statement again.",
+            "this write checked. Nothing was written; run the statement again.",
             parameters,
         )
     raise TableLayoutError(

@@ -193,15 +193,15 @@ def _is_forgotten(
 
 
 def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> DeletedFilesError:
-    first = min(taken.values())
+    directory = min(taken.values())
     refused = ConflictError(
-        f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {first}, "
+        f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {directory}, "
         f"or has just done so: table {table.identifier} cannot register it now. Try again "
         "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` "
         "finishes it.",
-        {"table": str(table.identifier), "location": first, "transaction": other.transaction_id},
+        {"table": str(table.identifier), "location": directory, "transaction": other.transaction_id},
     )
-    deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
+    deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {directory}"
     return DeletedFilesError.of(refused, taken, deletion, has_ended=other.state in _ENDED)
 
 

@@ -108,17 +108,17 @@ def other_files(transaction_id: str, table: str) -> InvalidInputError:
     )
 
 
-def check_remembered(recorded: int, staged: int, table: str) -> None:
+def check_remembered(count: int, total: int, table: str) -> None:
     """Check that the index has as many files as the writer has staged.
 
     Raises:
         StagedFileMissingError: The index has another number of files.
     """
-    if recorded != staged:
+    if count != total:
         raise StagedFileMissingError(
-            f"The index remembers {recorded} of the {staged} files that the write of table {table} has staged: its "
+            f"The index remembers {count} of the {total} files that the write of table {table} has staged: its "
             "database was restarted and has lost the last of them. Nothing was written; run the statement again.",
-            {"table": table, "count": str(staged - recorded)},
+            {"table": table, "count": str(total - count)},
         )
 
 

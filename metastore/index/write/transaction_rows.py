@@ -211,8 +211,8 @@ ROW = sa.select(transactions, NOW_MS.label("now_ms"), revision_column().label("r
 _ROW, LOCKED_ROW = Prepared(ROW), Prepared(ROW.with_for_update())
 
 
-def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
-    """Return the error for a transaction whose state does not allow an action; ``what`` names the action."""
+def wrong_state(row: Mapping[str, Any], action: str) -> TransactionStateError:
+    """Return the error for a transaction whose state does not allow an action; ``action`` names the action."""
     state = row["state"]
     undone = state in (State.ABORTING, State.ABORTED)
     why = (
@@ -222,7 +222,7 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
         else ""
     )
     return TransactionStateError(
-        f"The transaction {row['transaction_id']} on table {row['table_name']} is {state} and cannot {what}.{why}",
+        f"The transaction {row['transaction_id']} on table {row['table_name']} is {state} and cannot {action}.{why}",
         {"transaction": row["transaction_id"], "table": row["table_name"], "state": state},
     )
 

@@ -100,11 +100,11 @@ def _check_table(
             f"{location}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
-    changed = planned and planned.changes(PlannedFormat(row["format"], json.loads(row["options"])))
-    if changed:
+    changed_setting = planned and planned.changes(PlannedFormat(row["format"], json.loads(row["options"])))
+    if changed_setting:
         raise ConflictError(
-            f"The table {transaction.table} is read otherwise by now than when this statement was planned: {changed}. "
-            "Nothing was written; run the statement again.",
+            f"The table {transaction.table} has changed since this statement was planned: "
+            f"{changed_setting}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
     return int(row["now_ms"])

@@ -84,13 +84,13 @@ class Keys:
         client.meta.events.register("before-parse.s3.ListObjectsV2", _read_before)
 
     def page(
-        self, below: Location, *, whole: bool, begin: str | None = None, after: str | None = None,
+        self, location: Location, *, whole: bool, begin: str | None = None, after: str | None = None,
         stop: threading.Event | None = None,
     ) -> KeyPage:  # fmt: skip
         """Return a page of the keys below a directory.
 
         Args:
-            below: The directory.
+            location: The directory.
             whole: True for keys at any depth; False for keys directly in the directory and the names of its
                 directories.
             begin: ``next`` of the previous page.
@@ -103,20 +103,20 @@ class Keys:
                 404.
             StorageError: The store refuses or does not answer, or reports more keys without a continuation token.
         """
-        prefix = f"{below.key}/" if below.key else ""
-        asked: dict[str, Any] = {"Bucket": below.bucket, "Prefix": prefix, "MaxKeys": KEYS_PER_PAGE}
+        prefix = f"{location.key}/" if location.key else ""
+        asked: dict[str, Any] = {"Bucket": location.bucket, "Prefix": prefix, "MaxKeys": KEYS_PER_PAGE}
         if not whole:
             asked["Delimiter"] = "/"
         if begin is not None:
             asked["ContinuationToken"] = begin
         elif after:
             asked["StartAfter"] = after
-        page = self._page(asked, below, stop)
+        page = self._page(asked, location, stop)
         if page.next is not None and page.next in ("", begin):
             raise StorageError(
-                f"Cannot list {shown(str(below))}: the store says that there is more and does not say where it begins. "
-                "Check that the endpoint supports ListObjectsV2 with continuation tokens.",
-                {"location": str(below)},
+                f"Cannot list {shown(str(location))}: the store says that there is more and does not say where it "
+                "begins. Check that the endpoint supports ListObjectsV2 with continuation tokens.",
+                {"location": str(location)},
             )
         return page
 

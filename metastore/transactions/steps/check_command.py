@@ -365,11 +365,12 @@ def _location(table: Table, name: str, own: str | None) -> Location:
 
 
 def _require_same_store(table: Table, source: Table) -> None:
-    ours, theirs = Location.parse(table.definition.location), Location.parse(source.definition.location)
-    if (ours.scheme, ours.bucket) != (theirs.scheme, theirs.bucket):
+    other_location, location = Location.parse(table.definition.location), Location.parse(source.definition.location)
+    if (other_location.scheme, other_location.bucket) != (location.scheme, location.bucket):
         raise InvalidInputError(
             f"Partitions of table {source.identifier} cannot be moved to table {table.identifier}: "
-            f"{shown(str(theirs))} and {shown(str(ours))} are on different stores. Copy them by INSERT … SELECT.",
+            f"{shown(str(location))} and {shown(str(other_location))} are on different stores. Copy them by INSERT … "
+            "SELECT.",
             {"table": str(table.identifier), "source": str(source.identifier)},
         )
 

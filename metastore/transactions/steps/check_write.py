@@ -136,9 +136,9 @@ class WriteCheck:
                 name, other = directories[directory], min(others)
                 raise TableLayoutError(
                     f"Rows for partition {shown(name)} of table {table.identifier} would go to {shown(directory)}, "
-                    f"where partition {shown(other)} lies: each would have the other's rows. Nothing was written. Give "
-                    f"{shown(other)} a directory of its own: move its files, and ALTER TABLE {table.identifier} "
-                    "PARTITION (…) SET LOCATION '…'.",
+                    f"where partition {shown(other)} lies: each partition would also contain the other's rows. "
+                    f"Nothing was written. Give {shown(other)} a directory of its own: move its files, and ALTER "
+                    f"TABLE {table.identifier} PARTITION (…) SET LOCATION '…'.",
                     {"table": self._transaction.table, "partition": name[:200], "location": directory},
                 )
 
@@ -205,23 +205,23 @@ class WriteCheck:
         directory.
         """
         transaction, table = self._transaction, self._resources.table(self._transaction)
-        others = names - covered_names(plan, table, names)
-        if others and not asked.adds_others:
+        other_partitions = names - covered_names(plan, table, names)
+        if other_partitions and not asked.adds_others:
             raise InvalidInputError(
-                f"The overwrite of table {transaction.table} has rows of {_counted(others)}, which its condition "
-                "is not true for: they would be added to what is there. Nothing was written. Mend the rows or the "
-                f"condition, or let them through by {MISMATCH} = add.",
-                {"table": transaction.table, "partition": min(others)[:200]},
+                f"The overwrite of table {transaction.table} has rows of {_counted(other_partitions)}, which its "
+                "condition is not true for: they would be added to what is there. Nothing was written. Mend the rows "
+                f"or the condition, or let them through by {MISMATCH} = add.",
+                {"table": transaction.table, "partition": min(other_partitions)[:200]},
             )
         if not plan.relocate:
             return
-        added_to = others - self._new_directories(others).keys()
-        if added_to:
+        partitions = other_partitions - self._new_directories(other_partitions).keys()
+        if partitions:
             raise InvalidInputError(
-                f"The overwrite of table {transaction.table} adds rows to {shown(min(added_to))}, which its condition "
-                "does not cover, and relocates what it covers: a partition cannot lie in two places. Write those rows "
-                "by an INSERT of their own, or use overwrite-mode 'in-place'.",
-                {"table": transaction.table, "partition": min(added_to)[:200]},
+                f"The overwrite of table {transaction.table} adds rows to {shown(min(partitions))}, which its "
+                "condition does not cover, and relocates what it covers: a partition cannot lie in two places. Write "
+                "those rows by an INSERT of their own, or use overwrite-mode 'in-place'.",
+                {"table": transaction.table, "partition": min(partitions)[:200]},
             )
 
     def _found(self, names: Collection[str]) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:

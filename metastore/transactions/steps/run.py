@@ -315,7 +315,7 @@ def state_unknown(
     of_table = f" to table {table}" if table else ""
     return CommitStateUnknownError(
         f"Whether the write {transaction_id}{of_table} is committed is not known yet: {why}. Nothing was deleted. "
-        "Do not run the statement again before recover (by the next writer of the table, or by 'catalog-ext recover') "
-        "has seen the transaction through.",
+        "Do not run the statement again before the transaction is recovered, which the next writer of the table or "
+        "'catalog-ext recover' does.",
         {"transaction": transaction_id, "ask_again": str(ask_again).lower(), **({"table": table} if table else {})},
     )

@@ -162,7 +162,7 @@ def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Se
     """
     aborting = _aborting(
         resources, transaction_id, (State.OPEN,), reason,
-        "cannot be aborted any more. Call commit again, or recover, to see it through.",
+        "cannot be aborted any more. Commit or recover it to finish it.",
     )  # fmt: skip
     undo(resources, aborting, unrecorded)
 
@@ -182,14 +182,14 @@ def abandon(resources: Resources, transaction: Transaction, reason: str) -> None
 
 
 def _aborting(
-    resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
+    resources: Resources, transaction_id: str, states: Collection[State], reason: str, clause: str
 ) -> Transaction:
-    """Move a transaction from ``states`` to aborting, and return it; ``refusal`` ends the error in other states."""
+    """Move a transaction from ``states`` to aborting, and return it; ``clause`` ends the error in other states."""
     resources.start_undo(transaction_id, states, reason)
     current = resources.load(transaction_id)
     if current.state not in (State.ABORTING, State.ABORTED):
         raise TransactionStateError(
-            f"The write {transaction_id} to table {current.table} is {current.state} and {refusal}",
+            f"The write {transaction_id} to table {current.table} is {current.state} and {clause}",
             {"transaction": transaction_id, "table": current.table, "state": str(current.state)},
         )
     return current

@@ -202,7 +202,7 @@ def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]
 
 def test_what_the_index_cannot_decide_is_refused(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
-    with pytest.raises(InvalidPredicateError, match="cannot count by this condition"):
+    with pytest.raises(InvalidPredicateError, match="cannot count partitions by this condition"):
         index.overviews.partitions.key_bounds(table, StringMatch(Match.LIKE, "region", "%u%"), table.definition.keys)
 
 

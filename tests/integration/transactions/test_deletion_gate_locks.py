@@ -197,7 +197,11 @@ def test_load_fails_if_its_files_are_registered_during_its_reserve(index: Index,
         errors = [registering.exception(), loading.exception()]
     # On SQLite the load waits in ``reserve``, whose own check then finds the registered file. Elsewhere it is reserved
     # meanwhile, and ``PartitionMoves._require_unregistered`` has to refuse it.
-    said = " has it since this statement looked" if index.url.startswith("sqlite") else " takes. Nothing was changed;"
+    said = (
+        " has registered it since this statement checked"
+        if index.url.startswith("sqlite")
+        else " uses too. Nothing was changed;"
+    )
     assert isinstance(errors[1], ConflictError), errors
     assert said in errors[1].message, errors
     # Raises where a row's file is gone.

@@ -55,7 +55,7 @@ def test_each_row_has_its_file_where_one_hdfs_has_two_names(tmp_path: Path, hdfs
         stand.create(definition(f"{here}/o", name="o", external=True))
         stand.write({"k=1": "1\n", "k=2": "2\n"})
         commands.add("s.t", [({"k": "3"}, f"{there}/t/k=2")])
-        with pytest.raises(TableLayoutError, match="each would have the other's rows"):
+        with pytest.raises(TableLayoutError, match="each partition would also contain the other's rows"):
             stand.write({"k=3": "9\n"}, DYNAMIC)
         stand.engine.delete(stand.table(), Comparison(Operator.EQ, "k", "3"), truncate=False)
         assert stand.rows() == {"k=1": "1\n", "k=2": "2\n"}

@@ -823,6 +823,6 @@ def test_a_write_that_was_planned_for_another_format_is_a_conflict(lake: Lake, m
     monkeypatch.setattr(Writes, "begin", begin_later)
     error = lake.error("INSERT INTO lake.s.replanned VALUES (1, 'a')")
     assert error.getCondition() == "CATALOG_EXT_CONFLICT"
-    assert "s.replanned is read otherwise by now" in str(error)
+    assert "s.replanned has changed since this statement was planned" in str(error)
     lake.sql("INSERT INTO lake.s.replanned VALUES (1, 'a')")
     assert lake.rows("SELECT * FROM lake.s.replanned") == [(1, "a")]

@@ -25,4 +25,4 @@ def test_adopt_does_not_look_for_the_index_beside_the_warehouse(capsys: pytest.C
 def test_none_is_no_metastore_to_belong_to(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--index", "i.db", "--metastore", "none", "init"]) == 0
     assert main(["--index", "i.db", "--metastore", "none", "adopt"]) == 2
-    assert "says so each time (--metastore none" in capsys.readouterr().err
+    assert "say so each time: --metastore none" in capsys.readouterr().err

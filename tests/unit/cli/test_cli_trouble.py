@@ -55,7 +55,7 @@ def test_an_index_below_a_file(run: Run, without_metastore: Path) -> None:
 def test_a_damaged_file(run: Run, index: Path) -> None:
     index.write_bytes(index.read_bytes()[:5000])
     code, _, err = run("--index", str(index), "tables")
-    assert (code, "is damaged" in err, "Bring back a copy" in err) == (1, True, True), err
+    assert (code, "is damaged" in err, "Restore a copy" in err) == (1, True, True), err
 
 
 def _as_owner(index: Path, *arguments: str) -> tuple[int, str]:
@@ -83,7 +83,7 @@ def _mode(path: Path, mode: int) -> Iterator[None]:
     [
         (False, 0o000, "this user may not read and write the file"),
         (True, 0o000, "cannot look into its folder"),
-        (True, 0o555, "the file and its folder, who only reads too"),
+        (True, 0o555, "on the file and its folder, even to read"),
     ],
     ids=["file", "folder", "read only"],
 )

@@ -704,7 +704,9 @@ def test_foreign_table_of_the_name_is_not_changed(
     before = metastore.calls.copy()
     report = deliverer.deliver(timeout_s=60)
     assert (report.delivered, report.pending) == (0, 1)
-    assert "another table of the name sales.trips: at file:///foreign, and ours is at" in (report.error or "")
+    assert "another table of the name sales.trips: at file:///foreign, and the index's table is at" in (
+        report.error or ""
+    )
     assert metastore.calls - before == {"get_table": 1}
     for _ in range(8):
         clock.now += 600_000
@@ -732,9 +734,9 @@ def test_view_and_table_of_one_name_are_foreign_to_each_other(
     report = deliverer.deliver(timeout_s=60)
     assert (report.delivered, report.pending) == (0, 2)
     assert {row.last_error for row in outbox.rows.values()} == {
-        "The metastore has another table of the name sales.view: it is a view, and ours is at file:///data/view. "
-        "Rename or drop one of the two.",
-        "The metastore has another table of the name sales.trips: at file:///data/trips, and ours is a view. "
+        "The metastore has another table of the name sales.view: it is a view, and the index's table is at "
+        "file:///data/view. Rename or drop one of the two.",
+        "The metastore has another table of the name sales.trips: at file:///data/trips, and the index has a view. "
         "Rename or drop one of the two.",
     }
     assert not any(list(metastore.partitions("sales", name)) for name in ("view", "trips"))

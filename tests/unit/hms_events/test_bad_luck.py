@@ -249,7 +249,7 @@ def test_a_table_that_is_only_missing_stays(catalog: Catalog, server: LoggingMet
     server.emit("ALTER_TABLE", "s", "t", definition=True)
     outcome = followed(catalog)
     assert outcome.action == "refused"
-    assert "publish s.t makes it again" in (outcome.error or "")
+    assert "publish s.t creates it again" in (outcome.error or "")
     assert catalog.list_tables("s") == ["t"]
 
 

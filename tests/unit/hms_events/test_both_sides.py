@@ -103,7 +103,7 @@ def test_a_dropped_table_to_which_we_have_written_stays(catalog: Catalog, server
     assert outcome.action == "left"
     assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]
     (entry,) = [each for each in catalog.status() if each.kind == "suspect"]
-    assert "publish s.t makes it again" in entry.detail
+    assert "publish s.t creates it again" in entry.detail
     assert [each.pending for each in catalog.publish("s.t")] == [0]
     catalog.follower.look()
     assert sorted(server.partition_names("s", "t")) == ["ds=a", "ds=b"]

@@ -205,7 +205,7 @@ def test_plan_that_meets_a_descriptor_of_a_later_version_is_made_again(catalog: 
     table = catalog.reads.remember(catalog.load_table("s.t"))
     add(catalog, root, "k=2", ORC)
     write(root, "k=1/b.csv")
-    with pytest.raises(errors.ConflictError, match="has got another format while the query was planned"):
+    with pytest.raises(errors.ConflictError, match="changed its format while the query was planned"):
         catalog.reads.plan_files(table.table_id, table.version, staleness=Staleness(0, None))
 
 

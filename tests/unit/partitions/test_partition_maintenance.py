@@ -126,7 +126,7 @@ def test_the_mode_of_partition_columns(catalog: Catalog, tmp_path: Path) -> None
     assert row == {"table": "s.t", "partition_columns": "k INT", "mode": "declared"}
     with pytest.raises(errors.InvalidInputError):
         call(catalog, "set_partition_columns", table="s.t", mode="hidden")
-    with pytest.raises(errors.InvalidInputError, match="is not said"):
+    with pytest.raises(errors.InvalidInputError, match="Give the change of the partition columns"):
         call(catalog, "set_partition_columns", table="s.t")
 
 

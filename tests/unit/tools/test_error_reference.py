@@ -27,9 +27,10 @@ def test_every_error_says_what_it_means_and_what_to_do(
 def test_messages_are_those_of_the_places_that_raise_them(
     described_errors: Mapping[str, error_reference.Described],
 ) -> None:
-    assert "Table <identifier> does not exist." in described_errors["CATALOG_EXT_TABLE_NOT_FOUND"].messages
+    assert "Table <table> does not exist." in described_errors["CATALOG_EXT_TABLE_NOT_FOUND"].messages
     assert any(
-        message.startswith("The file <shown><where> of <owner> <then>, and is no longer on the store")
+        message.startswith("The file <file>[ of partition '<partition>'] of (table <catalog>.<table> | ")
+        and " <reason>, and is no longer on the store. <remedy> To read on" in message
         for message in described_errors["CATALOG_EXT_FILE_MISSING"].messages
     )
 

@@ -91,7 +91,7 @@ def test_an_undecided_write_says_so_and_leaves_nothing(stand: Stand, words: str)
         (pymysql.err.OperationalError(1290, "The server is running with the --read-only option"), READ_ONLY),
         (pymysql.err.OperationalError(1792, "Cannot execute statement in a READ ONLY transaction"), READ_ONLY),
         (pymysql.err.InternalError(1836, "Running in read-only mode"), READ_ONLY),
-        (sqlite3.OperationalError("disk I/O error"), "Look whether the disk of the file is full"),
+        (sqlite3.OperationalError("disk I/O error"), "Check whether the disk is full"),
     ],
 )  # fmt: skip
 def test_what_servers_say(error: Exception, words: str) -> None:

@@ -64,7 +64,9 @@ def begun(catalog: Catalog, **more: Any) -> str:
 def test_a_write_that_was_planned_for_another_format_is_refused(
     catalog: Catalog, planned: dict[str, Any], changed: str
 ) -> None:
-    with pytest.raises(ConflictError, match=rf"s\.t is read otherwise by now .*: {changed}\. Nothing") as caught:
+    with pytest.raises(
+        ConflictError, match=rf"s\.t has changed since this statement was planned: {changed}\. Nothing"
+    ) as caught:
         begun(catalog, planned=planned)
     assert caught.value.retryable
     assert catalog.index.transactions.all() == []

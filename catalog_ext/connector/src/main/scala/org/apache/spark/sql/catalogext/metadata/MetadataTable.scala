@@ -128,5 +128,5 @@ object MetadataTable {
     }
 
   def readOnly(table: String): Throwable = ConnectorErrors.notSupported(
-    s"$table is a metadata table, which only shows what the index knows: nothing writes, changes or drops it.")
+    s"$table is a metadata table, which only shows contents of the index: it cannot be written, changed or dropped.")
 }
