@@ -149,7 +149,10 @@ def _next_call(asked: int, partitions: int, found: Sequence[HiveEvent], took_s: 
 def _next(
     client: HiveMetastore, after: int, most: int, sleep: Callable[[float], None], *, itself: bool, once: bool
 ) -> tuple[list[str], list[HiveEvent]]:
-    """Return the marks of the event ``after`` (if ``itself`` is set), and the events that follow it."""
+    """Return the events after the number ``after``, and the marks (`mark_of`) of the events with that number.
+
+    The marks show whether the metastore still has the same log. They are empty without ``itself``.
+    """
 
     def ask() -> tuple[list[str], list[HiveEvent]]:
         found = client.events_after(after - itself, most + itself, once=once)

@@ -158,7 +158,9 @@ def _check_complete(definition: TableDefinition, rules: Sequence[Rule], requirem
 
 
 def parse_requirements(text: str) -> tuple[Requirement, ...]:
-    """Parse the requirements in the property; several are separated by semicolons.
+    """Parse the property that says which partitions of its sources a view's automatic partition requires.
+
+    Semicolons separate the requirements: ``key=values`` or ``key:count``.
 
     Raises:
         InvalidConfigurationError: The text is malformed.

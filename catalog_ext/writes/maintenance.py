@@ -265,7 +265,7 @@ class WriteMaintenance:
         return removed
 
     def status(self, table: str | None = None) -> Rows[StatusEntry]:
-        """Return the work in flight: writes, waiting partitions, and pending changes for the metastore.
+        """Return the work in flight: writes, partitions before their partition commit, pending metastore changes.
 
         For all tables, if the metastore is followed, the metastore's tables that the index has not imported are
         included.

@@ -92,7 +92,7 @@ def text(value: str) -> sa.ColumnElement[Any]:
 
 
 def marked(table: Table, schema: pa.Schema, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Return the query of the mark row, for a schema whose fifth column is a number.
+    """Return the query of the mark row (see the module's text), for a schema whose fifth column is a number.
 
     ``Check`` reads the oldest version in the fifth column. ``columns`` replace columns by name, or are added at the
     end.
@@ -116,7 +116,10 @@ def version_expired(table: str, version: int, oldest: int) -> VersionExpiredErro
 
 
 class Check:
-    """Removes the mark row from the batches of one query, and the rows that do not match if SQL selected a superset."""
+    """Removes the mark row, which shows that the table still exists, from the batches of one query.
+
+    If SQL selected a superset, the rows that do not match are removed too.
+    """
 
     def __init__(self, table: Table, predicate: Predicate | None) -> None:
         self._table = table

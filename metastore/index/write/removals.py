@@ -111,7 +111,10 @@ class RecordedDeletions:
                 self._connection.execute(changed)
 
     def _living(self, table: Table, directories: Collection[str], spellings: Spellings) -> set[str]:
-        """Return the URIs of current files in the directories, which partitions may have by other names (links)."""
+        """Return the URIs of current files in the directories.
+
+        A partition may record a directory under another path (a symbolic link); these files are found too.
+        """
         wanted = by_name(directories, spellings.of(directories))
         p, f, root = partitions.c, files.c, f"{table.definition.location}/"
         columns = sa.select(p.name, p.location, f.path).join(files, f.partition_id == p.partition_id)

@@ -98,7 +98,7 @@ object UploadStaging {
   private val AbortSeconds = 60L
 }
 
-/** An uploaded part, in the contract's terms. */
+/** An uploaded part of a multipart upload to S3, as the service's contract (`docs/spec/service.md`) describes it. */
 case class UploadedPart(number: Int, etag: String, checksums: Map[String, String]) {
   def json: JsonNode = obj("number" -> long(number), "etag" -> text(etag), "checksums" -> map(checksums))
 }
