@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.resolution import Given, Resolved, Use, names, resolve
@@ -38,7 +39,15 @@ def settings_json(table: str, properties: Mapping[str, str], process: Mapping[st
     If a setting is invalid, the entry of the read or write is null: the client then calls ``settings/resolve``, which
     returns the error.
     """
-    given = Given(table, properties=properties, process=process)
+    return dict(_settings(table, frozenset(properties.items()), frozenset(process.items())))
+
+
+# Each statement loads its tables, and resolving the settings would take most of that time.
+@lru_cache(maxsize=1000)
+def _settings(
+    table: str, properties: frozenset[tuple[str, str]], process: frozenset[tuple[str, str]]
+) -> dict[str, Any]:
+    given = Given(table, properties=dict(properties), process=dict(process))
     return {str(use): {"names": list(names(use)), "values": _values(use, given)} for use in Use}
 
 
