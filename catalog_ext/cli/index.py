@@ -136,8 +136,8 @@ def restored(invocation: Invocation, dry_run: bool, shape: Shape) -> int:
 
     Such an index is older than the files and the metastore. The command aborts every unfinished write and DROP without
     touching a file, discards pending changes for the metastore, and repairs all tables from their files. Partitions
-    that were dropped since the backup come back if their files still exist. Tables and versions get new numbers (a new
-    incarnation), so that caches of other processes cannot confuse them with old ones. No file is deleted.
+    that were dropped since the backup come back if their files still exist. Tables and versions get new
+    numbers, so that caches of other processes cannot confuse them with old ones. No file is deleted.
 
     End all services and sessions that use the index first. Exits with 1 if a table could not be repaired.
 

@@ -146,7 +146,7 @@ def vacuum(
     with (
         # vacuum asks the metastore for the locations of its partitions, because it must not delete files there.
         invocation.catalog() as catalog,
-        spinner(message_console(), f"Looking for what {f'table {table}' if table else 'the tables'} can do without"),
+        spinner(message_console(), f"Looking for unneeded files of {f'table {table}' if table else 'all tables'}"),
     ):
         report = catalog.vacuum(
             table, retention=retention, allow_short_retention=force, unknown_writes=unknown_writes, dry_run=dry_run
@@ -186,7 +186,7 @@ def release_waiting(invocation: Invocation, table: str, application: str | None,
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with (
         invocation.catalog() as catalog,
-        spinner(message_console(), f"Committing what waits in table {table}"),
+        spinner(message_console(), f"Committing the partitions that wait in table {table}"),
     ):
         report = catalog.release_waiting(table, application=application, dry_run=dry_run)
     rows = [asdict(partition) for partition in report.partitions]
@@ -212,7 +212,7 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
     with (
         # The metastore is asked for the locations of its partitions, because files there must not be deleted.
         invocation.catalog() as catalog,
-        spinner(message_console(), f"Looking for what waits in table {table}"),
+        spinner(message_console(), f"Looking for missing files of waiting partitions in table {table}"),
     ):
         report = catalog.discard_waiting(table, dry_run=dry_run)
     rows = [asdict(file) for file in report.files]

@@ -98,19 +98,19 @@ COMPILE = Setting(
 LOG_FORMAT: Setting[LogFormat] = Setting(
     "log-format", "text", words("text", "json"), (Scope.ENVIRONMENT,),
     "Log format of `catalog-ext serve`: lines of text, or one JSON object a line. The option `--log-format` wins "
-    "over it.",
+    "over the setting.",
 )  # fmt: skip
 URI = Setting(
     "uri", None, Form("one or more http or https addresses", text_value), (Scope.SESSION,),
     "Address of the catalog's service. Several addresses, comma-separated, are services of one index. "
-    "`catalog_ext.configure` sets it.",
+    "`catalog_ext.configure` sets the address.",
 )  # fmt: skip
 TOKEN = Setting(
     "token",
     None,
     TEXT,
     (Scope.SESSION, Scope.ENVIRONMENT),
-    "Access token of the service. `catalog_ext.configure` sets it.",
+    "Access token of the service. `catalog_ext.configure` sets the token.",
 )
 TOKEN_FILE = Setting(
     "token-file", None, Form("a path on the driver's machine", text_value), (Scope.SESSION,),
@@ -128,8 +128,8 @@ RETRY_TIMEOUT = Setting(
 PARTITION_COLUMNS = Setting(
     PARTITION_MODE_PROPERTY, "virtual", Form("`virtual` or `declared`", _mode), (Scope.SESSION, Scope.TABLE),
     "Whether `SELECT *` omits a table's partition columns (`virtual`) or includes them (`declared`). CREATE TABLE "
-    "sets `declared`. Set on a catalog, it is the mode of imported tables. In the session catalog the default is "
-    "`declared`, and the setting holds for every table without the property.",
+    "sets `declared`. As a Spark conf the setting is the mode of imported tables; in the session catalog the default "
+    "is `declared`, and the conf holds for every table without the property.",
 )  # fmt: skip
 CREATE_FORMATS = Setting(
     "create.formats", "none",
@@ -137,7 +137,7 @@ CREATE_FORMATS = Setting(
     (Scope.SESSION,),
     "Session catalog only: formats for which `CREATE TABLE … USING …` (or `STORED AS …`, or neither), CTAS and "
     "`saveAsTable` create tables of catalog-ext, as `USING catalog_ext` does. Existing Spark tables are not "
-    "converted. `SET` changes it for a session.",
+    "converted. `SET` changes the formats for a session.",
 )  # fmt: skip
 CREATE_DATABASES = Setting(
     "create.databases", "*", Form("comma-separated names, `*` for all, or `none`", _listed), (Scope.SESSION,),
@@ -146,8 +146,8 @@ CREATE_DATABASES = Setting(
 SAMPLE_FILES = Setting(
     "schema.sample-files", "100", Form(f"{NUMBER.values}, or `all`", count_or_all),
     (Scope.READ, Scope.TABLE, Scope.ENVIRONMENT),
-    "How many files, spread over the partitions, are read to infer a schema that is not given. For ad-hoc paths it "
-    "is an option of the read, with 10 as the default.",
+    "How many files, spread over the partitions, are read to infer a schema that is not given. For ad-hoc paths the "
+    "setting is an option of the read, with the default 10.",
 )  # fmt: skip
 MISSING_FILES = Setting(
     "missing-files", "error", words("error", "skip"), (Scope.READ, Scope.SESSION, Scope.TABLE),
@@ -173,7 +173,7 @@ MASS_DROP_PERCENT = Setting(
     "repair.mass-drop-percent", "50", Form("a whole number from 0 to 100", percentage),
     (Scope.TABLE, Scope.ENVIRONMENT),
     "Largest share of a table's partitions, in percent, that a repair drops without `allow_mass_drop` (`--force`). "
-    "With 100 it may drop all of them, provided that the location is not empty.",
+    "With 100 a repair may drop all of them, provided that the location is not empty.",
 )  # fmt: skip
 MASS_DROP_PARTITIONS = Setting(
     "repair.mass-drop-partitions", "20", NUMBER, (Scope.TABLE, Scope.ENVIRONMENT),

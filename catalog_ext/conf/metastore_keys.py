@@ -50,7 +50,8 @@ METASTORE_URI_SELECTION = Setting(
 )  # fmt: skip
 METASTORE_TLS = Setting(
     "metastore.tls", "false", TRUE_OR_FALSE, _PLACES,
-    "Whether connections to the metastore use TLS. Its certificate must be valid and issued for its host name.",
+    "Whether connections to the metastore use TLS. The server's certificate must be valid and issued for its host "
+    "name.",
     hive=("hive.metastore.use.SSL", "metastore.use.SSL"),
 )  # fmt: skip
 METASTORE_TRUSTSTORE = Setting(
@@ -89,15 +90,15 @@ METASTORE_CLIENT_KEYTAB = Setting(
 METASTORE_SET_UGI = Setting(
     "metastore.set-ugi", "true", TRUE_OR_FALSE, _PLACES,
     "Whether a metastore without Kerberos gets a user name (`HADOOP_USER_NAME`, otherwise the user of the process), "
-    "as Hive's own client sends it. Not for the embedded metastore.",
+    "as Hive's own client sends it. The embedded metastore gets no user name.",
     hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
 )  # fmt: skip
 
 FOLLOW = Setting(
     "follow", "false", TRUE_OR_FALSE, _PLACES,
     "Whether the session's service follows the metastore in the background: it imports the changes of Hive engines "
-    "into the index. Of several processes one follows. `catalog-ext serve --follow` and `catalog-ext follow` do not "
-    "need this setting.",
+    "into the index. If several processes have the setting, one of them follows. `catalog-ext serve --follow` and "
+    "`catalog-ext follow` do not need it.",
 )  # fmt: skip
 FOLLOW_DATABASES = Setting(
     "follow.databases", "none", Form("comma-separated names, `*` for all, or `none`", _names), _PLACES,

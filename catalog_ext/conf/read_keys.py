@@ -32,8 +32,8 @@ def _version(text: str) -> int | str:
 
 STRICT_CHECK = Setting(
     "hive.strict.checks.no.partition.filter", "false", BOOLEAN, _STRICT,
-    "Whether a query of a partitioned table is refused unless it filters a partition column. A nearer place wins; "
-    "in one place this key wins over `hive.mapred.mode`.",
+    "Whether a query of a partitioned table is refused unless it filters a partition column. In one place this key "
+    "wins over `hive.mapred.mode`; of two places the one that ranks first decides.",
 )  # fmt: skip
 STRICT_MODE = Setting(
     "hive.mapred.mode", "nonstrict", words("strict", "nonstrict"), _STRICT,
@@ -54,12 +54,12 @@ MAX_BYTES_PER_TRIGGER = Setting(
 SKIP_CHANGE_COMMITS = Setting(
     "skipChangeCommits", "false", BOOLEAN, _OF_STREAM,
     "Whether a stream skips versions that removed files, including the rows that they added. With `false` the "
-    "stream fails at such a version.",
+    "stream fails at a version that removed files.",
 )  # fmt: skip
 INDEX_ANSWERS = Setting(
     "index-answers", "true", BOOLEAN, _READ,
     "Whether `count`, `min`, `max` and `DISTINCT` of partition columns are answered from the index instead of the "
-    "files, and a LIMIT reads only as many files as it needs. Requires that the index knows the row count of every "
+    "files, and a LIMIT reads only as many files as it needs. The index must know the row count of every "
     "selected file.",
 )  # fmt: skip
 LEARN_STATISTICS = Setting(

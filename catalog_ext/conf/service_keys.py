@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 READ_TOKEN_FILE = Setting(
     "read-token-file", None, Form("a path", Path), (Scope.ENVIRONMENT,),
     "File with the read-only token of `catalog-ext serve`. Sessions with this file as their `token-file` can "
-    "SELECT; writes are refused. The option `--read-token-file` wins over it.",
+    "SELECT; writes are refused. The option `--read-token-file` wins over the setting.",
 )  # fmt: skip
 PAGE = Setting(
     "page", "false", TRUE_OR_FALSE, (Scope.SESSION, Scope.ENVIRONMENT),
-    "Whether the session's service serves its page (`docs/page.md`) for a browser. `catalog_ext.open_page` opens it "
-    "at any time; `catalog-ext serve` serves it unless `--no-page` is given.",
+    "Whether the session's service serves its page (`docs/page.md`) for a browser. `catalog_ext.open_page` opens the "
+    "page at any time; `catalog-ext serve` serves it unless `--no-page` is given.",
 )  # fmt: skip
 
 

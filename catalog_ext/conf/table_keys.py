@@ -88,12 +88,12 @@ COMPRESSION = Setting(
 )  # fmt: skip
 BUCKETED_BY = Setting(
     BUCKETED_BY_PROPERTY, None, Form("text such as `id into 4 buckets`", unchecked), _TABLE,
-    "How an imported table is bucketed in the metastore; `import_table` sets it. Such a table can be read but not "
+    "How an imported table is bucketed in the metastore; `import_table` sets it. A bucketed table can be read but not "
     "written, because new files would belong to no bucket.",
 )  # fmt: skip
 LOCATION_WILDCARDS = Setting(
     LOCATION_WILDCARDS_PROPERTY, None, Form("`true`", unchecked), _TABLE,
-    "Whether the table's location is a pattern; the registration sets it. Such a table can be read but not written.",
+    "Whether the table's location is a pattern; the registration sets it. A table with a pattern is read-only.",
 )  # fmt: skip
 IGNORED_NAMES = Setting(
     IGNORED_NAMES_PROPERTY, None, Form("comma-separated globs, such as `README*,*.tmp`", parse_ignored_names),

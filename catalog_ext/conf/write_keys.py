@@ -95,8 +95,8 @@ STAGING_DIR = Setting(
 )  # fmt: skip
 OVERWRITE_MODE = Setting(
     "overwrite-mode", "in-place", words("in-place", "relocate"), _WRITE,
-    "Where an overwrite puts new files. `in-place`: beside the old files, which are then deleted. `relocate`: in a "
-    "new directory, to which the partition's location is changed in one metastore call.",
+    "Where an overwrite puts new files. `in-place`: an overwrite puts new files beside the old ones and then deletes "
+    "these. `relocate`: it puts them into a new directory, and one metastore call changes the partition's location.",
 )  # fmt: skip
 HIVE_COMPATIBLE = Setting(
     "hive-compatible", "true", FLAG, _WRITE,
@@ -104,13 +104,14 @@ HIVE_COMPATIBLE = Setting(
 )  # fmt: skip
 WRITE_DISTRIBUTION_MODE = Setting(
     "write.distribution-mode", "auto", words("auto", "hash", "none"), _WRITE,
-    "`hash`: a shuffle brings the rows of a partition to one task, which makes fewer files. `none`: every task "
-    "writes files for all partitions of its rows. `auto` selects the cheapest mode, currently `none`.",
+    "How a write distributes its rows to tasks. `hash`: a shuffle brings the rows of a partition to one task, which "
+    "makes fewer files. `none`: every task writes files for all partitions of its rows. `auto`: the cheapest mode, "
+    "currently `none`.",
 )  # fmt: skip
 WRITE_MAX_OPEN_WRITERS = Setting(
     "write.max-open-writers", "0", FROM_ZERO, _WRITE,
     "How many files, for different partitions, a task keeps open before it sorts its remaining rows; 0 sorts all "
-    "rows, which is usually the cheapest. If it is not set, `spark.sql.maxConcurrentOutputFileWriters` is used.",
+    "rows, which is usually the cheapest. Without the setting `spark.sql.maxConcurrentOutputFileWriters` is used.",
     spark="spark.sql.maxConcurrentOutputFileWriters", spark_last=True,
 )  # fmt: skip
 WRITE_MAX_FILE_SIZE = Setting(
@@ -174,7 +175,7 @@ PARTITION_COMMIT_POLICY = Setting(
 PARTITION_COMMIT_CLASS = Setting(
     "sink.partition-commit.policy.class", None,
     Form("an importable Python callable: `package.module:name`", parse_policy_class), _WRITE_OR_TABLE,
-    "Callable of the policy `custom`. It is called with the values and the location of each committed partition.",
+    "Callable of the policy `custom`. A write calls it with the values and the location of each committed partition.",
 )  # fmt: skip
 PARTITION_COMMIT_SUCCESS_FILE = Setting(
     "sink.partition-commit.success-file.name", "_SUCCESS",
@@ -188,8 +189,8 @@ PARTITION_TIME_PATTERN = Setting(
 )  # fmt: skip
 PARTITION_OVERWRITE_MODE = Setting(
     "partitionOverwriteMode", "dynamic", words("dynamic", "static"), _OF_WRITE_ALONE,
-    "`dynamic`: an overwrite with dynamic partitions replaces only the partitions that receive rows. `static`: it "
-    "replaces all partitions of the table. In the session catalog the default is Spark's own, `static`.",
+    "Which partitions an overwrite with dynamic partitions replaces. `dynamic`: only those that receive rows. "
+    "`static`: all partitions of the table. In the session catalog the default is Spark's own, `static`.",
     spark="spark.sql.sources.partitionOverwriteMode",
 )  # fmt: skip
 MAX_RECORDS_PER_FILE = Setting(
@@ -198,8 +199,8 @@ MAX_RECORDS_PER_FILE = Setting(
 )  # fmt: skip
 TIME_ZONE = Setting(
     "timeZone", None, Form("a zone such as `UTC` or `Asia/Shanghai`", unchecked), _OF_WRITE_ALONE,
-    "Time zone of TIMESTAMP partition values. It can also be an option of the table (`OPTIONS ('timeZone' = …)`) "
-    "and of a read; each wins over the session's time zone.", spark="spark.sql.session.timeZone",
+    "Time zone of TIMESTAMP partition values. The zone can also be an option of the table (`OPTIONS ('timeZone' = "
+    "…)`) and of a read; each wins over the session's time zone.", spark="spark.sql.session.timeZone",
 )  # fmt: skip
 REPLACE_WHERE_MISMATCH = Setting(
     MISMATCH, "error", words("error", "add"), _WRITE,

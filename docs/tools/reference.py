@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,53 +20,60 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _WIDTH = 100
+_COMMON = {"--help", "--output", "--json", "--limit", "--wide"}
 _NOTICE = "<!-- Made by `python -m docs.tools.reference`; do not edit. -->"
 
 _PRECEDENCE = """\
-A setting can be given in several places. The first place in this order wins: option of the read or write, conf of the
-Spark session, Spark's own key with the same meaning, property of the table, environment variable, default. Arguments of
-`catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment. Keys are not
-case-sensitive.
+If a setting is given in several places, the first in this order wins: option of the read or write, conf of the Spark
+session, Spark's own key with the same meaning, property of the table, environment variable, default. Arguments of
+`catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment. As an option
+or a table property a setting has the name in the table. Keys are not case-sensitive. The sections below the table have
+the accepted values of each setting, the places where it can be given, and details.
 
-A misspelled key is refused with a suggestion, because it would have no effect. This holds for keys below
-`spark.sql.catalog.<catalog>.` (also for settings that cannot be given there), variables `CATALOG_EXT_…`, options of
-reads, writes and tables, and table properties. A key that resembles no key of catalog-ext or Spark is ignored: it
-belongs to another program.
+A misspelled key is refused with a suggestion. This holds for keys below `spark.sql.catalog.<catalog>.` (also for
+settings that cannot be given there), variables `CATALOG_EXT_…`, options of reads, writes and tables, and table
+properties. A key that resembles no key of catalog-ext or Spark is ignored, because it belongs to another program.
 """
 _GRAMMAR = """\
-All sizes and durations have the same syntax: a number, at most one blank, and a unit, not case-sensitive. A size is a
-whole number above zero with the unit `b`, `k`, `m`, `g`, `t` or `p` (powers of 1024), optionally followed by `b` or
-`ib` (`512m`, `1 g`, `1gib`); without a unit it is in bytes. The units of a duration are `us`, `ms`, `s` (`sec`,
-`second`), `m` (`min`, `minute`), `h` (`hour`) and `d` (`day`), optionally followed by `s`; its number may have a
-fraction (`1.5h`), and without a unit it is in seconds.
+A *size* is a whole number above zero with the unit `b`, `k`, `m`, `g`, `t` or `p` (powers of 1024), optionally
+followed by `b` or `ib` (`512m`, `1 g`, `1gib`); without a unit it is in bytes. A *duration* is a number, also with a
+fraction (`1.5h`), with the unit `us`, `ms`, `s` (`sec`, `second`), `m` (`min`, `minute`), `h` (`hour`) or `d` (`day`),
+optionally followed by `s`; without a unit it is in seconds. Units are not case-sensitive, and one blank may precede
+them.
 """
 _OF_COMMANDS = """\
-## Lists
+## Common options
 
-All commands that print rows share these rules. A table fits into the terminal: text is wrapped, and columns without
-room are omitted and named below the table. Names, paths and numbers are never broken or cut; one that is wider than the
-terminal stands on its own line. `--wide` shows all columns, `--columns table,bytes` only the named ones. If the output
-is not a terminal, each row is one line (`COLUMNS=80` wraps it to 80 characters).
+The help texts below omit the options that most commands have.
 
-`-o csv` prints a header and raw values: sizes in bytes, times in milliseconds since the epoch, and an empty field for
-an unknown value. `-o json`, or `--json`, prints one object. A table shows 100 rows unless `--limit` is given, CSV and
-JSON show all. With JSON an error is `{"error": {"code", "message", "retryable", "parameters"}}` on standard output,
-and a line on standard error.
+- `-h`, `--help` shows a command's help.
+- `-o json`, or `--json`, prints one JSON object. An error is the object
+  `{"error": {"code", "message", "retryable", "parameters"}}` on standard output, and a line on standard error.
+- Commands with `--columns` print rows: as a table by default, with `-o csv` as a header and raw values. CSV has
+  sizes in bytes, times in milliseconds since the epoch, and an empty field for an unknown value.
+- `--limit ROWS`, of commands with `--columns`, is the number of rows to show; 0 shows all. By default a table has 100
+  rows (20 of `repair`), and CSV and JSON have all.
+- `--wide`, of commands with `--columns`, shows every column, even if a row is wider than the terminal.
+
+Without `--wide` a table fits into the terminal: text is wrapped, and columns without room are omitted and named below
+the table. Names, paths and numbers are never broken or cut; one that is wider than the terminal stands on its own line.
+If the output is not a terminal, each row is one line (`COLUMNS=80` wraps it to 80 characters).
 
 ## Which commands create an index or start a metastore
 
 `init` creates an index; `register`, `import` and `serve` create one if it is missing. Every other command fails without
-an index, names the nearest one, and creates nothing. The embedded metastore is a JVM. It is started only by commands
-that read it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have changes to deliver to it. Read-only
-commands (`--dry-run`, `drift`, `doctor`) never create one. Without Java use `--metastore none`; commands that
-need the embedded metastore fail and create nothing. Every command refuses a `--metastore` or `--warehouse` other than
-the ones that the index records, even if the command does not use them.
+an index, names the nearest one, and creates nothing. Every command refuses a `--metastore` or `--warehouse` other than
+the ones that the index records.
+
+The embedded metastore is a JVM. It is started only by commands that read it (`import`, `follow`, `publish`, `drift`,
+`doctor`, `serve`) or have changes to deliver to it. Read-only commands (`--dry-run`, `drift`, `doctor`) never create an
+embedded metastore. Without Java use `--metastore none`; commands that need the embedded metastore then fail and create
+nothing.
 
 ## Completion
 
-The shell completes commands, options, tables, namespaces, partition columns and their values. Names are read from the
-index of `--index`, or of the current folder. Names that a shell would have to quote, such as one with a blank, are
-not offered.
+The shell completes commands, options, tables, namespaces, partition columns and their values, from the index of
+`--index` or of the current folder. Names that a shell would have to quote, such as one with a blank, are not offered.
 
 ```sh
 # bash 4.4 or newer, in ~/.bashrc
@@ -76,8 +85,7 @@ _CATALOG_EXT_COMPLETE=fish_source catalog-ext | source
 ```
 """
 _OF_FORMATS = """
-In Spark, connections to S3 are configured by Hadoop's own keys (`spark.hadoop.fs.s3a.*`); the Python side uses the same
-keys.
+Spark and the Python side connect to S3 by Hadoop's own keys (`spark.hadoop.fs.s3a.*`).
 
 Options of Spark's readers and writers are stored with a table. An option of a read overrides them, as Spark documents
 it. A write that creates a table stores its options with the table;
@@ -106,13 +114,32 @@ def cli_page() -> str:
     contexts = [
         click.Context(command, root, name, terminal_width=_WIDTH) for name, command in commands.items() if command
     ]
-    sections = [_help(context) for context in (root, *contexts)]
+    with _common_options_hidden(contexts):
+        sections = [_help(context) for context in (root, *contexts)]
     return f"# The command line\n\n{_NOTICE}\n\n{_OF_COMMANDS}\n" + "\n".join(sections)
 
 
 def configuration_page() -> str:
     """The text of docs/configuration.md."""
     return "\n".join(_configuration_lines())
+
+
+@contextmanager
+def _common_options_hidden(contexts: Sequence[click.Context]) -> Iterator[None]:
+    """Hide the options that most commands have from the commands' help; the page describes them once."""
+    options = [
+        option
+        for context in contexts
+        for option in context.command.get_params(context)
+        if isinstance(option, click.Option) and _COMMON.intersection(option.opts)
+    ]
+    for option in options:
+        option.hidden = True
+    try:
+        yield
+    finally:
+        for option in options:
+            option.hidden = False
 
 
 def _help(context: click.Context) -> str:
@@ -125,34 +152,48 @@ def _configuration_lines() -> Iterator[str]:
     yield f"\n{_NOTICE}\n"
     yield _PRECEDENCE
     yield _GRAMMAR
-    yield "| setting | default | values | meaning |"
-    yield "|---|---|---|---|"
+    yield "| setting | default | meaning |"
+    yield "|---|---|---|"
     for setting in keys.SETTINGS:
-        link = f"[`{setting.key}`](#{_anchor(setting.key)})"
-        values = setting.form.values.replace("|", "\\|")
-        yield f"| {link} | {_default(setting)} | {values} | {setting.doc} |"
+        default, sentence, _ = _described(setting)
+        yield f"| [`{setting.key}`](#{_anchor(setting.key)}) | {default} | {sentence} |"
     yield _OF_FORMATS
     for setting in keys.SETTINGS:
+        _, _, details = _described(setting)
         yield f"## `{setting.key}`\n"
-        alias = f" `{setting.alias}` means the same." if setting.alias else ""
-        yield f"{setting.doc} Values: {setting.form.values}. Default: {_default(setting)}.{alias} Given as:\n"
-        yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
-        if setting.spark:
-            yield f"- Spark's own conf: `{setting.spark}`"
-        if setting.hive:
-            yield f"- {_of_hive(setting)}"
-        yield ""
+        if details:
+            yield f"{details}\n"
+        alias = f" `{setting.alias}` is another name of the setting." if setting.alias else ""
+        yield f"Values: {_values(setting)}.{alias} Given as: {'; '.join(_places(setting))}.\n"
+
+
+def _described(setting: Setting[object]) -> tuple[str, str, str]:
+    """Return the default, the first sentence of the meaning (both for the table), and its other sentences."""
+    meaning, _, default = setting.doc.partition(" Default: ")
+    sentence, _, details = meaning.partition(". ")
+    if setting.default is not None:
+        default = f"`{setting.default}`"
+    return default.rstrip(".") or "none", sentence.rstrip(".") + ".", details
+
+
+def _values(setting: Setting[object]) -> str:
+    """Return the accepted values; the page explains sizes and durations at its top."""
+    return re.sub(r"^(a (?:size|duration)): .*; a bare number is \w+$", r"\1", setting.form.values)
+
+
+def _places(setting: Setting[object]) -> Iterator[str]:
+    yield from (_place(setting, scope) for scope in setting.scopes)
+    if setting.spark:
+        yield f"Spark's own conf `{setting.spark}`"
+    if setting.hive:
+        yield _of_hive(setting)
 
 
 def _of_hive(setting: Setting[object]) -> str:
     names = " or ".join(f"`{name}`" for name in setting.hive)
     if all(name.startswith("spark.") for name in setting.hive):
-        return f"Spark's own conf, after the environment: {names}"
-    return f"in Spark's conf (`spark.hadoop.` in front) or hive-site.xml, after the environment: {names}"
-
-
-def _default(setting: Setting[object]) -> str:
-    return f"`{setting.default}`" if setting.default is not None else "none"
+        return f"Spark's own conf {names} (after the environment)"
+    return f"{names} in hive-site.xml or, after `spark.hadoop.`, in Spark's conf (after the environment)"
 
 
 def _anchor(key: str) -> str:
@@ -161,13 +202,13 @@ def _anchor(key: str) -> str:
 
 def _place(setting: Setting[object], scope: Scope) -> str:
     texts = {
-        Scope.READ: f"option of a read: `{setting.key}`",
-        Scope.STREAM: f"option of a streaming read: `{setting.key}`",
-        Scope.WRITE: f"option of a write: `{setting.key}`",
-        Scope.SESSION: f"Spark conf: `spark.sql.catalog.<catalog>.{setting.key}`",
-        Scope.SQL: f"in the session: `SET {setting.key} = …`",
-        Scope.TABLE: f"table property: `{setting.key}`",
-        Scope.ENVIRONMENT: f"environment variable: `{setting.variable}`",
+        Scope.READ: "option of a read",
+        Scope.STREAM: "option of a streaming read",
+        Scope.WRITE: "option of a write",
+        Scope.SESSION: f"Spark conf `spark.sql.catalog.<catalog>.{setting.key}`",
+        Scope.SQL: f"`SET {setting.key} = …` in the session",
+        Scope.TABLE: "table property",
+        Scope.ENVIRONMENT: f"environment variable `{setting.variable}`",
     }
     return texts[scope]
 

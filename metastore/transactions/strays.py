@@ -97,14 +97,15 @@ class Strays:
         self.unseen = False
 
     def files(self, version: int, replaced: Collection[str]) -> Iterator[Found]:
-        """Yield files of writes that will not commit, and relocated files that no version refers to.
+        """Yield leftover files of aborted and ended writes, and files of relocating overwrites that no version has.
 
-        Files of aborted writes are found anywhere, those of ended writes in their staging directories.
+        A file of an aborted write is a leftover in any directory, a file of a committed write only in that write's
+        staging directory.
 
         Args:
-            version: The oldest version that is kept.
-            replaced: Directories with relocated files that an overwrite replaced. ``Vacuum`` handles these files
-                itself.
+            version: The oldest version that vacuum keeps. A directory that this or a later version has is no leftover.
+            replaced: Directories of relocating overwrites whose files a later overwrite replaced. ``Vacuum`` deletes
+                these files itself, so they are not yielded.
         """
         for root in self._places():
             # Read the running writes after the listing: a write may begin while the listing runs, and its files must

@@ -11,6 +11,7 @@ import gzip
 import json
 import sys
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -212,29 +213,48 @@ def expected() -> dict[str, list[list[str]]]:
 
 
 def page_lines(found: dict[str, list[list[str]]]) -> Iterator[str]:
-    """The tables of the page."""
-    for table in TABLES:
-        yield f"### `{table.name}`: `{table.columns}`"
+    """The tables of the page. Tables of one column with the same lines are one table, with a column for each type."""
+    for _, group in groupby(TABLES, lambda t: t.lines if t.columns.startswith("v ") else t.name):
+        tables = tuple(group)
+        yield from _lines_of(tables[0], found) if len(tables) == 1 else _lines_by_type(tables, found)
+
+
+def _lines_by_type(tables: tuple[TextTable, ...], found: dict[str, list[list[str]]]) -> Iterator[str]:
+    types = [table.columns.removeprefix("v ") for table in tables]
+    yield f"### {', '.join(f'`{table.name}`' for table in tables)}: {', '.join(types)}"
+    yield ""
+    yield f"| line | {' | '.join(types)} |"
+    yield f"|---|{'---|' * len(types)}"
+    for line, *rows in zip(tables[0].lines, *(found[table.name] for table in tables), strict=True):
+        yield f"| {_code(line)} | {' | '.join(', '.join(map(_value, row)) for row in rows)} |"
+    yield ""
+
+
+def _lines_of(table: TextTable, found: dict[str, list[list[str]]]) -> Iterator[str]:
+    yield f"### `{table.name}`: `{table.columns}`"
+    yield ""
+    if table.row_format != PIPES or table.properties or table.file != "rows" or table.end != "\n":
+        about = [table.row_format, *(f"{name} = {value}" for name, value in table.properties.items())]
+        about += [f"file {table.file}"] * (table.file != "rows") + [f"lines end with {table.end!r}"] * (
+            table.end != "\n"
+        )
+        yield f"Table: `{'; '.join(about)}`"
         yield ""
-        if table.row_format != PIPES or table.properties or table.file != "rows" or table.end != "\n":
-            about = [table.row_format, *(f"{name} = {value}" for name, value in table.properties.items())]
-            about += [f"file {table.file}"] * (table.file != "rows") + [f"lines end with {table.end!r}"] * (
-                table.end != "\n"
-            )
-            yield f"Table: `{'; '.join(about)}`"
-            yield ""
-        rows = found[table.name]
-        if len(rows) == len(table.lines) and "\n" not in "".join(table.lines):
-            yield "| line | values read |"
-            yield "|---|---|"
-            for line, row in zip(table.lines, rows, strict=True):
-                yield f"| {_code(line)} | {', '.join(map(_value, row))} |"
-        else:
-            yield f"File: {_code(table.end.join(table.lines))}"
-            yield ""
-            shown = "; ".join("(" + ", ".join(map(_value, row)) + ")" for row in rows)
-            yield f"Rows read: {shown or 'none'}"
+    if table.row_format in (NESTED, ESCAPED):
+        yield f"The values are those of {', '.join(f'`{expression}`' for expression in table.shown)}."
         yield ""
+    rows = found[table.name]
+    if len(rows) == len(table.lines) and "\n" not in "".join(table.lines):
+        yield "| line | values read |"
+        yield "|---|---|"
+        for line, row in zip(table.lines, rows, strict=True):
+            yield f"| {_code(line)} | {', '.join(map(_value, row))} |"
+    else:
+        yield f"File: {_code(table.end.join(table.lines))}"
+        yield ""
+        shown = "; ".join("(" + ", ".join(map(_value, row)) + ")" for row in rows)
+        yield f"Rows read: {shown or 'none'}"
+    yield ""
 
 
 def _value(text: str) -> str:

@@ -24,13 +24,13 @@ _TESTS = Path(__file__).parent
 _HEAD = """\
 # Public bug reports, tried here
 
-Bug reports that users of other engines and libraries filed about Hive-style tables. A test restates each report on
-tables of this catalog, with real files, a real Hive Metastore and Spark. "Right" in the column "here" means that
-catalog-ext passed the test when it was written; "Fixed" means that it failed then and passes now. The page is made from
-the tests by `python -m tests.integration.reports.page`.
+Bug reports that users of other engines and libraries filed about Hive-style tables. `tests/integration/reports`
+restates each report on tables of this catalog, with real files, a Hive Metastore and Spark, and catalog-ext passes all
+of these tests. "Fixed" in the last column means that it failed the test when the test was written.
+`python -m tests.integration.reports.page` makes this page from the tests.
 
-| report | what users met | here | test |
-|---|---|---|---|
+| report | what users of the other engine met | test |
+|---|---|---|
 """
 
 
@@ -89,7 +89,7 @@ def page() -> str:
     """Return the page's text."""
     return _HEAD + "".join(
         f"| {', '.join(_link(name) for name in r.names)} | {_cell(r.problem)} | "
-        f"{'Fixed: ' + _cell(r.fixed) if r.fixed else 'Right'} | `{r.test.partition('::')[2]}` |\n"
+        f"`{r.test.partition('::')[2]}`{'. Fixed: ' + _cell(r.fixed) if r.fixed else ''} |\n"
         for r in reports()
     )
 

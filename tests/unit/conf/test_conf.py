@@ -161,7 +161,14 @@ def test_the_pages_are_those_of_the_code() -> None:
 
 def test_the_page_names_every_setting() -> None:
     page = reference.configuration_page()
-    assert all(f"## `{s.key}`" in page and s.doc in page for s in SETTINGS)
+    for setting in SETTINGS:
+        meaning, _, default = setting.doc.partition(" Default: ")
+        sentence, _, details = meaning.rstrip(".").partition(". ")
+        assert f"| {sentence}. |" in page
+        assert f"| {default.rstrip('.')} | {sentence}. |" in page or setting.default or not default
+        _, _, section = page.partition(f"\n## `{setting.key}`\n")
+        assert section.startswith(f"\n{details}")
+        assert "Values: " in section
 
 
 def test_every_option_of_the_connector_is_a_setting() -> None:
