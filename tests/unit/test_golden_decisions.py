@@ -58,7 +58,7 @@ from catalog_ext.repair import verification
 from catalog_ext.repair.options import RepairMode
 from catalog_ext.scan.csv_dialect import Dialect, header_names
 from catalog_ext.scan.text_lines import ReaderOptions
-from catalog_ext.service import application, sign_of_life
+from catalog_ext.service import application, keepalive
 from catalog_ext.service.handlers import views as view_handlers
 from catalog_ext.service.messages import tables as table_messages
 from catalog_ext.service.messages.core import Request
@@ -255,7 +255,7 @@ def test_constants_of_the_protocol(catalog: Catalog) -> None:
     assert [
         headers["contract"], headers["index"], headers["user"],
     ] == [application.CONTRACT_HEADER, application.INDEX_HEADER, application.USER_HEADER]  # fmt: skip
-    assert (headers["keepalive"], headers["trace"]) == (sign_of_life.HEADER, TRACEPARENT)
+    assert (headers["keepalive"], headers["trace"]) == (keepalive.HEADER, TRACEPARENT)
     assert (PROTOCOL["no_index_yet"], PROTOCOL["misdirected"]) == (application._UNKNOWN, application._MISDIRECTED)
     assert PROTOCOL["trace_property"] == PROPERTY
     assert keys.TOKEN.variable == PROTOCOL["token_variable"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from catalog_ext.metastore import errors
@@ -75,7 +76,10 @@ class Scala:
         return found.invoke(of, self.array("java.lang.Object"))
 
     def array(self, kind: str, *items: Any) -> Any:
-        made = self.spark.sparkContext._gateway.new_array(self.jvm.java.lang.Class.forName(kind), len(items))  # type: ignore[union-attr]
+        of = self.jvm
+        for part in kind.split("."):
+            of = getattr(of, part)
+        made = self.spark.sparkContext._gateway.new_array(of, len(items))  # type: ignore[union-attr]
         for place, item in enumerate(items):
             made[place] = item
         return made
@@ -173,7 +177,8 @@ def test_separators_of_delimited_text(scala: Scala) -> None:
     golden, expressions = read("separators.json"), scala.module("csv.CSVExprUtils", CATALYST)
     assert {text: expressions.toDelimiterStr(text) for text in golden["separators"]} == golden["separators"]
     for text in golden["refused"]:
-        with pytest.raises(IllegalArgumentException):
+        # Spark reads past the end of a text that ends within an escape: this error has no condition of Spark.
+        with pytest.raises((IllegalArgumentException, Py4JJavaError), match=r"Invalid value|StringIndexOutOfBounds"):
             expressions.toDelimiterStr(text)
     lazy = read("serde_options.json")["classes"]["LAZY"]
     for text, character in golden["serde"].items():
@@ -330,7 +335,7 @@ def test_spark_agrees_with_the_golden_values_of_filters(scala: Scala) -> None:
 
 def test_error_conditions(scala: Scala) -> None:
     golden, connector = read("errors.json"), scala.module("service.ConnectorErrors")
-    names = re.findall(r"val (\w+): Condition", SOURCES["ConnectorErrors.scala"])
+    names = re.findall(r"val (\w+): Condition = own", SOURCES["ConnectorErrors.scala"])
     mine = {found.code(): found.sqlState() for found in (getattr(connector, name)() for name in names)}
     shared = {golden["prefix"] + name: state for name, state in golden["conditions"].items()}
     assert {code: mine[code] for code in shared} == shared
@@ -348,7 +353,7 @@ def test_constants_of_the_protocol(scala: Scala) -> None:
     assert scala.constant(client, "Contract") == str(golden["contract"])
     assert scala.constant(client, "ContractHeader") == headers["contract"]
     assert scala.constant(client, "IndexHeader") == headers["index"]
-    assert scala.constant(client, "SignOfLife") == headers["keepalive"]
+    assert scala.constant(client, "KeepaliveHeader") == headers["keepalive"]
     assert scala.module("service.SessionUser").Header() == headers["user"]
     assert scala.module("service.TraceContext").Header() == headers["trace"]
     assert scala.constant(client, "NoIndexYet") == golden["no_index_yet"]
@@ -411,7 +416,9 @@ def test_words_of_the_protocol(scala: Scala) -> None:
         "property": {word for word in golden["property"]["understood"] if f'"{word}"' in ALL},
     }
     assert {field: sorted(found) for field, found in understood.items()} == {
-        field: sorted(entry["understood"]) for field, entry in golden.items() if "understood" in entry
+        field: sorted(entry["understood"])
+        for field, entry in golden.items()
+        if field != "about" and "understood" in entry
     }
     assert sent.keys() | understood.keys() | {"writes/begin kind", "about"} == golden.keys()
 

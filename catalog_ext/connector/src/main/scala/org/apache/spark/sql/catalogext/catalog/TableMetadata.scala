@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.catalyst.util.QuotingUtils.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructField, StructType}
 
 /**
  * The answer of `tables/load`: a table at one version.
@@ -152,6 +152,8 @@ object TableMetadata {
     }.mkString("struct<", ",", ">")
     case array: ArrayType => s"array<${typeText(array.elementType)}>"
     case map: MapType => s"map<${typeText(map.keyType)},${typeText(map.valueType)}>"
+    // Also `string collate UTF8_BINARY`, which equals the plain type but keeps its spelling in `catalogString`.
+    case StringType => "string"
     case other => other.catalogString
   }
 
