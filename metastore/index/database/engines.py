@@ -262,7 +262,8 @@ class Pooler:
 
     A pooler in transaction mode gives a client a server connection for one transaction only. Neither prepared
     statements nor settings last from one transaction to the next, and a session setting stays on the server connection,
-    which other clients get later. So behind a pooler each read is a transaction, and settings are local to it.
+    which other clients get later. So behind a pooler each read by ADBC and each streamed read is a transaction, and
+    settings are local to it.
 
     Detection: a pooler gives its clients its own keys for cancelling a query, so the process number in a client's key
     differs from that of the server process which answers. This is also true in session mode, where the transactions are
