@@ -128,7 +128,8 @@ class History(IndexPart):
     def version_at(self, table_id: int, at_ms: int) -> int:
         """Return the newest version that, like all earlier versions, was committed by a time; 0 without such a version.
 
-        The time is in milliseconds since the epoch, UTC. Dates far in the future are corrected first.
+        The time is in milliseconds since the epoch, UTC. Recorded commit times that are far in the future, because
+        a clock was wrong, are corrected in the index first.
         """
         correct_future_dates(self._database, table_id)
         v, later = table_versions.c, table_versions.alias().c

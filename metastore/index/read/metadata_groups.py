@@ -184,7 +184,7 @@ def _statement(
 
 
 def _statement_of_sums(table: Table, sums: sa.Subquery, summed: _Sums) -> arrow_rows.Query:
-    """Return the query that takes the groups from precomputed sums of partitions (``sums_by``)."""
+    """Return the query for a GROUP BY of a metadata table that reads one sum per partition (``sums_by``), no files."""
     values = summed.of_sums(sums)
     rows = sa.select(ZERO, sums.c.name, ZERO, ZERO, ZERO, *values).where(
         (sums.c.n_files if summed.needs_files else sums.c.n_partitions) > 0

@@ -61,7 +61,10 @@ def require_write_complete(connection: sa.Connection, transaction_id: str) -> No
 
 
 def complete(database: Database, **of: int | str) -> None:
-    """Complete the deferred deletes of a table (``table_id``), of a write (``transaction_id``), or of all tables."""
+    """End the index rows that deferred deletes have left, page by page.
+
+    ``of`` selects one table (``table_id``) or one write (``transaction_id``); without it, all are completed.
+    """
     with database.reading() as connection:
         chosen = connection.execute(sa.select(_OF.table_id, _OF.transaction_id).filter_by(**of)).all()
         rows = [transaction_rows.load_row(connection, each.transaction_id) for each in chosen]

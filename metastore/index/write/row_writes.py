@@ -270,7 +270,7 @@ class RowWrite:
         return outcome
 
     def _rewrites(self, partition: Partition, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
-        """Return the rewrite of a partition that stays; an empty list if nothing changes."""
+        """Return the change of the files of a partition that the write keeps: one, or none if nothing changes."""
         if not replaced:
             files_added = [*files_added, *self._found_for_living(partition)]
             return [Rewrite(partition, files_added)] if files_added else []
