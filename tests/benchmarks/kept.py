@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -58,13 +59,14 @@ def write(file: Path, kept: Mapping[str, Kept]) -> None:
 
 def drawn(kept: Mapping[str, Kept]) -> str:
     """The page's part that is made: the aims of all, and a section of each."""
+    shared = _shared_machine([one.machine for one in kept.values()])
     lines = [
         "# Benchmarks",
         "",
         "<!-- Made by `make bench`, but for the last section. -->",
         "",
-        "Each section says when and on which machine it was measured. `make bench` runs all benchmarks again, "
-        '`make bench B="NAME --keep"` the one with this name.',
+        f"Each section says when it was measured{f', on a machine with {shared}' if shared else ' and where'}. "
+        '`make bench` runs all benchmarks again, `make bench B="NAME --keep"` the one with this name.',
         "",
         "| aim | result | measured |",
         "|---|---|---|",
@@ -73,7 +75,18 @@ def drawn(kept: Mapping[str, Kept]) -> str:
         lines += [f"| {aim} | {'reached' if ok else '**missed**'} | {figure} |" for aim, ok, figure in one.outcome.aims]
     for name, one in kept.items():
         outcome = one.outcome
-        lines += ["", f"## {outcome.title}", "", f"`{name}`, {one.date}: {one.machine}. {outcome.how}", ""]
+        own = one.machine.removeprefix(shared).removeprefix(", ")
+        measured = ": ".join(part for part in (f"`{name}`, {one.date}", own) if part)
+        lines += ["", f"## {outcome.title}", "", f"{measured}. {outcome.how}", ""]
         lines += [f"| {' | '.join(outcome.columns)} |", "|---" + "|--:" * (len(outcome.columns) - 1) + "|"]
         lines += [f"| {' | '.join(row)} |" for row in outcome.rows]
     return "\n".join(lines) + "\n"
+
+
+def _shared_machine(machines: list[str]) -> str:
+    """The parts of the machines' descriptions that all benchmarks share, from the start; empty for one benchmark."""
+    if len(machines) < 2:
+        return ""
+    parts_of_all = zip(*(machine.split(", ") for machine in machines), strict=False)
+    common = itertools.takewhile(lambda parts: len(set(parts)) == 1, parts_of_all)
+    return ", ".join(parts[0] for parts in common)

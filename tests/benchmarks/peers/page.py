@@ -19,8 +19,7 @@ FOLDER = "benchmarks"
 HOW = {
     "first": "The time from existing files to the first query, once, on a new table. catalog-ext "
     "registers and repairs, Hive's catalog runs MSCK REPAIR, Iceberg `add_files`, Delta CONVERT TO DELTA, DuckLake "
-    "`ducklake_add_data_files`. Iceberg, Delta and DuckLake also read the footer of every file; catalog-ext and Hive "
-    "do not.",
+    "`ducklake_add_data_files`. Iceberg, Delta and DuckLake also read the footer of every file.",
     "rows": "The first registration of catalog-ext counts no rows: `ANALYZE TABLE … COMPUTE STATISTICS` reads the "
     "footers of files without a count. It ran before `count(*)` below. Tables that catalog-ext has written do not need "
     "it.",
@@ -33,20 +32,20 @@ HOW = {
     "fetching its list of files.",
     "count": "Planning and execution of `count(*)` of the whole table.",
     "max": "Planning and execution of `max(ds)`, the last day of the whole table.",
-    "unchanged": "A repair looks through the directories and finds no change. Iceberg, Delta and DuckLake have no such "
-    "operation: they read their own lists of files, and do not notice a file that another program adds or removes.",
+    "unchanged": "A repair lists the directories and finds no change. Iceberg, Delta and DuckLake have no such "
+    "operation: they do not notice a file that another program adds or removes.",
     "commit": "INSERT of one row into one partition by SQL, from the statement to the end of the commit. Each INSERT "
     "writes a new file (DuckLake's inlining of small inserts is off).",
 }
 """What a measure is, in a sentence or two."""
 
-_SMALL = "DuckDB runs without Spark, and lists this small tree in less time than Spark takes to run a statement"
+_SMALL = "DuckDB runs without Spark, and lists a small tree faster than Spark runs a statement"
 _LISTINGS = (
     "Spark keeps the listings of directories that it has read (250 MB by default) and plans warm queries from them; it "
     "does not see files that other programs have added since"
 )
 _SERVICE = "catalog-ext asks a service in another process, which locks, checks and writes an index that processes share"
-_MANIFESTS = "Spark's own process reads the table's few manifests; catalog-ext asks a service in another process"
+_MANIFESTS = "Spark's own process reads a few manifests; catalog-ext asks a service in another process"
 _LOG = "Spark's own process keeps the snapshot of the log; catalog-ext asks a service in another process"
 _EXPLAIN = "DuckDB runs without Spark, and EXPLAIN ends at the list of file names"
 
@@ -93,6 +92,9 @@ _PROVISIONAL = (
     " **Provisional**: other programs used the machine during some runs, so a ratio between 0.5 and 2 is not "
     "significant."
 )
+
+_FAILED_FIRST = "its first registration failed"
+"""The start of a reason that the introduction gives once, for every later measure."""
 
 NOT_KNOWN = "the reason is not known"
 
@@ -157,12 +159,11 @@ def _introduction(comparison: Comparison, machine: str) -> str:
     return (
         f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} All contenders have the same tree of "
         "files on the local disk: keys `ds DATE, region STRING, hour INT`, 288 partitions a day, one Parquet file of "
-        "one row in each partition. Each contender runs in its own process, one after the other, Spark with 2 cores "
-        "and 4 GB. Figures are medians of at most 7 runs after 15 s of runs that do not count (commits: after 6), "
-        "fewer where they take long. The number in brackets is the contender's time divided by that of catalog-ext: "
-        "above 1 the contender is slower. Every result was checked. A cell with — has no figure; the reason is below "
-        "its table. `python -m tests.benchmarks peers --keep` measures again; `--sizes 1000,100000` and `--contenders` "
-        "limit what it measures."
+        "one row in each partition. Each contender runs alone in its own process, Spark with 2 cores and 4 GB. Figures "
+        "are medians of at most 7 warm runs. The number in brackets is the contender's time divided by that of "
+        "catalog-ext: above 1 the contender is slower. A cell with — has no figure. A contender without any figure has "
+        "no row. If the first registration of a size failed, the later measures of that size have no figure. "
+        "`python -m tests.benchmarks peers --keep` measures again; `--sizes 1000,100000` and `--contenders` limit it."
         f"{missing}"
     )
 
@@ -174,21 +175,23 @@ def _subsection(comparison: Comparison, measure: str, title: str) -> Iterator[st
     yield "|---" + "|--:" * len(sizes) + "|"
     for name, label in CONTENDERS.items():
         figures = [comparison.of(name, measure, size) for size in sizes]
-        if any(figures):
+        known = [figure for figure in figures if figure]
+        if len(known) == 1 or any(figure.seconds for figure in known):
             yield f"| {label} | {' | '.join(cell(comparison, figure) for figure in figures)} |"
     notes = [*_reasons(comparison, measure), *_ahead(comparison, measure)]
     if notes:
         yield from ("", *notes)
     if has_curve(comparison, measure):
         yield from ("", f"![{title}, by the number of partitions]({FOLDER}/{curve_name(measure)})")
-        yield from ("", _line_of_text(comparison, measure))
+        growth = _growth(comparison, measure)
+        yield from ("", growth) if growth else ()
 
 
 def _reasons(comparison: Comparison, measure: str) -> Iterator[str]:
     """Why there is no figure, a line a contender and reason."""
     found: dict[tuple[str, str], list[int]] = {}
     for figure in comparison.figures:
-        if figure.measure == measure and figure.seconds is None:
+        if figure.measure == measure and figure.seconds is None and not figure.reason.startswith(_FAILED_FIRST):
             found.setdefault((figure.contender, figure.reason), []).append(figure.partitions)
     for (name, reason), sizes in found.items():
         everywhere = len(sizes) == len([size for size in comparison.sizes() if comparison.of(name, measure, size)])
@@ -206,20 +209,14 @@ def _ahead(comparison: Comparison, measure: str) -> Iterator[str]:
         yield (f"- **{CONTENDERS[name]} is faster than catalog-ext**, with {' and '.join(where)} partitions: {why}.")
 
 
-def _line_of_text(comparison: Comparison, measure: str) -> str:
-    """How each contender grows from its smallest to its largest table, grouped by these sizes."""
-    found: dict[tuple[int, int], list[str]] = {}
-    for name, label in CONTENDERS.items():
-        timed = sorted(
-            (figure.partitions, figure.seconds)
-            for figure in comparison.figures
-            if (figure.contender, figure.measure) == (name, measure) and figure.seconds
-        )
-        if len(timed) > 1:
-            (small, quick), (large, slow) = timed[0], timed[-1]
-            found.setdefault((small, large), []).append(f"{label} {_times(slow / quick)}")
-    parts = [f"from {small:,} to {large:,} partitions {', '.join(of)}" for (small, large), of in found.items()]
-    return f"Growth of the time with the size of the table: {'; '.join(parts)}."
+def _growth(comparison: Comparison, measure: str) -> str:
+    """The growth of the time of catalog-ext from its smallest to its largest table, as a line; empty without two."""
+    found = [figure for figure in comparison.figures if (figure.contender, figure.measure) == (OURS, measure)]
+    timed = sorted((figure.partitions, figure.seconds) for figure in found if figure.seconds)
+    if len(timed) < 2:
+        return ""
+    (small, quick), (large, slow) = timed[0], timed[-1]
+    return f"Growth of the time: from {small:,} to {large:,} partitions {OURS} {_times(slow / quick)}."
 
 
 def _times(ratio: float) -> str:
