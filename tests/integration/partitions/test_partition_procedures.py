@@ -111,3 +111,19 @@ def test_calls_refresh_what_is_cached_of_every_table_that_they_touch(spark: Spar
     assert len(rows(spark, "CALL lake.system.recover(older_than => '0s')")) == 1
     assert rows(spark, "SELECT ds FROM dead") == [("a",)]
     spark.catalog.clearCache()
+
+
+@pytest.mark.parametrize("name", ["my-db.t", "`my-db`.t", "lake.my-db.t"])
+def test_a_call_refreshes_a_table_with_a_name_in_backticks(spark: SparkSession, name: str) -> None:
+    """The service accepts such a name without backticks, which Spark's parser refuses."""
+    spark.sql("CREATE NAMESPACE lake.`my-db`")
+    try:
+        spark.sql("CREATE TABLE lake.`my-db`.t (id INT, k INT) USING parquet PARTITIONED BY (k)")
+        spark.sql("INSERT INTO lake.`my-db`.t VALUES (1, 1), (2, 2)")
+        spark.sql("CACHE TABLE lake.`my-db`.t")
+        assert rows(spark, "SELECT id FROM lake.`my-db`.t ORDER BY id") == [(1,), (2,)]
+        rows(spark, f"CALL lake.system.drop_partitions(table => '{name}', where => 'k = 1')")
+        assert rows(spark, "SELECT id FROM lake.`my-db`.t") == [(2,)]
+    finally:
+        spark.catalog.clearCache()
+        spark.sql("DROP NAMESPACE lake.`my-db` CASCADE")

@@ -396,6 +396,16 @@ def test_registering_hides_no_table_of_sparks(ours: Session, tmp_path: Path) -> 
     ours.sql("CALL spark_catalog.system.unregister_table('sales.theirs')")
 
 
+def test_registering_hides_no_table_whose_name_needs_backticks(ours: Session, tmp_path: Path) -> None:
+    """The service accepts the name `sales.1` without backticks, which Spark's parser refuses."""
+    ours.sql("CREATE TABLE sales.`1` (id INT) USING parquet")
+    try:
+        call = f"register_table(table => 'sales.1', location => '{tmp_path}', schema => 'id INT')"
+        assert ours.condition(f"CALL spark_catalog.system.{call}") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    finally:
+        ours.sql("DROP TABLE sales.`1`")
+
+
 def test_legacy_commands_refuse_what_they_cannot_see(ours: Session) -> None:
     ours.spark.conf.set("spark.sql.legacy.useV1Command", "true")
     try:

@@ -183,6 +183,8 @@ def test_verification_of_each_format(
         ({"header": "true"}, "a.csv.snappy", b"1,ann\n", None),
         ({"header": "true", "encoding": "x-JISAutoDetect"}, "a.csv", b"1,ann\n", None),
         ({"header": "true", "enforceSchema": "true"}, "a.csv", b"1,ann\n", None),
+        ({"header": "true", "enforceSchema": ""}, "a.csv", b"1,ann\n", None),
+        ({"header": "yes"}, "a.csv", b"1,ann\n", None),
         ({"header": "true", "serde": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"}, "a", b"1,ann\n", None),
         ({}, "a.csv", b"1,ann\n", None),
     ],
