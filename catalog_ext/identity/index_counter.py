@@ -216,7 +216,7 @@ class IndexCounter:
         """
         recorded = self._index.properties.load()
         if WAREHOUSE not in recorded:
-            return None, "the index has no warehouse of its own for its counter; name it once: --warehouse"
+            return None, "the index records no warehouse for its counter; run: catalog-ext --warehouse LOCATION adopt"
         if COUNTER_ID not in recorded:
             return True, "no counter yet; the first change writes it"
         with self._lock:

@@ -19,16 +19,19 @@ PROCEDURES: Sequence[Procedure] = (
 _BY_NAME = {p.name: p for p in PROCEDURES}
 
 
-def find_procedure(name: str) -> Procedure:
+def find_procedure(name: str, namespace: str = "") -> Procedure:
     """Return the procedure with this name, in any case.
+
+    ``namespace`` is put before names in the error, so that they can be copied into a CALL: ``lake.system.``.
 
     Raises:
         ProcedureNotFoundError: There is no such procedure.
     """
     procedure = _BY_NAME.get(name.lower())
     if procedure is None:
+        similar = did_you_mean(name[:60], _BY_NAME).replace("mean ", f"mean {namespace}", 1)
         raise ProcedureNotFoundError(
-            f"There is no procedure {name[:60]!r}. {did_you_mean(name[:60], _BY_NAME)}The catalog's procedures are: "
+            f"There is no procedure {namespace}{name[:60]}. {similar}The catalog's procedures are: "
             f"{', '.join(_BY_NAME)}.",
             {"procedure": name[:60]},
         )

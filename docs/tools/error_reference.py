@@ -161,7 +161,9 @@ def _lines(found: Sequence[Described]) -> Iterator[str]:
 
 
 def _quoted(message: str) -> str:
-    return "`" + " ".join(message.replace("`", "'").split()) + "`"
+    text = " ".join(message.split())
+    # A code span that contains a backquote is delimited by two (CommonMark 6.1).
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -29,8 +29,9 @@ class ProcedureOperations:
         }
 
     def _list(self, request: Request) -> dict[str, Any]:
-        name = request.done(request.optional_text("procedure"))
-        found = PROCEDURES if name is None else [find_procedure(name)]
+        name, catalog = request.done((request.optional_text("procedure"), request.optional_text("catalog")))
+        namespace = "" if catalog is None else f"{catalog}.system."
+        found = PROCEDURES if name is None else [find_procedure(name, namespace)]
         return {"procedures": [procedure.describe() for procedure in found]}
 
     def _call(self, request: Request) -> ArrowStream:

@@ -296,7 +296,7 @@ def test_doctor_says_that_an_index_without_a_warehouse_has_no_counter(
     main(["--index", "own.db", "--metastore", "none", "doctor", "--quick", "--json"])
     checks = json.loads(capsys.readouterr().out)["checks"]
     (check,) = (check for check in checks if check["check"] == "not restored")
-    assert (check["state"], "name it once" in check["found"]) == ("skipped", True)
+    assert (check["state"], "--warehouse LOCATION adopt" in check["found"]) == ("skipped", True)
 
 
 def test_process_that_has_seen_later_versions_notices_a_failover(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_process_that_has_seen_later_versions_notices_a_failover(tmp_path: Path)
         for _ in range(3):
             write(catalog, "t", "more")
         now = catalog.load_table("s.t")
-        with pytest.raises(IndexRestoredError, match="put back"):
+        with pytest.raises(IndexRestoredError, match="restored to an earlier state"):
             catalog.reads.changes(now.table_id, seen.version, now.version)
 
 

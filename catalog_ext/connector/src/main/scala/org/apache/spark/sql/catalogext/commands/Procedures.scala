@@ -53,7 +53,8 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
   }
 
   private def described(name: Option[String] = None): Seq[JsonNode] =
-    ServiceException.translating(client.call("procedures/list", obj("procedure" -> text(name))).items("procedures"))
+    ServiceException.translating(client.call("procedures/list",
+      obj("procedure" -> text(name), "catalog" -> text(catalogName))).items("procedures"))
 }
 
 /** A row of SHOW PROCEDURES; `parameters` has the syntax of a SQL declaration. */

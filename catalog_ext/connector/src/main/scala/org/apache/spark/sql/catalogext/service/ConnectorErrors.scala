@@ -86,7 +86,8 @@ object ConnectorErrors {
   val EnvironmentSetup: Condition = own("ENVIRONMENT_SETUP", "58000")
   /**
    * A registered file is no longer on the store.
-   * Remedy: Repair the table with the mode sync, or set `missing-files` to skip to read on.
+   * Remedy: Run the statement again: an overwrite that committed after it was planned deletes the files that it
+   * replaced. If the error stays, repair the table with the mode sync, or set `missing-files` to skip to read on.
    */
   val FileMissing: Condition = own("FILE_MISSING", "58000")
   /**
