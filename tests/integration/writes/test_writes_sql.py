@@ -194,6 +194,25 @@ def test_an_empty_static_overwrite_names_its_partition_as_rows_would(lake: Lake)
     assert lake.partitions("s.named") == ["d=0.0/c=ab/s=a%2Fb"]
 
 
+@pytest.mark.parametrize("query", ["SELECT 1", "SELECT count(*) FROM {table}"])
+def test_if_not_exists_conflicts_with_a_partition_added_since(lake: Lake, query: str) -> None:
+    """Another writer commits the partition after the statement has looked for it, before Spark resolves the target."""
+    table = create(lake, f"unless_{len(query)}", "id INT, ds STRING", "ds")
+    statement = f"INSERT OVERWRITE {table} PARTITION (ds = 'a') IF NOT EXISTS {query.format(table=table)}"
+    session, sql = lake.spark._jsparkSession, lake.spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+    looked = sql.catalogext.write.MarkInserts(session).apply(session.sessionState().sqlParser().parsePlan(statement))
+    lake.sql(f"INSERT INTO {table} PARTITION (ds = 'a') SELECT 2")
+    with pytest.raises(PySparkException) as caught:
+        getattr(getattr(sql.classic, "Dataset$"), "MODULE$").ofRows(session, looked)
+    assert caught.value.getCondition() == "CATALOG_EXT_CONFLICT"
+    lake.sql(statement)
+    assert lake.rows(f"SELECT * FROM {table}") == [(2, "a")]
+    lake.sql(statement.replace("'a'", "'b'"))
+    assert lake.partitions(table.removeprefix("lake.")) == ["ds=a", "ds=b"]
+    missing = f"INSERT OVERWRITE lake.s.nothing PARTITION (ds = 'a') IF NOT EXISTS {query.format(table=table)}"
+    assert lake.condition(missing) == "TABLE_OR_VIEW_NOT_FOUND"
+
+
 def test_a_user_who_asks_for_static_gets_it(lake: Lake) -> None:
     table = create(lake, "static", "id INT, ds STRING, h INT", "ds, h")
     everything = f"SELECT id FROM {table} ORDER BY id"
