@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * @param definition for a table to be created: the fields of `tables/create`
  * @param staticKeys number of leading partition columns with one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered even without rows
- * @param clauses the constants of an INSERT's PARTITION clause
+ * @param clauses the constants of an INSERT's PARTITION clause, as in the names of the rows' partitions
  * @param base the lowest version at which the statement reads the table, or has looked for a partition of IF NOT EXISTS;
  *             None if it does neither
  */
@@ -84,7 +84,8 @@ case class ApplicationBatch(id: String, version: Long)
  * @param operation the name in the history if it is not the name of the kind
  * @param staticKeys number of leading partition columns with one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered even without rows
- * @param constants the static partition columns with their values as in the statement; the service checks them
+ * @param constants the static partition columns with their values, as in the names of the rows' partitions; the service
+ *                  checks them
  * @param base the version in which IF NOT EXISTS has not found the partition
  */
 case class WriteMarks(
