@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
+from tests.contract import golden
 from tests.integration.lake import Sql, external, local_lake
 from tests.integration.spark_driver import sibling
 from tests.kit.sparks import SPARK, since
@@ -501,6 +502,37 @@ def test_the_option_time_zone_says_where_timestamp_keys_are_local(lake: Lake, sp
         spark.conf.set(zone, before)
     nowhere = "SELECT * FROM lake.w.hidden WITH ('timeZone' = 'nowhere')"
     assert lake.condition(nowhere) == "CATALOG_EXT_INVALID_CONFIGURATION"
+
+
+GOLDEN_TIMES = golden.read("partition_times.json")["times"]
+
+
+@pytest.mark.parametrize("how", ["table", "write"])
+@pytest.mark.parametrize(
+    "case", GOLDEN_TIMES, ids=lambda case: f"{case['session']} {case['literal']}".replace("/", "-")
+)
+def test_insert_names_a_static_timestamp_as_the_golden_file(
+    lake: Lake, spark: SparkSession, case: dict[str, str], how: str
+) -> None:
+    """The partition has a location of its own, which the service must find by the clause of the INSERT."""
+    zone, name = "spark.sql.session.timeZone", f"static_{how}_{GOLDEN_TIMES.index(case)}"
+    before, table, option = spark.conf.get(zone), f"lake.w.{name}", f"('timeZone' = '{case['keys']}')"
+    own = lake.folder / name / "own"
+    own.mkdir(parents=True)
+    of_table, of_write = (f"OPTIONS {option}", "") if how == "table" else ("", f"WITH {option}")
+    try:
+        lake.sql(f"CREATE TABLE {table} (id INT, at TIMESTAMP) USING parquet {of_table} PARTITIONED BY (at)")
+        spark.conf.set(zone, case["keys"])
+        lake.sql(f"ALTER TABLE {table} ADD PARTITION (at = '{case['text']}') LOCATION '{own}'")
+        spark.conf.set(zone, case["session"])
+        clause = f"{of_write} PARTITION (at = '{case['literal']}')"
+        lake.sql(f"INSERT INTO {table} {clause} SELECT 1", f"INSERT OVERWRITE {table} {clause} SELECT 2")
+        lake.sql(f"INSERT INTO {table} {clause} SELECT 3")
+        assert lake.partitions(name) == [f"at={case['text'].replace(':', '%3A')}"]
+        found = lake.rows(f"SELECT id, _metadata.file_path LIKE '%{own}/%' FROM {table} ORDER BY id")
+        assert found == [(2, True), (3, True)]
+    finally:
+        spark.conf.set(zone, before)
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

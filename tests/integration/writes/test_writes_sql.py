@@ -194,6 +194,78 @@ def test_an_empty_static_overwrite_names_its_partition_as_rows_would(lake: Lake)
     assert lake.partitions("s.named") == ["d=0.0/c=ab/s=a%2Fb"]
 
 
+@pytest.mark.parametrize("query", ["SELECT 1", "SELECT count(*) FROM {table}"])
+def test_if_not_exists_conflicts_with_a_partition_added_since(lake: Lake, query: str) -> None:
+    """Another writer commits the partition after the statement has looked for it, before Spark resolves the target."""
+    table = create(lake, f"unless_{len(query)}", "id INT, ds STRING", "ds")
+    statement = f"INSERT OVERWRITE {table} PARTITION (ds = 'a') IF NOT EXISTS {query.format(table=table)}"
+    session, sql = lake.spark._jsparkSession, lake.spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+    looked = sql.catalogext.write.MarkInserts(session).apply(session.sessionState().sqlParser().parsePlan(statement))
+    lake.sql(f"INSERT INTO {table} PARTITION (ds = 'a') SELECT 2")
+    with pytest.raises(PySparkException) as caught:
+        getattr(getattr(sql.classic, "Dataset$"), "MODULE$").ofRows(session, looked)
+    assert caught.value.getCondition() == "CATALOG_EXT_CONFLICT"
+    lake.sql(statement)
+    assert lake.rows(f"SELECT * FROM {table}") == [(2, "a")]
+    lake.sql(statement.replace("'a'", "'b'"))
+    assert lake.partitions(table.removeprefix("lake.")) == ["ds=a", "ds=b"]
+    missing = f"INSERT OVERWRITE lake.s.nothing PARTITION (ds = 'a') IF NOT EXISTS {query.format(table=table)}"
+    assert lake.condition(missing) == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_overwrites_and_deletes_select_timestamps_near_clock_changes(lake: Lake) -> None:
+    table = create(lake, "changes", "id INT, at TIMESTAMP", "at")
+    rows = f"SELECT id FROM {table} ORDER BY id"
+    after_gap, repeated = "2025-03-30 03:30:00", "2025-10-26 02:30:00"
+    noons = ("2025-03-30 12:00:00", "2025-10-26 12:00:00")
+    lake.sql("SET TIME ZONE 'Europe/Berlin'")
+    try:
+        for number, at in enumerate((after_gap, repeated, *noons)):
+            lake.sql(f"INSERT INTO {table} VALUES (0, timestamp'{at}')")
+            lake.sql(f"INSERT OVERWRITE {table} PARTITION (at = '{at}') SELECT {number + 1}")
+        assert lake.rows(rows) == [(1,), (2,), (3,), (4,)]
+        lake.sql(f"INSERT INTO {table} REPLACE WHERE at = timestamp'{noons[0]}' SELECT 5, timestamp'{noons[0]}'")
+        lake.frame([(6,)], "id INT").withColumn("at", F.expr(f"timestamp'{noons[1]}'")).writeTo(table).overwrite(
+            F.expr(f"at = timestamp'{noons[1]}'")
+        )
+        assert lake.rows(rows) == [(1,), (2,), (5,), (6,)]
+        lake.sql(f"DELETE FROM {table} WHERE at IN (timestamp'{noons[0]}', timestamp'{noons[1]}')")
+        # The earlier one of the two instants is the key's value; the later one is that of no partition.
+        assert (
+            lake.condition(f"DELETE FROM {table} WHERE at = timestamp'{repeated}+01:00'") == "CATALOG_EXT_NOT_SUPPORTED"
+        )
+        assert lake.rows(f"SELECT id FROM {table} WHERE at = timestamp'{repeated}+01:00'") == []
+        lake.sql(f"DELETE FROM {table} WHERE at = timestamp'{repeated}+02:00'")
+        assert lake.rows(rows) == [(1,)]
+        # A local time that the clocks omitted is the same instant as the one an hour later.
+        lake.sql("SET TIME ZONE 'UTC'", f"INSERT INTO {table} VALUES (7, timestamp'2025-03-30 02:30:00')")
+        lake.sql("SET TIME ZONE 'Europe/Berlin'")
+        assert lake.rows(f"SELECT id FROM {table} WHERE at = timestamp'{after_gap}' ORDER BY id") == [(1,), (7,)]
+        refused = lake.error(
+            f"INSERT INTO {table} REPLACE WHERE at = timestamp'{after_gap}' SELECT 8, timestamp'{after_gap}'"
+        )
+        assert refused.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert "An overwrite replaces whole partitions of table s.changes" in str(refused)
+        assert "Nothing was written." in str(refused)
+        assert lake.rows(rows) == [(1,), (7,)]
+    finally:
+        lake.spark.conf.unset("spark.sql.session.timeZone")
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_overwrites_and_deletes_select_numbers_that_are_not_finite(lake: Lake, kind: str) -> None:
+    table = create(lake, f"infinite_{kind.lower()}", f"id INT, d {kind}", "d")
+    values = ("NaN", "Infinity", "-Infinity", "1.5")
+    for number, value in enumerate(values):
+        lake.sql(f"INSERT INTO {table} VALUES (0, CAST('{value}' AS {kind}))")
+        lake.sql(f"INSERT OVERWRITE {table} PARTITION (d = '{value}') SELECT {number}")
+    assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(0,), (1,), (2,), (3,)]
+    for number, value in enumerate(values):
+        assert lake.rows(f"SELECT id FROM {table} WHERE d = CAST('{value}' AS {kind})") == [(number,)]
+        lake.sql(f"DELETE FROM {table} WHERE d = CAST('{value}' AS {kind})")
+        assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(left,) for left in range(number + 1, 4)]
+
+
 def test_a_user_who_asks_for_static_gets_it(lake: Lake) -> None:
     table = create(lake, "static", "id INT, ds STRING, h INT", "ds, h")
     everything = f"SELECT id FROM {table} ORDER BY id"

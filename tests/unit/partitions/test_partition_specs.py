@@ -24,8 +24,10 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
+from tests.contract.golden import read
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
+TIMES = read("partition_times.json")["times"]
 
 
 def relation(kind: TableType, **keys: str) -> Table:
@@ -112,6 +114,15 @@ def test_the_time_of_a_session_is_that_of_the_tables_keys(literal: str, local: s
     definition = replace(of_tokyo.definition, options={"timeZone": "Asia/Tokyo"})
     spec = full_spec(replace(of_tokyo, definition=definition), {"at": literal}, Session("Europe/Berlin"))
     assert spec == {"at": local}
+
+
+@pytest.mark.parametrize(
+    "case", read("partition_times.json")["times"], ids=lambda case: f"{case['session']} {case['literal']}"
+)
+def test_a_timestamp_has_the_golden_text_in_the_zone_of_the_keys(case: dict[str, str]) -> None:
+    table = relation(TableType.EXTERNAL, at="timestamp")
+    table = replace(table, definition=replace(table.definition, options={"timeZone": case["keys"]}))
+    assert full_spec(table, {"at": case["literal"]}, Session(case["session"])) == {"at": case["text"]}
 
 
 @pytest.mark.parametrize(

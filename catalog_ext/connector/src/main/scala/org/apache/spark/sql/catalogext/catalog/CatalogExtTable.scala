@@ -105,7 +105,7 @@ class CatalogExtTable(
     val marks = WriteMarks.of(info.options())
     val target = WriteTarget(
       client, catalogName, metadata, operation = marks.operation, staticKeys = marks.staticKeys, keep = marks.keep,
-      clauses = marks.clauses)
+      clauses = marks.clauses, base = marks.base)
     new CatalogExtWriteBuilder(SparkSession.active, target, WriteMarks.without(info))
   }
 

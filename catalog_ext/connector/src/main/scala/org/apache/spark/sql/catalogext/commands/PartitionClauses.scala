@@ -80,6 +80,11 @@ object PartitionClauses {
       PredicateJson.has(key, text(value))
     })
 
+  /** The contract's predicate that a partition matches one of these clauses of equalities with canonical texts. */
+  def condition(clauses: Seq[Seq[KeyComparison]]): JsonNode = PredicateJson.or(clauses.map { clause =>
+    PredicateJson.and(for (equality <- clause; value <- equality.values) yield PredicateJson.has(equality.key, text(value)))
+  })
+
   private def comparison(of: KeyComparison): JsonNode = obj(
     "column" -> text(of.key), "op" -> text(of.operator), "values" -> arr(of.values.map(text(_))))
 }

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{StructType, TimestampType}
 
 /** DELETE and TRUNCATE of whole partitions. */
 class PartitionDeletion(client: ServiceClient, catalog: String, table: TableMetadata) {
@@ -43,16 +44,32 @@ class PartitionDeletion(client: ServiceClient, catalog: String, table: TableMeta
 
 object PartitionDeletion {
   def notOfPartitions(table: TableMetadata, condition: String): Throwable = {
-    val keys = PartitionColumns.visible(table, SQLConf.get.resolver).fieldNames
+    val keys = PartitionColumns.visible(table, SQLConf.get.resolver)
     ConnectorErrors.notSupported(
       s"DELETE removes whole partitions of table ${table.qualifiedName}, and this condition does not select whole " +
         s"partitions: $condition. Nothing was deleted. " +
         (if (keys.isEmpty) "The table has no partition columns: delete without a condition, or write the rows that stay: " +
           "INSERT OVERWRITE ... from a query over the table."
-        else s"Compare partition columns (${keys.mkString(", ")}) with constants. To delete single rows, write " +
+        else s"Compare partition columns (${keys.fieldNames.mkString(", ")}) with constants. To delete single rows, write " +
           "their partitions anew without them: INSERT OVERWRITE ... PARTITION, or INSERT INTO ... REPLACE WHERE, " +
-          "from a query over them."))
+          "from a query over them.") +
+        (if (hasTimes(keys)) " Name the partition of a TIMESTAMP near a clock change in ALTER TABLE ... DROP PARTITION." else ""))
   }
+
+  def notReplaceable(table: TableMetadata, condition: String): Throwable = {
+    val keys = PartitionColumns.visible(table, SQLConf.get.resolver)
+    ConnectorErrors.notSupported(
+      s"An overwrite replaces whole partitions of table ${table.qualifiedName}, and this condition does not select whole " +
+        s"partitions: $condition. Nothing was written. " +
+        (if (keys.isEmpty) "The table has no partition columns: overwrite it without a condition, from a query that also " +
+          "has the rows that stay."
+        else s"Compare partition columns (${keys.fieldNames.mkString(", ")}) with constants. To replace single rows, " +
+          "overwrite their partitions from a query that also has the rows that stay.") +
+        (if (hasTimes(keys)) " Name the partition of a TIMESTAMP near a clock change in INSERT OVERWRITE ... PARTITION." else ""))
+  }
+
+  /** Whether a comparison of a key can be refused because it is near a clock change. */
+  private def hasTimes(keys: StructType): Boolean = keys.exists(_.dataType == TimestampType)
 }
 
 /** Refuses UPDATE and MERGE with an alternative. Spark's own error blames the table. */

@@ -82,10 +82,11 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
 
   /**
    * In Spark NaN is greater than all numbers; a database may order it differently. So floating keys are not compared by
-   * order.
+   * order. TIMESTAMP keys are not compared by order near a clock change; see `orderIsLocal`.
    */
-  private def ordered(op: String, column: Attribute, value: Literal): Option[JsonNode] = column.dataType match {
-    case FloatType | DoubleType => None
+  private def ordered(op: String, column: Attribute, value: Literal): Option[JsonNode] = (column.dataType, value) match {
+    case (FloatType | DoubleType, _) => None
+    case (_, Literal(micros: Long, TimestampType)) if !orderIsLocal(micros) => None
     case _ => comparison(op, column, value)
   }
 
@@ -98,9 +99,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
   private def canonical(column: Attribute, value: Literal): Option[JsonNode] = value match {
     case Literal(s: UTF8String, _) if chars(columns(column.name)) && s.trimRight() != s => None
     case Literal(null, _) => Some(Null)
-    case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
-    case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
-    case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
+    case Literal(micros: Long, TimestampType) if !hasOneLocalTime(micros) => None
     // Do not send strings that are not valid UTF-8: JSON would replace the invalid bytes.
     case Literal(bytes: UTF8String, _) if !bytes.isValid => None
     case Literal(bytes: Array[Byte], BinaryType) if !UTF8String.fromBytes(bytes).isValid => None
@@ -119,6 +118,22 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
       val instant: Instant = DateTimeUtils.microsToInstant(micros)
       val change = rules.nextTransition(instant.minus(PredicateTranslator.NearClockChange))
       change == null || change.getInstant.isAfter(instant.plus(PredicateTranslator.NearClockChange))
+    }
+  }
+
+  /**
+   * Whether the keys with this instant are exactly those with its local time, by which the index compares TIMESTAMP
+   * keys. Not so between a clock change and as much later as the clock was changed by. After clocks were set back, the
+   * local times of that interval are repeated, and a key with one of them has the earlier instant. After clocks were set
+   * forward, the omitted local times have the instants of that interval too.
+   */
+  private def hasOneLocalTime(micros: Long): Boolean = {
+    val rules = zone.getRules
+    rules.isFixedOffset || {
+      val instant: Instant = DateTimeUtils.microsToInstant(micros)
+      // Pass the next instant, because previousTransition excludes a change at its argument.
+      val change = rules.previousTransition(instant.plusNanos(1))
+      change == null || !change.getInstant.plus(change.getDuration.abs).isAfter(instant)
     }
   }
 

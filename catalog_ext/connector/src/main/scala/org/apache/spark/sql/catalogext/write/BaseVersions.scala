@@ -27,13 +27,16 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
   }).map(planLater).toSeq
 
   private def based(write: Option[Write], query: LogicalPlan): Option[Write] = write match {
-    case Some(ours: CatalogExtWrite) if ours.target.base.isEmpty && ours.target.kind != SparkWriteKind.Append =>
-      read(query).filter(ours.target.isOf).map(_.metadata).map(table => BaseVersion(table.tableId, table.version))
-        .minByOption(base => (base.tableId, base.version)).map(ours.at)
+    case Some(ours: CatalogExtWrite) if ours.target.kind != SparkWriteKind.Append =>
+      val read = tablesOf(query).filter(ours.target.isOf).map(_.metadata)
+        .map(table => BaseVersion(table.tableId, table.version))
+      // None if the write has the version already: planLater runs this strategy again on its own result.
+      (ours.target.base ++ read).minByOption(base => (base.tableId, base.version))
+        .filterNot(ours.target.base.contains(_)).map(ours.at)
     case _ => None
   }
 
-  private def read(query: LogicalPlan): Seq[CatalogExtTable] =
+  private def tablesOf(query: LogicalPlan): Seq[CatalogExtTable] =
     query.collectWithSubqueries {
       case scan: DataSourceV2ScanRelation => Seq(scan.relation.table)
       case relation: DataSourceV2Relation => Seq(relation.table)

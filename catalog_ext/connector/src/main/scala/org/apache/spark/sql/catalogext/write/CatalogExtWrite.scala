@@ -16,7 +16,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.WriteMetrics
-import org.apache.spark.sql.catalogext.commands.PartitionDeletion
+import org.apache.spark.sql.catalogext.commands.{PartitionClauses, PartitionDeletion}
 import org.apache.spark.sql.catalogext.service.Json
 import org.apache.spark.sql.catalogext.stream.CatalogExtStreamingWrite
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
@@ -41,8 +41,8 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
 
   // Raise the error here, and not by canOverwrite: Spark's own error names no alternative.
   override def overwrite(predicates: Array[V2Predicate]): WriteBuilder =
-    changeTo(SparkWriteKind.Overwrite, exact(predicates).getOrElse(
-      throw PartitionDeletion.notOfPartitions(target.metadata, predicates.mkString(" AND "))))
+    changeTo(SparkWriteKind.Overwrite, ofClause.orElse(exact(predicates)).getOrElse(
+      throw PartitionDeletion.notReplaceable(target.metadata, predicates.mkString(" AND "))))
 
   override def truncate(): WriteBuilder = changeTo(SparkWriteKind.Overwrite, None)
 
@@ -58,6 +58,13 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
     if (!target.creates) chosen = target.copy(kind = kind, predicate = predicate)
     this
   }
+
+  /**
+   * The condition of a static PARTITION clause, by the names that the rows' partitions get. It is exact for every value,
+   * which Spark's condition on the typed values is not: a TIMESTAMP of a repeated hour has two local times.
+   */
+  private def ofClause: Option[Option[JsonNode]] =
+    Option.when(target.clauses.nonEmpty)(Some(PartitionClauses.condition(target.clauses)))
 
   private def exact(predicates: Array[V2Predicate]): Option[Option[JsonNode]] =
     WritePredicate.exact(target.metadata, predicates.toSeq, settings.zone)

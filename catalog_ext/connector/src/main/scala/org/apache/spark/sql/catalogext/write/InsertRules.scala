@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.CatalogManager
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.types.{StringType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -69,13 +69,22 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   private def marked(target: UnresolvedRelation, mark: Map[String, String]): UnresolvedRelation =
     target.copy(options = InsertMarks.added(target.options, mark))
 
-  /** INSERT OVERWRITE ... PARTITION ... IF NOT EXISTS does nothing if the partition exists. */
+  /**
+   * INSERT OVERWRITE ... PARTITION ... IF NOT EXISTS does nothing if the partition exists. Otherwise the write is based
+   * on the version in which the partition was not found: Spark resolves the target later, perhaps at a version in which
+   * another writer has added the partition, and the commit must detect that as a conflict.
+   */
   private def unlessThere(insert: InsertIntoStatement, target: UnresolvedRelation): LogicalPlan = {
     val constants = insert.partitionSpec.collect { case (key, Some(value)) => key -> constant(value) }
-    val there = names.table(names.onPath(target.multipartIdentifier)).exists(
-      _.partitions.list(Seq(PartitionClauses.equalities(constants)), limit = Some(1)).nonEmpty)
-    if (there) NoopCommand("INSERT OVERWRITE", target.multipartIdentifier)
-    else insert.copy(ifPartitionNotExists = false)
+    names.table(names.onPath(target.multipartIdentifier)) match {
+      case Some(table) if table.partitions.list(Seq(PartitionClauses.equalities(constants)), limit = Some(1)).nonEmpty =>
+        NoopCommand("INSERT OVERWRITE", target.multipartIdentifier)
+      case Some(table) =>
+        val base = BaseVersion(table.metadata.tableId, table.metadata.version)
+        insert.copy(table = marked(target, Map(WriteMarks.Base -> base.toText)), ifPartitionNotExists = false)
+      // Spark says that there is no such table.
+      case None => insert
+    }
   }
 
   /** The value of a constant in a PARTITION clause. As in Hive, the default partition's name means NULL. */
@@ -135,6 +144,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   private val keys = table.metadata.partitionColumns
   private val note = Option(relation.options.get(WriteMarks.Specification))
   private val values: Map[String, String] = note.fold(Map.empty[String, String])(InsertMarks.read)
+  private val base = Option(relation.options.get(WriteMarks.Base)).map(BaseVersion.of)
   private val static = keys.map(key => values.find { case (name, _) => conf.resolver(name, key.name) })
   private val staticKeys = static.count(_.isDefined)
   private val allStatic = staticKeys == keys.length
@@ -148,7 +158,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     WriteMarks.without(relation.options).asCaseSensitiveMap().asScala.toMap ++ writeOptions
 
   def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
-    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), values).toOptions
+    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), canonical, base).toOptions
 
   /** The command that replaces what INSERT OVERWRITE replaces by the rules of this connector. */
   def overwrite(write: V2WriteCommand): LogicalPlan = {
@@ -210,11 +220,30 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 
   /** The directory name of rows with these values, as a writer builds it. */
   private def partitionName: String = keys.toSeq.zip(constants).map { case (key, (column, value)) =>
-    val typedValue = Literal(typed(column, value), column.dataType)
-    val zone = KeyZone.of(table.metadata, conf, new CaseInsensitiveStringMap(userOptions.asJava))
-    val shown = PartitionNames.text(typedValue, zone).eval()
-    PartitionNames.component(key, if (shown == null) null else shown.toString)
+    PartitionNames.component(key, text(column, typed(column, value)))
   }.mkString("/")
+
+  /**
+   * The constants as in the names of the rows' partitions, so that only Spark's cast and the writer's time zone decide
+   * which partition the clause names. Values that Spark cannot cast stay as in the statement; the service rejects them.
+   */
+  private def canonical: Map[String, String] = {
+    val found = for ((key, Some((name, value))) <- keys.toSeq.zip(static); column <- relation.output.find(_.name == key.name))
+      yield (name, key.name, shown(key, column, value))
+    values -- found.map(_._1) ++ found.map { case (_, key, text) => key -> text }
+  }
+
+  private def shown(key: StructField, column: Attribute, value: String): String = {
+    val typedValue = if (value == null) null else cast(column, value, EvalMode.TRY)
+    if (typedValue == null) value
+    // Text of blanks only in a CHAR column names the default partition.
+    else Some(PartitionNames.unpadded(key.dataType, text(column, typedValue))).filter(_.nonEmpty).orNull
+  }
+
+  private def text(column: Attribute, typedValue: Any): String =
+    Option(PartitionNames.text(Literal(typedValue, column.dataType), zone).eval()).map(_.toString).orNull
+
+  private lazy val zone = KeyZone.of(table.metadata, conf, new CaseInsensitiveStringMap(userOptions.asJava))
 
   private def typed(column: Attribute, value: String): Any =
     if (value == null) null else cast(column, value, EvalMode.ANSI)

@@ -19,8 +19,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * @param definition for a table to be created: the fields of `tables/create`
  * @param staticKeys number of leading partition columns with one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered even without rows
- * @param clauses the constants of an INSERT's PARTITION clause
- * @param base the lowest version at which the statement reads the table; None if it does not read it
+ * @param clauses the constants of an INSERT's PARTITION clause, as in the names of the rows' partitions
+ * @param base the lowest version at which the statement reads the table, or has looked for a partition of IF NOT EXISTS;
+ *             None if it does neither
  */
 case class WriteTarget(
     client: ServiceClient,
@@ -51,7 +52,16 @@ case class WriteTarget(
 }
 
 /** A version of the table with this id. */
-case class BaseVersion(tableId: Long, version: Long)
+case class BaseVersion(tableId: Long, version: Long) {
+  def toText: String = s"$tableId:$version"
+}
+
+object BaseVersion {
+  /** The version with this `toText`. */
+  def of(text: String): BaseVersion = text.split(':') match {
+    case Array(tableId, version) => BaseVersion(tableId.toLong, version.toLong)
+  }
+}
 
 /** The kinds of `writes/begin`, each with its name in the history. */
 sealed abstract class SparkWriteKind(val name: String, val operation: String)
@@ -74,18 +84,21 @@ case class ApplicationBatch(id: String, version: Long)
  * @param operation the name in the history if it is not the name of the kind
  * @param staticKeys number of leading partition columns with one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered even without rows
- * @param constants the static partition columns with their values as in the statement; the service checks them
+ * @param constants the static partition columns with their values, as in the names of the rows' partitions; the service
+ *                  checks them
+ * @param base the version in which IF NOT EXISTS has not found the partition
  */
 case class WriteMarks(
     operation: Option[String] = None,
     staticKeys: Int = 0,
     keep: Option[String] = None,
-    constants: Map[String, String] = Map.empty) {
+    constants: Map[String, String] = Map.empty,
+    base: Option[BaseVersion] = None) {
   import WriteMarks._
 
   def toOptions: Map[String, String] =
     Map(StaticKeys -> staticKeys.toString, Constants -> InsertMarks.write(constants)) ++
-      operation.map(Operation -> _) ++ keep.map(Keep -> _)
+      operation.map(Operation -> _) ++ keep.map(Keep -> _) ++ base.map(Base -> _.toText)
 
   def clauses: Seq[Seq[KeyComparison]] = Option.when(constants.nonEmpty)(PartitionClauses.equalities(constants)).toSeq
 }
@@ -96,6 +109,8 @@ object WriteMarks {
   private val StaticKeys = s"${Prefix}static-keys"
   private val Keep = s"${Prefix}keep"
   private val Constants = s"${Prefix}constants"
+  /** The option that holds the version in which IF NOT EXISTS has not found the partition. */
+  val Base: String = s"${Prefix}base"
 
   /**
    * The option that holds an INSERT's static partition columns and their values, as JSON, until the table is resolved.
@@ -104,7 +119,8 @@ object WriteMarks {
 
   def of(options: CaseInsensitiveStringMap): WriteMarks = WriteMarks(
     Option(options.get(Operation)), options.getInt(StaticKeys, 0), Option(options.get(Keep)),
-    Option(options.get(Constants)).fold(Map.empty[String, String])(InsertMarks.read))
+    Option(options.get(Constants)).fold(Map.empty[String, String])(InsertMarks.read),
+    Option(options.get(Base)).map(BaseVersion.of))
 
   /** Whether the options of a write contain the result of its analysis. */
   def decided(options: Map[String, String]): Boolean = options.contains(StaticKeys)

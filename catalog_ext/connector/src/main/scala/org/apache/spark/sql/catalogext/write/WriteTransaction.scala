@@ -245,7 +245,8 @@ object WriteTransaction {
       "owner" -> text(owner),
       "predicate" -> target.predicate.getOrElse(Null),
       "clauses" -> PartitionClauses.json(target.clauses),
-      "clause_session" -> PartitionClauses.session,
+      // The clauses have local times of the writer's zone, as the rows' partitions.
+      "clause_session" -> PartitionClauses.session.put("zone", settings.zone),
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
       "definition" -> target.definition.getOrElse(Null),
