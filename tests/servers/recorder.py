@@ -57,6 +57,7 @@ class Recorder(LoopbackServer):
         self.waits: list[tuple[str, str | None]] = []
         self._upstream = (service.host, service.port)
         self._replies: dict[str, Reply] = {}
+        self._left = False
         super().__init__(self._handler(), poll_s=0.02)
         self.uri = self.endpoint
 
@@ -88,6 +89,14 @@ class Recorder(LoopbackServer):
             yield
         finally:
             self._replies = before
+
+    def leaving(self, body: Body, ask: Ask) -> Answer:
+        """Give the service's answer as the last one: later connections are refused."""
+        answer = ask(body)
+        self._left = True
+        self._server.shutdown()
+        self._server.server_close()
+        return answer
 
     def _answer(self, path: str, authorization: str, content: bytes) -> Answer:
         operation, body = path.removeprefix("/v1/"), json.loads(content)
@@ -134,6 +143,8 @@ class Recorder(LoopbackServer):
             def _give(self, answer: Answer) -> None:
                 self.send_response(answer.status)
                 self.send_header("Content-Type", answer.type)
+                if recorder._left:
+                    self.send_header("Connection", "close")
                 self.send_header("Content-Length", str(answer.blanks + len(answer.body)))
                 self.end_headers()
                 for _ in range(answer.blanks):

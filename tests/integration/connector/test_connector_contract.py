@@ -22,8 +22,10 @@ from catalog_ext.metastore.transactions.steps.run import state_unknown
 from catalog_ext.service.server import Service
 from tests.integration.lake import rows
 from tests.integration.scans import files_read
+from tests.integration.waiting import until
 from tests.kit.service_client import END_MARKER
 from tests.servers.recorder import (
+    Recorder,
     changing,
     hanging_up,
     in_small_batches,
@@ -795,6 +797,25 @@ class TestWrites:
         with service.answering(refusing(ConflictError("another writer was first")), "writes/commit"):
             assert refused(spark, statement) == "CATALOG_EXT_CONFLICT"
         assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (1, 0)
+
+    def test_replace_that_cannot_send_its_commit_ends_its_transaction(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        """Heartbeats would keep it alive until the driver ends, and recovery would never undo it."""
+        with Service(service.catalog) as standing, Recorder(standing) as recorder:
+            prefix = "spark.sql.catalog.leaving"
+            for name, value in {"uri": recorder.uri, "token": recorder.token, "retry-timeout": "1s"}.items():
+                spark.conf.set(f"{prefix}.{name}", value)
+            spark.conf.set(prefix, "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+            spark.sql("CREATE TABLE leaving.sales.replaced (id INT) USING parquet")
+            replace = "REPLACE TABLE leaving.sales.replaced (id BIGINT) USING parquet"
+            with recorder.answering(recorder.leaving, "writes/begin"):
+                assert refused(spark, replace, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+            assert recorder.requests["writes/commit"] == 0, "the commit was never sent"
+            heartbeat = f"catalog-ext-heartbeat-{recorder.last_answer('writes/begin').json['transaction']}"
+        jvm: Any = spark._jvm
+        until(lambda: heartbeat not in {t.getName() for t in jvm.Thread.getAllStackTraces().keySet()}, "the heartbeat")
+        service.catalog.drop_table("sales.replaced")
 
     def test_a_batch_that_is_committed_already_writes_nothing(
         self, spark: SparkSession, service: RecordedService, written: Table

@@ -64,10 +64,20 @@ class Scala:
 
     def shares(self, tree: Tree, most_bytes: int = 1000, most: int | None = None) -> list[Any]:
         """What the driver plans for each task."""
+        return list(self._packed(self.chosen(tree), tree, most_bytes, most))
+
+    def bytes_of_parts(self, tree: Tree, most_bytes: int) -> int:
+        """What the driver holds for the tasks besides the batches of files."""
+        chosen = self.chosen(tree)
+        planned = self._packed(chosen, tree, most_bytes, None)
+        estimate = self._jvm.org.apache.spark.util.SizeEstimator.estimate
+        return int(estimate(planned)) - int(estimate(chosen.batches()))
+
+    def _packed(self, chosen: Any, tree: Tree, most_bytes: int, most: int | None) -> Any:
         packing = self._ours.scan.FilePacking(most_bytes, 7, self._option(most))
         splitable = self._seq([self._path(p) for p in self._paths(tree) if p.endswith(".csv")]).toSet()
         nowhere = getattr(getattr(self._ours.scan, "FileBlocks$Nowhere$"), "MODULE$")
-        return list(packing.pack(self.chosen(tree), splitable, LOCATION, nowhere, self._option(None)))
+        return packing.pack(chosen, splitable, LOCATION, nowhere, self._option(None))
 
     def files(self, share: Any) -> list[str]:
         """What a task makes of its share."""
@@ -159,6 +169,16 @@ def test_driver_holds_no_object_a_file(spark: SparkSession) -> None:
     held = Scala(spark).chosen(Tree(directories))
     assert held.choice().files() == 5000
     assert spark._jvm.org.apache.spark.util.SizeEstimator.estimate(held.batches()) < 90 * 5000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bytes_a_file"), [({"a": 1, "b": 2}, 8), ({"a.csv": 2_500_000}, 24)], ids=["unsorted", "split"]
+)
+def test_driver_holds_no_object_a_part(spark: SparkSession, sizes: dict[str, int], bytes_a_file: int) -> None:
+    """One partition whose files Spark sorts or splits is enough for numbers of all parts."""
+    others = {f"k={number:04d}/d=2025-01-01": {"part-0.csv": 10} for number in range(5000)}
+    tree = Tree({"k=a/d=2025-01-01": sizes} | others)
+    assert Scala(spark).bytes_of_parts(tree, 1_000_000) < bytes_a_file * 5000
 
 
 def test_task_gets_no_files_but_its_own(spark: SparkSession) -> None:

@@ -173,8 +173,9 @@ class CatalogExtTable(
       new CatalogExtTable(catalogName, metadata, client, virtualColumnsShown, Some(columns))
     }
 
-  // Two tables with the same id and version are equal, so that Spark reuses cached plans. Targets of writes are never
-  // equal to anything, because plans do not read them.
+  // Two tables with the same id and version are equal, so that Spark reuses cached plans. The target of a write is equal
+  // to another target of the same table, version and columns, but never to a source: a cached plan reads a source. For
+  // a table with declared keys only `target` distinguishes the two.
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtTable =>
       catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema() &&

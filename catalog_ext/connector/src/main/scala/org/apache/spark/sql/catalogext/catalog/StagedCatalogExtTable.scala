@@ -22,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * The table that CREATE TABLE ... AS, or REPLACE TABLE with and without AS, is about to create.
  *
  * The write of the query's rows creates it: its commit creates or replaces the table in one transaction, so nothing
- * remains to be committed or undone afterwards. Without a query, `commitStagedChanges` creates it.
+ * remains to be committed or undone afterwards. Without a query, `commitStagedChanges` replaces it.
  *
  * @param schema the columns in the statement's order, which is the order of the query's rows
  * @param definition the fields of `tables/create`
@@ -38,6 +38,8 @@ class StagedCatalogExtTable(
   import StagedCatalogExtTable._
 
   private var written = false
+  /** The transaction of `commitStagedChanges`. A query's write aborts its own transaction. */
+  private var begun: Option[WriteTransaction] = None
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
   override def partitioning(): Array[Transform] =
@@ -58,15 +60,13 @@ class StagedCatalogExtTable(
       client, catalogName, metadata, kind, operation = Some("REPLACE TABLE"), definition = Some(definition))
     val settings = new WriteSettings(
       client, catalogName, metadata, CaseInsensitiveStringMap.empty(), SparkSession.active.sessionState.conf)
-    WriteTransaction.begin(target, settings, CatalogExtWrite.owner(SparkSession.active), None)
-      .foreach(_.commit())
+    begun = WriteTransaction.begin(target, settings, CatalogExtWrite.owner(SparkSession.active), None)
+    begun.foreach(_.commit())
   }
 
-  /**
-   * Nothing has to be undone: a failed write has undone its own transaction, and without a write no transaction was
-   * begun.
-   */
-  override def abortStagedChanges(): Unit = ()
+  // Spark calls this after a failed commit. A commit that did not reach the service leaves the transaction alive: its
+  // heartbeats would renew the lease until the driver ends, and recovery would never undo it.
+  override def abortStagedChanges(): Unit = begun.foreach(_.abort("the commit failed"))
 }
 
 private object StagedCatalogExtTable {

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.catalogext.scan
 
-import scala.collection.mutable.ArrayBuffer
+import scala.collection.mutable.{ArrayBuffer, ArrayBuilder}
 
 import org.apache.hadoop.fs.Path
 
@@ -39,12 +39,46 @@ private[catalogext] case class KeyedFilePartition(files: FileShare, override val
 /** A part of a file; `file` is the file's number in its batch. */
 private[scan] case class ReadPart(file: Int, start: Long, length: Long)
 
-/** The parts of a batch's files. `split` is null if the parts are the whole files, in order. */
-private[scan] class FileParts(val batch: FileBatch, split: Array[ReadPart] = null) extends Serializable {
-  def count: Int = if (split == null) batch.files else split.length
-  def apply(i: Int): ReadPart = if (split == null) ReadPart(i, 0, batch.size(i)) else split(i)
-  def file(i: Int): Int = if (split == null) i else split(i).file
-  def length(i: Int): Long = if (split == null) batch.size(i) else split(i).length
+/**
+ * The parts of a batch's files, in columns: the driver keeps them as long as the plan, so no part has an object of its
+ * own.
+ *
+ * @param files the number of each part's file; null if part i belongs to file i
+ * @param starts the first byte of each part; null if all parts are whole files
+ * @param lengths the length of each part; null if all parts are whole files
+ */
+private[scan] class FileParts private (
+    val batch: FileBatch, files: Array[Int], starts: Array[Long], lengths: Array[Long]) extends Serializable {
+
+  def count: Int = if (files != null) files.length else if (starts != null) starts.length else batch.files
+  def apply(i: Int): ReadPart = ReadPart(file(i), if (starts == null) 0 else starts(i), length(i))
+  def file(i: Int): Int = if (files == null) i else files(i)
+  def length(i: Int): Long = if (lengths == null) batch.size(file(i)) else lengths(i)
+}
+
+private[scan] object FileParts {
+  /** The whole files of a batch, in order. */
+  def whole(batch: FileBatch): FileParts = new FileParts(batch, null, null, null)
+
+  /** The given parts of a batch's files. */
+  def of(batch: FileBatch, parts: Iterator[ReadPart]): FileParts = {
+    val files = new ArrayBuilder.ofInt
+    val starts, lengths = new ArrayBuilder.ofLong
+    var (count, areInOrder, areWhole) = (0, true, true)
+    parts.foreach { part =>
+      files += part.file
+      starts += part.start
+      lengths += part.length
+      areInOrder &&= part.file == count
+      areWhole &&= part.length == batch.size(part.file)
+      count += 1
+    }
+    new FileParts(
+      batch,
+      if (areInOrder && count == batch.files) null else files.result(),
+      if (areWhole) null else starts.result(),
+      if (areWhole) null else lengths.result())
+  }
 }
 
 /** A range of consecutive parts of one batch. */
@@ -69,14 +103,14 @@ private[scan] object PartRange {
       }
     }
     batch.trim()
-    PartRange(new FileParts(batch, parts.toArray), 0, parts.length)
+    PartRange(FileParts.of(batch, parts.iterator), 0, parts.length)
   }
 }
 
 /**
  * Distributes files over tasks by the rules and settings of Spark's `FileScan` and `FilePartition`, but without an
- * object for each file: the parts of a directory's files are sorted by size, the largest first, and each is added to
- * the open task if it fits.
+ * object that is kept for each file: the parts of a directory's files are sorted by size, the largest first, and each
+ * is added to the open task if it fits.
  *
  * @param maxSplitBytes the maximum size of a file part and of a task
  * @param openCost the cost of opening a file, in bytes
@@ -151,9 +185,10 @@ case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Opti
         ReadPart(file, start, math.min(size(file) - start, maxSplitBytes))
       } else Seq(ReadPart(file, 0, size(file)))
     val areWhole = (0 until batch.partitions).forall(batch.isOrdered) && !(0 until batch.files).exists(maySplit)
-    // sortBy is stable, as the sort in Spark is, so that equal sizes stay in the order of the files.
-    def all = (0 until batch.partitions).flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
-    new FileParts(batch, if (areWhole) null else all.toArray)
+    // sortBy is stable, as the sort in Spark is, so that equal sizes stay in the order of the files. Only the parts of
+    // one partition are objects at a time.
+    def all = (0 until batch.partitions).iterator.flatMap(ofPartition(_).flatMap(split).sortBy(-_.length))
+    if (areWhole) FileParts.whole(batch) else FileParts.of(batch, all)
   }
 
   /** The task size at which there are at most `most` tasks, by Spark's estimate. */

@@ -76,7 +76,7 @@ private[catalogext] class FooterJob private (context: SparkContext, readers: Par
     val tasks = math.max(context.defaultParallelism * TasksPerCore, 1)
     val most = math.min(math.max(files.choice.files / tasks, LeastOfTask), MostOfTask).toInt
     files.batches.flatMap { batch =>
-      val parts = new FileParts(batch)
+      val parts = FileParts.whole(batch)
       (0 until batch.files by most).map(from => PartRange(parts, from, math.min(from + most, batch.files)))
     }
   }
