@@ -299,6 +299,49 @@ class TestStatistics:
         assert "partition 'k=1'" in str(caught.value)
         assert lake.rows("SELECT DISTINCT rows FROM lake.s.gone.files") == [(None,)]
 
+    def test_only_files_without_a_count_are_read(self, lake: Lake, tmp_path: Path) -> None:
+        """A file that the statement does not need is gone from the store."""
+        lake.spark.range(3).selectExpr("id", "IF(id = 0, 0, 1) AS k").write.partitionBy("k").csv(f"{tmp_path}/t")
+        lake.sql(
+            f"CALL lake.system.register_table(table => 's.texts', location => '{tmp_path}/t', format => 'csv', "
+            "schema => 'id BIGINT', partition_columns => map('k', 'INT'))",
+            "MSCK REPAIR TABLE lake.s.texts",
+        )
+
+        def counts() -> list[tuple[object, ...]]:
+            return lake.rows("SELECT `partition`, rows FROM lake.s.texts.partitions ORDER BY 1")
+
+        def hide(k: int, *, back: bool = False) -> None:
+            there, hidden = tmp_path / "t" / f"k={k}", tmp_path / f"hidden{k}"
+            (hidden if back else there).rename(there if back else hidden)
+
+        hide(1)
+        lake.sql("ANALYZE TABLE lake.s.texts PARTITION (k = 0) COMPUTE STATISTICS")
+        assert counts() == [("k=0", 1), ("k=1", None)]
+        assert lake.error("ANALYZE TABLE lake.s.texts COMPUTE STATISTICS").getCondition() == "CATALOG_EXT_FILE_MISSING"
+        hide(1, back=True)
+        hide(0)
+        lake.sql("ANALYZE TABLE lake.s.texts COMPUTE STATISTICS")
+        assert counts() == [("k=0", 1), ("k=1", 2)]
+
+    def test_a_table_that_cannot_be_analysed_does_not_stop_others(self, lake: Lake, tmp_path: Path) -> None:
+        lake.sql("CREATE NAMESPACE IF NOT EXISTS lake.several")
+        for name in ("a", "b"):
+            lake.spark.range(2).selectExpr("id", "1 AS k").write.partitionBy("k").parquet(f"{tmp_path}/{name}")
+            lake.sql(
+                f"CALL lake.system.register_table(table => 'several.{name}', location => '{tmp_path}/{name}')",
+                f"MSCK REPAIR TABLE lake.several.{name}",
+            )
+        for file in (tmp_path / "a" / "k=1").glob("*.parquet"):
+            file.unlink()
+        with lake.logged("commands.EachTable") as logged:
+            lake.sql("ANALYZE TABLES IN lake.several COMPUTE STATISTICS")
+        warnings = [line for line in logged() if "ANALYZE TABLES" in line]
+        assert len(warnings) == 1
+        assert "lake.several.a" in warnings[0]
+        assert "CATALOG_EXT_FILE_MISSING" in warnings[0]
+        assert lake.rows("SELECT sum(rows) FROM lake.several.b.files") == [(2,)]
+
     def test_what_cannot_be_analysed(self, lake: Lake) -> None:
         table = "ANALYZE TABLE lake.s.page_view"
         for clause, condition in [

@@ -16,7 +16,7 @@ from catalog_ext.spark import session as sessions
 from tests.integration.spark_driver import LOCAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -54,6 +54,24 @@ class Sql:
     def condition(self, statement: str) -> str | None:
         """The condition of the error that a statement gets."""
         return self.error(statement).getCondition()
+
+    @contextmanager
+    def logged(self, name: str) -> Iterator[Callable[[], list[str]]]:
+        """Yields what a class of the connector, named with its sub-package, logs within the block."""
+        jvm: Any = self.spark._jvm
+        log4j = jvm.org.apache.logging.log4j
+        logger = log4j.LogManager.getLogger(f"org.apache.spark.sql.catalogext.{name}")
+        text = jvm.java.io.StringWriter()
+        appender = log4j.core.appender.WriterAppender.createAppender(None, None, text, name, False, True)
+        appender.start()
+        logger.addAppender(appender)
+        level = logger.getLevel()
+        logger.setLevel(log4j.Level.INFO)
+        try:
+            yield lambda: text.toString().splitlines()
+        finally:
+            logger.setLevel(level)
+            logger.removeAppender(appender)
 
 
 @dataclass(frozen=True)

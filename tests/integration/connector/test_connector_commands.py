@@ -12,7 +12,7 @@ from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import NEW
 from tests.integration.lake import rows
 from tests.kit.sparks import SPARK
-from tests.servers.recorder import PRUNED, unpruned
+from tests.servers.recorder import PRUNED, changing, unpruned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +99,14 @@ class TestTables:
         ]  # fmt: skip
         assert service.requests["tables/list"] == 1
         assert service.requests["tables/load"] == 0
+
+    def test_analyze_tables_goes_on_after_a_dropped_table(self, spark: SparkSession, service: RecordedService) -> None:
+        spark.sql("CREATE TABLE lake.sales.another (x INT)")
+        service.reset()
+        with service.answering(changing(tables=["another", "dropped", "trips"]), "tables/list"):
+            spark.sql("ANALYZE TABLES IN lake.sales COMPUTE STATISTICS NOSCAN")
+        assert service.requests["statistics/put"] == 2
+        assert service.last("statistics/put")["table_id"] == service.table("trips").table_id
 
     @pytest.mark.requirement("Flink.CreateDDL", statement="CREATE TABLE lake.sales.made")
     def test_create_declares_the_partition_columns(self, spark: SparkSession, service: RecordedService) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
+from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.errors import (
     CommitStateUnknownError,
     ConflictError,
@@ -40,12 +43,13 @@ from tests.servers.recorder import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from catalog_ext.metastore.model.tables import Table
+    from tests.kit.service_client import Answer
     from tests.servers.recorded_service import RecordedService
     from tests.servers.recorder import Reply
 
@@ -773,6 +777,45 @@ class TestWrites:
         assert service.requests["writes/commit"] == 2
         assert service.requests["writes/abort"] == 0
         assert rows(spark, "SELECT id FROM lake.sales.written") == [(7,)]
+
+    @pytest.mark.parametrize("reply", [hanging_up, proxy_saying(502)], ids=["cut", "proxy"])
+    def test_copies_stay_while_the_service_may_still_load_them(
+        self, spark: SparkSession, service: RecordedService, written: Table, tmp_path: Path, reply: Reply
+    ) -> None:
+        """The answer to LOAD DATA LOCAL is lost after the reservation, before the service moves the copies."""
+        spark.range(9, 10).coalesce(1).write.parquet(str(tmp_path / "in"))
+        load = f"LOAD DATA LOCAL INPATH '{tmp_path}/in' INTO TABLE lake.sales.written PARTITION (ds = '2025-01-09')"
+        reserved, ended = Event(), Event()
+        loading: list[Future[Answer]] = []
+
+        def pause(_: str) -> None:
+            reserved.set()
+            assert ended.wait(60)
+
+        def begun(body: dict[str, Any], ask: Callable[[dict[str, Any]], Answer]) -> Answer:
+            loading.append(pool.submit(ask, body))
+            assert reserved.wait(60)
+            return reply(body, ask)
+
+        with ThreadPoolExecutor(1) as pool, armed("promote.before", pause):
+            try:
+                with service.answering(begun, "writes/load"):
+                    assert refused(spark, load, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+            finally:
+                ended.set()
+            assert loading[0].result(60).status == 200
+        assert rows(spark, "SELECT id FROM lake.sales.written") == [(9,)]
+        service.catalog.vacuum("sales.written", retention=0, allow_short_retention=True)
+        assert not [p for p in (tmp_path / "written" / "_catalog_ext_staging").rglob("*") if p.is_file()]
+
+    def test_copies_are_deleted_when_the_service_refuses_them(
+        self, spark: SparkSession, service: RecordedService, written: Table, tmp_path: Path
+    ) -> None:
+        spark.range(9, 10).coalesce(1).write.parquet(str(tmp_path / "in"))
+        load = f"LOAD DATA LOCAL INPATH '{tmp_path}/in' INTO TABLE lake.sales.written PARTITION (ds = '2025-01-09')"
+        with service.answering(refusing(ConflictError("another writer was first")), "writes/load"):
+            assert refused(spark, load) == "CATALOG_EXT_CONFLICT"
+        assert not [p for p in (tmp_path / "written").rglob("*") if p.is_file()]
 
     def test_what_asking_again_does_not_change_ends_at_once(
         self, spark: SparkSession, service: RecordedService, written: Table

@@ -371,6 +371,12 @@ class TestShow:
         statement = "SHOW PARTITIONS lake.sales.trips WHERE k >= :least LIMIT :most"
         assert rows(spark, statement, least=2, most=1) == [("k=2/r=x",)]
 
+    def test_a_python_function_is_evaluated_by_spark(self, spark: SparkSession, service: RecordedService) -> None:
+        spark.udf.register("is_x", lambda region: region == "x", "boolean")
+        shown = rows(spark, "SHOW PARTITIONS lake.sales.trips WHERE is_x(r) AND k > 1 LIMIT 5")
+        assert shown == [("k=2/r=x",), ("k=10/r=x",)]
+        assert service.last("partitions/list")["predicate"] is not None
+
     def test_an_unknown_column(self, spark: SparkSession, service: RecordedService) -> None:
         error = refusal(spark, "SHOW PARTITIONS lake.sales.trips WHERE id = 1")
         assert error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,6 @@ from tests.integration.spark.test_session_catalog import Session, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.integration.spark_driver import Driver
 
@@ -75,6 +75,23 @@ def test_files_are_loaded_without_hive(ours: Session, tmp_path: Path) -> None:
     ours.sql("ALTER TABLE sales.text SET SERDEPROPERTIES ('field.delim' = ';')")
     assert ours.rows("SELECT * FROM sales.text") == [("one", 1)]
     ours.sql("DROP TABLE sales.text")
+
+
+def test_analyze_tables_goes_on_after_a_broken_table(ours: Session, tmp_path: Path) -> None:
+    for name in ("analyzed_a", "analyzed_b"):
+        (tmp_path / f"{name}.csv").write_text("x\ny\n")
+        ours.sql(f"CREATE TABLE sales.{name} (a STRING) USING catalog_ext OPTIONS ('format' = 'csv')")
+        ours.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/{name}.csv' INTO TABLE sales.{name}")
+    place = Path(ours.catalog.load_table("sales.analyzed_a").definition.location.removeprefix("file://"))
+    for file in place.glob("*.csv"):
+        file.unlink()
+    with ours.logged("commands.EachTable") as logged:
+        ours.sql("ANALYZE TABLES IN sales COMPUTE STATISTICS")
+    assert [line for line in logged() if "analyzed_a" in line and "CATALOG_EXT_FILE_MISSING" in line]
+    assert not [line for line in logged() if "ANALYZE TABLES has not analyzed" in line and "analyzed_b" in line]
+    assert ours.rows("SELECT rows FROM sales.analyzed_b.files") == [(2,)]
+    for name in ("analyzed_a", "analyzed_b"):
+        ours.sql(f"DROP TABLE sales.{name}")
 
 
 def test_every_file_that_a_local_pattern_names_is_loaded(ours: Session, tmp_path: Path) -> None:

@@ -162,6 +162,27 @@ class TestWrites:
         assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(2,), (7,)]
         lake.check_clean(table)
 
+    def test_comments_may_change_between_epochs_and_columns_not(self, lake: Lake, tmp_path: Path) -> None:
+        columns = "id BIGINT, s STRUCT<x: INT>, k STRING"
+        table, source = lake.table(columns, "k"), Source(lake, tmp_path, columns)
+        source.put({"id": 1, "s": {"x": 1}, "k": "a"})
+        query = source.stream().writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).toTable(table)
+        try:
+            query.processAllAvailable()
+            for column in ("id", "s.x", "k"):
+                lake.spark.sql(f"ALTER TABLE {table} ALTER COLUMN {column} COMMENT 'a comment of {column}'")
+            lake.spark.sql(f"ALTER TABLE {table} ALTER COLUMN id SET DEFAULT 7")
+            source.put({"id": 2, "s": {"x": 2}, "k": "b"})
+            query.processAllAvailable()
+            assert lake.rows(f"SELECT * FROM {table} ORDER BY id") == [(1, (1,), "a"), (2, (2,), "b")]
+            lake.spark.sql(f"ALTER TABLE {table} ADD COLUMNS (more INT)")
+            source.put({"id": 3, "s": {"x": 3}, "k": "c"})
+            with pytest.raises(StreamingQueryException, match="CATALOG_EXT_STREAM_CHANGED"):
+                query.processAllAvailable()
+        finally:
+            query.stop()
+        assert lake.rows(f"SELECT max(id) FROM {table}") == [(2,)]
+
     def test_virtual_keys_and_columns_by_name(self, lake: Lake, tmp_path: Path) -> None:
         table = lake.table("id BIGINT, name STRING, ds STRING", "ds", "'partition-columns' = 'virtual'")
         source = Source(lake, tmp_path, "DS STRING, id INT, name STRING")

@@ -13,7 +13,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
@@ -57,25 +57,6 @@ def new_table(lake: Lake, columns: str = "x BIGINT, k BIGINT") -> str:
     name = f"t{secrets.token_hex(4)}"
     lake.sql(f"CREATE TABLE lake.w.{name} ({columns}) USING parquet PARTITIONED BY (k)")
     return name
-
-
-@contextmanager
-def logged(lake: Lake, name: str) -> Iterator[Callable[[], list[str]]]:
-    """Yields what a class of the connector, named with its sub-package, logs within the block."""
-    jvm: Any = lake.spark._jvm
-    log4j = jvm.org.apache.logging.log4j
-    logger = log4j.LogManager.getLogger(f"org.apache.spark.sql.catalogext.{name}")
-    text = jvm.java.io.StringWriter()
-    appender = log4j.core.appender.WriterAppender.createAppender(None, None, text, name, False, True)
-    appender.start()
-    logger.addAppender(appender)
-    level = logger.getLevel()
-    logger.setLevel(log4j.Level.INFO)
-    try:
-        yield lambda: text.toString().splitlines()
-    finally:
-        logger.setLevel(level)
-        logger.removeAppender(appender)
 
 
 def held(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[], None]) -> BaseException | None:
@@ -253,7 +234,7 @@ def test_a_batch_is_written_once_by_sql(lake: Lake) -> None:
 
     def insert_again(version: int) -> None:
         before = lake.rows(history)
-        with logged(lake, "write.CatalogExtBatchWrite") as lines:
+        with lake.logged("write.CatalogExtBatchWrite") as lines:
             lake.sql(insert.format(version, 100 + version))
         (line,) = lines()
         assert f"Batch {version} of application 'a' is committed to lake.w.{table} already" in line

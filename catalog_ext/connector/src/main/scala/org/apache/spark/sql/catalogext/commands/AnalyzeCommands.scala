@@ -1,7 +1,10 @@
 package org.apache.spark.sql.catalogext.commands
 
+import scala.util.control.NonFatal
+
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.{ServiceException, StatisticsRequests}
@@ -29,12 +32,25 @@ case class AnalyzeTablesExec(catalog: TableCatalog, namespace: Seq[String], noSc
   override def output: Seq[Attribute] = Nil
 
   override protected def run(): Seq[InternalRow] = {
-    catalog.listTables(namespace.toArray).map(catalog.loadTable).foreach {
-      case table: CatalogExtTable => TableAnalysis.analyze(session, table, Map.empty, noScan)
-      case _ =>
+    catalog.listTables(namespace.toArray).foreach { ident =>
+      EachTable.analyze(s"${catalog.name()}.$ident") {
+        catalog.loadTable(ident) match {
+          case table: CatalogExtTable => TableAnalysis.analyze(session, table, Map.empty, noScan)
+          case _ =>
+        }
+      }
     }
     Nil
   }
+}
+
+/** The tables of ANALYZE TABLES. */
+private[catalogext] object EachTable extends Logging {
+  /** Analyzes a table by `body`. As in Spark, a table that cannot be analyzed is logged and does not stop the others. */
+  def analyze(name: => String)(body: => Unit): Unit =
+    try body catch {
+      case NonFatal(e) => logWarning(s"ANALYZE TABLES has not analyzed table $name: ${e.getMessage}", e)
+    }
 }
 
 /** ANALYZE TABLE ... COMPUTE STATISTICS FOR COLUMNS ... | FOR ALL COLUMNS. */

@@ -82,7 +82,7 @@ object ColumnStatistics {
     }: _*)
   }
 
-  /** The relation of the table at the loaded version, for ANALYZE: it reads all files. */
+  /** The relation of the table at the loaded version, for ANALYZE: no setting leaves files out. */
   def relation(table: CatalogExtTable): DataSourceV2Relation = {
     // Strict mode does not apply to ANALYZE of a whole table.
     val options = new CaseInsensitiveStringMap(

@@ -4,13 +4,15 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{ChosenFiles, DirectoryFiles, FileChoice, FilePaths, FooterJob, PlannedFiles}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, ChosenFiles, DirectoryFiles, FileChoice, FilePaths,
+  FooterJob, PlannedFileIndex, PlannedFiles, SharedFiles}
 import org.apache.spark.sql.catalogext.service.{ServiceException, StatisticsRequests}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.catalyst.expressions.Alias
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.functions
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -69,19 +71,53 @@ object FileCounts extends Logging {
     parts.iterator.flatMap(_.entries)
   }
 
-  /** Counts rows by reading the whole table, for text files, which have no footer with a row count. */
+  /** Counts rows by reading the files, for text files, which have no footer with a row count. */
   private def byReading(session: SparkSession, table: CatalogExtTable, files: ChosenFiles): Iterator[JsonNode] = {
-    val relation = ColumnStatistics.relation(table).withMetadataColumns()
+    // One job for so many batches limits the number of rows that the driver collects at once. Run all jobs before the
+    // first entry is sent: if a file cannot be read, ANALYZE must not record the counts of others.
+    val groups = files.grouped(BatchesOfJob)
+    val counts = groups.map(counted(session, table, _))
+    for {
+      (group, rows) <- groups.iterator.zip(counts)
+      ((in, file), i) <- group.files.zipWithIndex
+    } yield StatisticsRequests.file(in.name, in.path(file), in.size(file), in.modifiedMs(file), rows(i), Null)
+  }
+
+  // Each batch has 8,192 files or more.
+  private val BatchesOfJob = 8
+
+  /** The row count of each file, in the order of the files. */
+  private def counted(session: SparkSession, table: CatalogExtTable, files: ChosenFiles): Array[Long] = {
+    val relation = ColumnStatistics.relation(new CountedTable(table, files)).withMetadataColumns()
     val path = UnresolvedAttribute(Seq("_metadata", "file_path"))
     val paths = Project(Seq(Alias(path, "path")()), relation)
     val counts = Dataset.ofRows(session, paths).groupBy("path").agg(functions.count(functions.lit(1))).collect()
       .map(row => row.getString(0) -> row.getLong(1)).toMap
-    for (in <- files.partitions; file <- (0 until in.count).iterator) yield {
+    files.files.map { case (in, file) =>
       val path = in.status(file, in.directory(table.metadata.location)).getPath
       // The aggregation has no group for a file without rows.
-      StatisticsRequests.file(
-        in.name, in.path(file), in.size(file), in.modifiedMs(file), counts.getOrElse(FilePaths.inMetadataColumn(path), 0L),
-        Null)
-    }
+      counts.getOrElse(FilePaths.inMetadataColumn(path), 0L)
+    }.toArray
   }
+}
+
+/** A table of which only the given files are read. Partitions with descriptors of their own must not be among them. */
+private class CountedTable(of: CatalogExtTable, chosen: ChosenFiles)
+  extends CatalogExtTable(of.catalogName, of.metadata.copy(descriptors = Nil), of.client, virtualColumnsShown = false) {
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = {
+    val session = SparkSession.active
+    new CatalogExtScanBuilder(session, client, catalogName, metadata, options, (keys, resolved) =>
+      new PlannedFileIndex(session, client, catalogName, metadata, keys, resolved, new SharedFiles, Some(0L)) {
+        override protected def planned(filters: Seq[Expression]): ChosenFiles = chosen
+      })
+  }
+
+  // Spark must not read a cached table instead.
+  override def equals(other: Any): Boolean = other match {
+    case that: CountedTable => this eq that
+    case _ => false
+  }
+
+  override def hashCode(): Int = System.identityHashCode(this)
 }

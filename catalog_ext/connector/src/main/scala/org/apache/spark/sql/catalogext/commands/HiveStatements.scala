@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileContext, FileStatus, FileUtil, FsConstants, Path}
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
-import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, Json, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, RequestOutcome, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.CachedPlans
 import org.apache.spark.sql.catalogext.write.WriteErrors
@@ -20,7 +20,8 @@ import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 
 /**
  * LOAD DATA. The service moves files that are on the table's store. Files of the driver's local disk are first copied
- * into a hidden directory of the table and loaded from there; if the statement dies, the originals are untouched.
+ * into a hidden directory of the table and loaded from there; if the statement dies, the originals are untouched. The
+ * copies are deleted once the service has answered; otherwise a vacuum deletes them.
  */
 case class LoadDataExec(
     table: CatalogExtTable, path: String, isLocal: Boolean, overwrite: Boolean, spec: Option[Map[String, String]])
@@ -31,7 +32,7 @@ case class LoadDataExec(
   private lazy val hadoopConf = session.sessionState.newHadoopConf()
 
   override protected def run(): Seq[InternalRow] = {
-    if (isLocal) loadCopies() else load(qualified.toString)
+    ServiceException.translating(if (isLocal) loadCopies() else load(qualified.toString))
     CachedPlans.refresh(session, table)
     Nil
   }
@@ -46,7 +47,7 @@ case class LoadDataExec(
   private def loadCopies(): Unit = {
     val copies = new Path(s"${table.metadata.location}/${LoadDataExec.Staging}/load-${UUID.randomUUID()}")
     val target = copies.getFileSystem(hadoopConf)
-    var unknown = false
+    var isUsed = false
     try {
       WriteErrors.storing(table.name(), copies.toString) {
         val files = localFiles
@@ -57,13 +58,19 @@ case class LoadDataExec(
           FileUtil.copy(file.getFileSystem(hadoopConf), file, target, copy, false, false, hadoopConf)
         }
       }
+      isUsed = true
       load(copies.toString)
+      isUsed = false
     } catch {
-      // The outcome is unknown, so keep the copies: the process that finishes the transaction later moves them.
-      case e: CatalogExtRuntimeException if e.getCondition == ConnectorErrors.CommitStateUnknown.code =>
-        unknown = true
+      case e: Throwable =>
+        isUsed = isUsed && RequestOutcome.isUnknown(e)
         throw e
-    } finally if (!unknown) remove(copies)
+    } finally {
+      // If the outcome is unknown, keep the copies: the service may be moving them, or recovery moves them later.
+      if (!isUsed) remove(copies)
+      else logWarning(s"Whether LOAD DATA into table ${table.name()} is committed is not known, so its copies of the files " +
+        s"stay at $copies: the service may still need them. A vacuum of the table deletes those that are left")
+    }
   }
 
   private def remove(copies: Path): Unit =
@@ -99,13 +106,14 @@ case class LoadDataExec(
     files.map(_.getPath)
   }
 
+  /** Raises ServiceException for an error answer. */
   private def load(place: String): Unit = {
     val request = obj(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
       "path" -> text(place), "spec" -> spec.fold[JsonNode](Null)(Json.map(_)), "overwrite" -> bool(overwrite),
       "session" -> PartitionClauses.changing(table.catalogName))
     // The request may move many files, so it has no time limit.
-    ServiceException.translating(table.client.call("writes/load", request, limited = false))
+    table.client.call("writes/load", request, limited = false)
   }
 }
 

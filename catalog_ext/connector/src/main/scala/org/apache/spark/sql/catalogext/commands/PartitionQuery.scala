@@ -5,6 +5,7 @@ import java.util
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.release.FilteredBuilder
+import org.apache.spark.sql.catalogext.scan.PartitionFilter
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, GenericInternalRow}
@@ -53,11 +54,10 @@ private class ListedPartitionsTable(table: CatalogExtTable, clauses: Seq[Seq[Key
     private var filters: Seq[Expression] = Nil
     private var limit: Option[Int] = None
 
-    // Returns all filters, so that Spark evaluates them again: the service may apply them only in part.
+    // Returns the filters that Spark must evaluate, such as those with Python functions. `TablePartitions.list`
+    // evaluates all others exactly.
     override def pushFilters(given: Seq[Expression]): Seq[Expression] = {
-      val (ours, sparks) = given.partition { filter =>
-        filter.deterministic && filter.references.forall(a => keys.fieldNames.contains(a.name))
-      }
+      val (ours, sparks) = given.partition(PartitionFilter.isOf(keys, _))
       filters = ours
       sparks
     }

@@ -17,6 +17,16 @@ private[catalogext] class ChosenFiles(val batches: Seq[FileBatch], val choice: S
   def partitions: Iterator[DirectoryFiles] =
     batches.iterator.flatMap(batch => (0 until batch.partitions).iterator.map(batch.partition))
 
+  /** The files in turn: each file's partition, and its number in that partition. */
+  def files: Iterator[(DirectoryFiles, Int)] = partitions.flatMap(in => (0 until in.count).iterator.map(in -> _))
+
+  /** The files in groups of so many batches, for one job each. */
+  def grouped(size: Int): Seq[ChosenFiles] = batches.grouped(size).map { some =>
+    val choice = ScanChoice(some.map(_.partitions.toLong).sum, some.map(_.files.toLong).sum,
+      some.map(batch => batch.totals(0, batch.files)._1).sum)
+    new ChosenFiles(some, choice, rows = None)
+  }.toSeq
+
   /** The files that `choose` accepts. */
   def filtered(choose: FileChoice): ChosenFiles = {
     val builder = new ChosenFilesBuilder(choose)

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.catalogext.service
 
+import java.net.ConnectException
+import java.net.http.HttpConnectTimeoutException
+
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{QueryContext, SparkRuntimeException}
@@ -193,6 +196,31 @@ class ServiceException(
   def toSpark: Throwable =
     if (analysis) ConnectorErrors.analysis(condition, text, parameters, Some(this))
     else ConnectorErrors.runtime(condition, text, parameters, Some(this))
+}
+
+/** Says of a failed request whether the service may have executed it. */
+object RequestOutcome {
+  private val Unanswered = Set(ConnectorErrors.ServiceUnavailable.code, ConnectorErrors.ServiceAnswer.code)
+
+  /** Whether the request was never sent, because no connection could be opened. */
+  def isUnsent(e: Throwable): Boolean = e.getCause match {
+    case _: ConnectException | _: HttpConnectTimeoutException => true
+    case _ => false
+  }
+
+  /** Whether the service gave no answer: the connection failed, or a proxy answered in the service's place. */
+  def isUnanswered(e: CatalogExtRuntimeException): Boolean = Unanswered.contains(e.getCondition)
+
+  /**
+   * Whether the service may have executed the request, or may still be executing it. The caller must then keep
+   * everything that the service needs for it. True also for an interrupt, which ends the wait for the answer only.
+   */
+  def isUnknown(e: Throwable): Boolean = e match {
+    case answer: ServiceException => answer.is(ConnectorErrors.CommitStateUnknown)
+    case failure: CatalogExtRuntimeException => isUnanswered(failure) && !isUnsent(failure)
+    case _: AnalysisException => false
+    case _ => true
+  }
 }
 
 object ServiceException {

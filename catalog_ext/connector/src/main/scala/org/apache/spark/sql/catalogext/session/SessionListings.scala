@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
+import org.apache.spark.sql.catalogext.commands.EachTable
 import org.apache.spark.sql.catalogext.release.Definitions
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
@@ -72,15 +73,12 @@ case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafR
     Nil
   }
 
-  /** As in Spark, a table that cannot be analyzed does not stop the others. */
   private def analyze(spark: classic.SparkSession, table: TableIdentifier): Unit =
-    try CommandUtils.analyzeTable(spark, table, noScan) catch {
-      case scala.util.control.NonFatal(e) => logWarning(s"Table $table was not analyzed", e)
-    }
+    EachTable.analyze(table.unquotedString)(CommandUtils.analyzeTable(spark, table, noScan))
 
   private def analyze(spark: classic.SparkSession, table: Identifier): Unit = {
     val name = Seq(CatalogManager.SESSION_CATALOG_NAME, database, table.name()).map(quoteIfNeeded).mkString(".")
-    spark.sql(s"ANALYZE TABLE $name COMPUTE STATISTICS${if (noScan) " NOSCAN" else ""}")
+    EachTable.analyze(name)(spark.sql(s"ANALYZE TABLE $name COMPUTE STATISTICS${if (noScan) " NOSCAN" else ""}"))
   }
 }
 

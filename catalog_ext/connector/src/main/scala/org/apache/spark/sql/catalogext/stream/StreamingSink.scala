@@ -18,7 +18,7 @@ import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.StoreAssignmentPolicy
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
@@ -68,12 +68,22 @@ class CatalogExtStreamingWrite(
     val request = obj("namespace" -> text(target.metadata.namespace), "name" -> text(target.metadata.name))
     val now = TableMetadata.fromJson(ServiceException.translating(target.client.call("tables/load", request)))
     val before = target.metadata
-    val same = now.tableId == before.tableId && now.columns == before.columns &&
-      now.partitionColumns == before.partitionColumns
+    val same = now.tableId == before.tableId && shape(now.columns) == shape(before.columns) &&
+      shape(now.partitionColumns) == shape(before.partitionColumns)
     if (!same) throw ConnectorErrors.runtime(ConnectorErrors.StreamChanged,
       s"Table ${target.tableName} has other columns than when the query started, or is another table. Restart the " +
         "query.", Map("table" -> target.tableName))
     now
+  }
+
+  // Compare names, types and nullability, also of nested fields. Comments and defaults may change while the query runs,
+  // because they do not change the files that an epoch writes.
+  private def shape(dataType: DataType): DataType = dataType match {
+    case struct: StructType =>
+      StructType(struct.map(field => StructField(field.name, shape(field.dataType), field.nullable)))
+    case array: ArrayType => ArrayType(shape(array.elementType), array.containsNull)
+    case map: MapType => MapType(shape(map.keyType), shape(map.valueType), map.valueContainsNull)
+    case other => other
   }
 }
 

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.write
 
-import java.net.ConnectException
-import java.net.http.HttpConnectTimeoutException
 import java.util.UUID
 import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 
@@ -17,7 +15,8 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.DriverMetric
 import org.apache.spark.sql.catalogext.commands.PartitionClauses
-import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, RequestOutcome,
+  ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 
@@ -160,9 +159,9 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   @tailrec private def answer(request: ObjectNode, pauses: Seq[Long], first: Boolean): JsonNode = {
     val attempt =
       try Right(client.call("writes/commit", request, limited = false, patient = first)) catch {
-        case e: CatalogExtRuntimeException if first && isUnsent(e) => throw new UnsentException(e)
+        case e: CatalogExtRuntimeException if first && RequestOutcome.isUnsent(e) => throw new UnsentException(e)
         case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) && !isSettled(e) => Left(e)
-        case e: CatalogExtRuntimeException if Unanswered.contains(e.getCondition) => Left(e)
+        case e: CatalogExtRuntimeException if RequestOutcome.isUnanswered(e) => Left(e)
       }
     (attempt, pauses) match {
       case (Right(node), _) => node
@@ -174,11 +173,6 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
         Thread.sleep(pause)
         answer(request.put("again", true), later, first = false)
     }
-  }
-
-  private def isUnsent(e: Throwable): Boolean = e.getCause match {
-    case _: ConnectException | _: HttpConnectTimeoutException => true
-    case _ => false
   }
 
   private def isForeign(e: Throwable): Boolean = e match {
@@ -220,7 +214,6 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
 private class UnsentException(cause: Throwable) extends RuntimeException(cause)
 
 object WriteTransaction {
-  private val Unanswered = Set(ConnectorErrors.ServiceUnavailable.code, ConnectorErrors.ServiceAnswer.code)
   private val AskAgain = "ask_again"
   private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
   private val MostFiles = 1000
