@@ -36,8 +36,8 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
 
 /**
  * The rules of one subject, by phase of Spark's analyzer and optimizer. Rules before the resolution (`byNames`,
- * `hints`) run once on the parsed statement, in the order of the groups. Rules of the resolution are repeated until the
- * plan does not change.
+ * `hints`) are part of Spark's batch `Hints`. Spark repeats this batch until the plan does not change, as it does with
+ * the rules of the resolution.
  *
  * @param byNames rules before the resolution that look at names. They run again during the resolution if a name was not
  *                known before, such as IDENTIFIER with a parameter, whose value Spark fills in later
@@ -55,9 +55,9 @@ private[catalogext] object RuleGroup {
 }
 
 /**
- * The rule groups of this connector. Names come first, because the rules of the other groups look at names. The other
- * groups match different statements and plan nodes, so their order is arbitrary
- * (`tests/integration/connector/test_rule_groups.py`).
+ * The rule groups of this connector. Their order is arbitrary: they match different statements and plan nodes, and
+ * rules that look at names find the names that `Names` has evaluated in the next repetition of the batch
+ * (`tests/integration/connector/test_rule_groups.py`). With `Names` first Spark needs one repetition less.
  */
 private[catalogext] object RuleGroups {
   /**
@@ -125,8 +125,4 @@ private[catalogext] object RuleGroups {
     Seq(Names, Inserts, AdHocPaths, SessionCatalog, PartitionStatements, HiddenColumns, OfViews, Answers)
 
   private def byNames: Seq[RuleGroup.Make] = all.flatMap(_.byNames)
-
-  /** Applies the rules before the resolution to a statement, in the order of `groups`. */
-  def prepared(session: SparkSession, plan: LogicalPlan, groups: Seq[RuleGroup] = all): LogicalPlan =
-    groups.flatMap(group => group.byNames ++ group.hints).foldLeft(plan)((changed, make) => make(session)(changed))
 }

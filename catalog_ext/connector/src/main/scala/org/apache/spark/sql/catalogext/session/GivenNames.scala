@@ -1,5 +1,6 @@
 package org.apache.spark.sql.catalogext.session
 
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -35,8 +36,15 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
       if (!plan.exists(_.isInstanceOf[PlanWithUnresolvedIdentifier])) plan
       else {
         val named = ResolveGivenNames.this(plan)
-        if (named eq plan) plan else rules.foldLeft(named)((changed, rule) => rule(changed))
+        if (named eq plan) plan else repeated(named, rules)
       }
+  }
+
+  // Spark repeats the rules before the resolution too. Some rules need a repetition: the rule for INSERT removes IF NOT
+  // EXISTS first, and marks the statement only after that.
+  @tailrec private def repeated(plan: LogicalPlan, rules: Seq[Rule[LogicalPlan]]): LogicalPlan = {
+    val changed = rules.foldLeft(plan)((before, rule) => rule(before))
+    if (changed.fastEquals(plan)) plan else repeated(changed, rules)
   }
 
   private def parts(name: Expression): Option[Seq[String]] =
