@@ -6,7 +6,7 @@ import java.util.UUID
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
-import org.apache.hadoop.fs.{FileContext, FileStatus, FileUtil, FsConstants, Path}
+import org.apache.hadoop.fs.{ChecksumFileSystem, FileContext, FileStatus, FileSystem, FileUtil, FsConstants, Path}
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, RequestOutcome, ServiceException}
@@ -46,7 +46,7 @@ case class LoadDataExec(
 
   private def loadCopies(): Unit = {
     val copies = new Path(s"${table.metadata.location}/${LoadDataExec.Staging}/load-${UUID.randomUUID()}")
-    val target = copies.getFileSystem(hadoopConf)
+    val target = withoutChecksums(copies.getFileSystem(hadoopConf))
     var isUsed = false
     try {
       WriteErrors.storing(table.name(), copies.toString) {
@@ -71,6 +71,15 @@ case class LoadDataExec(
       else logWarning(s"Whether LOAD DATA into table ${table.name()} is committed is not known, so its copies of the files " +
         s"stay at $copies: the service may still need them. A vacuum of the table deletes those that are left")
     }
+  }
+
+  /**
+   * Hadoop puts a checksum file next to each file that it writes to a local disk. The service would load the one of a
+   * name with '=' as data, because such a name (`.a=1.csv.crc`) is not hidden.
+   */
+  private def withoutChecksums(store: FileSystem): FileSystem = store match {
+    case local: ChecksumFileSystem => local.getRawFileSystem
+    case other => other
   }
 
   private def remove(copies: Path): Unit =
