@@ -324,24 +324,6 @@ class TestStatistics:
         lake.sql("ANALYZE TABLE lake.s.texts COMPUTE STATISTICS")
         assert counts() == [("k=0", 1), ("k=1", 2)]
 
-    def test_a_table_that_cannot_be_analysed_does_not_stop_others(self, lake: Lake, tmp_path: Path) -> None:
-        lake.sql("CREATE NAMESPACE IF NOT EXISTS lake.several")
-        for name in ("a", "b"):
-            lake.spark.range(2).selectExpr("id", "1 AS k").write.partitionBy("k").parquet(f"{tmp_path}/{name}")
-            lake.sql(
-                f"CALL lake.system.register_table(table => 'several.{name}', location => '{tmp_path}/{name}')",
-                f"MSCK REPAIR TABLE lake.several.{name}",
-            )
-        for file in (tmp_path / "a" / "k=1").glob("*.parquet"):
-            file.unlink()
-        with lake.logged("commands.EachTable") as logged:
-            lake.sql("ANALYZE TABLES IN lake.several COMPUTE STATISTICS")
-        warnings = [line for line in logged() if "ANALYZE TABLES" in line]
-        assert len(warnings) == 1
-        assert "lake.several.a" in warnings[0]
-        assert "CATALOG_EXT_FILE_MISSING" in warnings[0]
-        assert lake.rows("SELECT sum(rows) FROM lake.several.b.files") == [(2,)]
-
     def test_what_cannot_be_analysed(self, lake: Lake) -> None:
         table = "ANALYZE TABLE lake.s.page_view"
         for clause, condition in [
