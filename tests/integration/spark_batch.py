@@ -43,6 +43,12 @@ class Batch:
             writer.write(self.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(row))
         return writer
 
+    def held(self, owner: Any, field: str) -> Any:
+        """The value of a private field of an object of the connector."""
+        (found,) = [f for f in owner.getClass().getDeclaredFields() if f.getName() == field]
+        found.setAccessible(True)
+        return found.get(owner)
+
     def end(self, writer: Any) -> Any:
         """The writer's message to the driver."""
         message = writer.commit()
@@ -51,3 +57,6 @@ class Batch:
 
     def commit(self, message: Any) -> None:
         self.batch.commit(self._array(self.connector.write.WriterCommitMessage, message))
+
+    def abort(self) -> None:
+        self.batch.abort(self._array(self.connector.write.WriterCommitMessage))

@@ -176,9 +176,9 @@ def test_driver_holds_no_object_a_file(spark: SparkSession) -> None:
 )
 def test_driver_holds_no_object_a_part(spark: SparkSession, sizes: dict[str, int], bytes_a_file: int) -> None:
     """One partition whose files Spark sorts or splits is enough for numbers of all parts."""
-    others = {f"k={number:04d}/d=2025-01-01": {"part-0.csv": 10} for number in range(5000)}
+    others = {f"k={number:04d}/d=2025-01-01": {"part-0.csv": 10} for number in range(1000)}
     tree = Tree({"k=a/d=2025-01-01": sizes} | others)
-    assert Scala(spark).bytes_of_parts(tree, 1_000_000) < bytes_a_file * 5000
+    assert Scala(spark).bytes_of_parts(tree, 1_000_000) < bytes_a_file * 1000
 
 
 def test_task_gets_no_files_but_its_own(spark: SparkSession) -> None:

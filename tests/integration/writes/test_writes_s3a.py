@@ -164,6 +164,24 @@ def test_two_attempts_of_a_task_end(remote: Remote) -> None:
     assert remote.pending("speculated") == []
 
 
+def test_task_asks_once_for_a_directory_and_has_one_uploader(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question waits for the driver, and a task may write thousands of files."""
+    monkeypatch.setattr("catalog_ext.metastore.transactions.begin.LOCATIONS_IN_PLAN", 0)
+    make(remote, "asked", "x INT, k INT")
+    elsewhere = Location.parse(f"s3a://{remote.bucket}/elsewhere")
+    remote.spark.sql(f"ALTER TABLE lake.w.asked ADD PARTITION (k = 1) LOCATION '{elsewhere}'")
+    batch = Batch(remote.spark, "asked")
+    writer = batch.attempt(1)
+    # The abort ends what answers questions of tasks, but not the attempt.
+    batch.abort()
+    batch.end(writer)
+    uploads = batch.held(batch.held(writer, "staging"), "uploads").toArray()
+    assert len(uploads) == 2
+    assert len({batch.jvm.System.identityHashCode(batch.held(one, "uploader")) for one in uploads}) == 1
+    writer.abort()
+    assert remote.pending("asked") + remote.pending("elsewhere") == []
+
+
 def test_partitions_of_a_stream_wait_as_hidden_objects(remote: Remote, tmp_path: Path) -> None:
     make(remote, "hours", "x BIGINT, at TIMESTAMP, k INT")
     properties = {

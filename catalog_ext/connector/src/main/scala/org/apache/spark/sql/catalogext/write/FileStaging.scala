@@ -12,13 +12,18 @@ import org.apache.hadoop.fs.{LocalFileSystem, ParentNotDirectoryException, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.service.Json._
 
+/** A file of a task: its partition, the directory of the partition's files, and its name. */
+case class TargetFile(partition: String, directory: String, name: String) {
+  def path: Path = new Path(s"$directory/$name")
+}
+
 /**
  * Keeps the files of one task invisible until the driver commits, and reports them to the driver. It is used by one
  * thread.
  */
 abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
-  /** The path to which the file of this partition and final name is written. */
-  def pathFor(partition: String, name: String): String
+  /** The path to which the task's writer writes the file. */
+  def pathFor(file: TargetFile): String
 
   /** The number of bytes that have been written to the file so far. */
   def size(path: String): Long = {
@@ -27,7 +32,7 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
   }
 
   /** Called when a file is complete. */
-  def closed(partition: String, name: String, path: String, rows: Long): Unit
+  def closed(file: TargetFile, path: String, rows: Long): Unit
 
   /** Stages all files and returns them in the contract's form. */
   def commit(): JsonNode
@@ -38,8 +43,8 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
   /** Releases local resources of the task. */
   def close(): Unit
 
-  protected def report(partition: String, name: String, size: Long, rows: Long, path: Path, upload: JsonNode): JsonNode =
-    obj("partition" -> text(partition), "name" -> text(name), "size" -> long(size), "rows" -> long(rows),
+  protected def report(file: TargetFile, size: Long, rows: Long, path: Path, upload: JsonNode): JsonNode =
+    obj("partition" -> text(file.partition), "name" -> text(file.name), "size" -> long(size), "rows" -> long(rows),
       "statistics" -> statistics(path), "upload" -> upload)
 
   private def statistics(path: Path): JsonNode = {
@@ -70,8 +75,8 @@ class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   private val made = mutable.ArrayBuffer.empty[Path]
   private val finished = mutable.ArrayBuffer.empty[JsonNode]
 
-  override def pathFor(partition: String, name: String): String = {
-    val path = new Path(job.stagingLocations.path(partition, name))
+  override def pathFor(file: TargetFile): String = {
+    val path = file.path
     made += path
     path.getFileSystem(conf) match {
       case local: LocalFileSystem =>
@@ -92,10 +97,8 @@ class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
     if (!made && tries > 1) makeDirectory(local, directory, tries - 1)
   }
 
-  override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
-    val file = new Path(path)
-    finished += WriteErrors.storing(job.tableName, path)(report(partition, name, size(path), rows, file, Null))
-  }
+  override def closed(file: TargetFile, path: String, rows: Long): Unit =
+    finished += WriteErrors.storing(job.tableName, path)(report(file, size(path), rows, new Path(path), Null))
 
   override def commit(): JsonNode = arr(finished)
   override def abort(): Unit = made.foreach(remove)

@@ -86,16 +86,17 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
       if (partitions.size > limit)
         throw WriteErrors.tooManyPartitions(job.tableName, setting, limit, partitions.size, "a task of the write")
     }
-    val file = create(key, partition)
+    val file = create(key, partition, job.stagingLocations.directoryOf(partition))
     open.put(key, file)
     file
   }
 
-  private def create(key: UnsafeRow, partition: String): OpenFile = {
+  private def create(key: UnsafeRow, partition: String, directory: String): OpenFile = {
     val name = StagingDataWriter.fileName(partitionId, job.stagingLocations.transaction, attempt, counter, extension)
     counter += 1
-    val path = staging.pathFor(partition, name)
-    new OpenFile(key, partition, name, path, WriteErrors.storing(job.tableName, path) {
+    val target = TargetFile(partition, directory, name)
+    val path = staging.pathFor(target)
+    new OpenFile(key, target, path, WriteErrors.storing(job.tableName, path) {
       SQLConf.withExistingConf(sqlConf)(job.writers.newInstance(path, job.fileSchema, context))
     })
   }
@@ -117,7 +118,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
 
   private def follow(file: OpenFile): OpenFile = {
     finish(file)
-    val next = create(file.key, file.partition)
+    val next = create(file.key, file.target.partition, file.target.directory)
     open.put(file.key, next)
     last = next
     next
@@ -126,7 +127,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   private def finish(file: OpenFile): Unit = {
     open.remove(file.key)
     try file.writer.close() catch { case NonFatal(e) => throw broken(file, e) }
-    staging.closed(file.partition, file.name, file.path, file.rows)
+    staging.closed(file.target, file.path, file.rows)
   }
 
   private def closeAll(): Unit = {
@@ -186,8 +187,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
 /** A file that a task is writing. */
 private class OpenFile(
     val key: UnsafeRow,
-    val partition: String,
-    val name: String,
+    val target: TargetFile,
     val path: String,
     val writer: OutputWriter) {
   var rows = 0L

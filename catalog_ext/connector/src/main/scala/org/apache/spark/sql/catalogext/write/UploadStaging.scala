@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.write
 
 import java.io.{ByteArrayInputStream, DataInputStream, EOFException, File, InputStream, IOException, RandomAccessFile}
 import java.lang.reflect.InvocationTargetException
+import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent._
 
@@ -36,40 +37,46 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   })
   private val slots = new Semaphore(MostWaiting)
   private val reports = mutable.ArrayBuffer.empty[Future[JsonNode]]
+  /** Those of `reports` whose uploads have not ended. */
+  private val running = mutable.ArrayBuffer.empty[Future[JsonNode]]
+  private val uploaders = new Uploaders(conf)
   private val uploads = new ConcurrentLinkedQueue[MultipartUpload]
   private var used = false
 
-  override def pathFor(partition: String, name: String): String = {
-    val key = new Path(job.stagingLocations.path(partition, name)).toUri.getPath.stripPrefix("/")
+  override def pathFor(file: TargetFile): String = {
+    val key = file.path.toUri.getPath.stripPrefix("/")
     if (key.getBytes(UTF_8).length > LongestKey)
-      throw WriteErrors.value(job.tableName, job.keys.map(_.name).mkString(", "), partition,
+      throw WriteErrors.value(job.tableName, job.keys.map(_.name).mkString(", "), file.partition,
         s"makes a key of ${key.getBytes(UTF_8).length} bytes, and an object store takes at most $LongestKey; write a " +
           "shorter value.")
     used = true
-    new Path(new File(folder, name).toURI).toString
+    new Path(new File(folder, file.name).toURI).toString
   }
 
-  override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
-    val file = new File(new Path(path).toUri.getPath)
-    val target = new Path(job.stagingLocations.path(partition, name))
+  override def closed(file: TargetFile, path: String, rows: Long): Unit = {
     // Get the result of finished uploads: a failed upload ends the task now, and not only after all rows are written.
-    reports.filter(_.isDone).foreach(result)
+    val (ended, open) = running.partition(_.isDone)
+    ended.foreach(result)
+    running.clear()
+    running ++= open
     slots.acquire()
-    reports += threads.submit(() => {
-      try send(partition, name, file, target, rows) finally {
+    val upload: Future[JsonNode] = threads.submit(() => {
+      try send(file, new Path(path), rows) finally {
         remove(new Path(path))
         slots.release()
       }
     })
+    reports += upload
+    running += upload
   }
 
-  private def send(partition: String, name: String, file: File, target: Path, rows: Long): JsonNode =
-    WriteErrors.storing(job.tableName, target.toString) {
-      val upload = new MultipartUpload(target, conf)
+  private def send(file: TargetFile, path: Path, rows: Long): JsonNode =
+    WriteErrors.storing(job.tableName, file.path.toString) {
+      val upload = uploaders.upload(file.path)
       uploads.add(upload)
-      val parts = upload.send(file)
-      report(partition, name, file.length, rows, new Path(file.toURI), obj(
-        "id" -> text(upload.id), "parts" -> arr(parts.map(_.json))))
+      val local = new File(path.toUri.getPath)
+      val parts = upload.send(local)
+      report(file, local.length, rows, path, obj("id" -> text(upload.id), "parts" -> arr(parts.map(_.json))))
     }
 
   private def result(report: Future[JsonNode]): JsonNode =
@@ -137,13 +144,27 @@ object UploadedPart {
       "Hadoop version that Spark ships.")
 }
 
+/** The uploaders of a task, one for each store: a task keeps its uploads until it ends, and an uploader is large. */
+class Uploaders(conf: Configuration) {
+  private val known = new ConcurrentHashMap[URI, MultipartUploader]
+  private val partSize =
+    math.max(conf.getLongBytes("fs.s3a.multipart.size", 64L << 20), MultipartUpload.SmallestPart)
+
+  /** An upload to the key `target`, which has not begun. */
+  def upload(target: Path): MultipartUpload = {
+    val fs = target.getFileSystem(conf)
+    // Use the store's root as the base path, so that one uploader serves every key.
+    val uploader = known.computeIfAbsent(fs.getUri, root => fs.createMultipartUploader(new Path(s"$root/")).build())
+    new MultipartUpload(target, uploader, partSize)
+  }
+}
+
 /**
  * One multipart upload to one key, through Hadoop's public API. `abort` may be called from another thread than `send`.
+ *
+ * @param partSize the size of a part in bytes, unless the file is too large for the store's maximum number of parts
  */
-class MultipartUpload(target: Path, conf: Configuration) extends Logging {
-  private val fs = target.getFileSystem(conf)
-  // Use the store's root as the base path, so that one uploader serves every key.
-  private lazy val uploader: MultipartUploader = fs.createMultipartUploader(new Path(fs.getUri.toString + "/")).build()
+class MultipartUpload(target: Path, uploader: MultipartUploader, partSize: Long) extends Logging {
   @volatile private var handle: UploadHandle = _
 
   def id: String = new String(handle.toByteArray, UTF_8)
@@ -167,8 +188,6 @@ class MultipartUpload(target: Path, conf: Configuration) extends Logging {
     }.toSeq
   }
 
-  private def partSize: Long = math.max(conf.getLongBytes("fs.s3a.multipart.size", 64L << 20), MultipartUpload.SmallestPart)
-
   private def bytes(part: PartHandle): Array[Byte] = part.toByteArray
 
   private def waitFor[T](future: CompletableFuture[T]): T = try future.get() catch {
@@ -185,7 +204,7 @@ class MultipartUpload(target: Path, conf: Configuration) extends Logging {
 object MultipartUpload {
   // Limits of S3: the maximum number of parts of an upload, and the minimum size of each part except the last.
   private val MostParts = 10000
-  private val SmallestPart = 5L << 20
+  private[write] val SmallestPart = 5L << 20
   private val PartsAtOnce = 4
 }
 

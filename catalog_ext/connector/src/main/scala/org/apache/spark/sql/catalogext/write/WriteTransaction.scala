@@ -37,12 +37,14 @@ case class StagingLocations(
     asks: Boolean,
     upload: Boolean) {
 
-  /** The path to which a task writes the file; for an upload, its final path. */
-  def path(partition: String, name: String): String = {
-    val usual = if (partition.isEmpty) directory else s"$directory/$partition"
+  /**
+   * The directory in which a task writes the partition's files; for uploads, their final directory. It may ask the
+   * driver and wait for the answer.
+   */
+  def directoryOf(partition: String): String = {
     val elsewhere =
       if (asks && partition.nonEmpty) AskedLocations.of(transaction, partition) else own.flatMap(_.value.get(partition))
-    s"${elsewhere.getOrElse(usual)}/$name"
+    elsewhere.getOrElse(if (partition.isEmpty) directory else s"$directory/$partition")
   }
 
   /** Removes the data of `own` from the executors, where the garbage collector would leave it for long. */
