@@ -29,10 +29,9 @@ def find_procedure(name: str, namespace: str = "") -> Procedure:
     """
     procedure = _BY_NAME.get(name.lower())
     if procedure is None:
-        similar = did_you_mean(name[:60], _BY_NAME).replace("mean ", f"mean {namespace}", 1)
         raise ProcedureNotFoundError(
-            f"There is no procedure {namespace}{name[:60]}. {similar}The catalog's procedures are: "
-            f"{', '.join(_BY_NAME)}.",
+            f"There is no procedure {namespace}{name[:60]}. {did_you_mean(name[:60], _BY_NAME, prefix=namespace)}The "
+            f"catalog's procedures are: {', '.join(_BY_NAME)}.",
             {"procedure": name[:60]},
         )
     return procedure

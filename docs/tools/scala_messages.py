@@ -102,8 +102,6 @@ class _Scala:
         return (name and self._text_of(name[1])) or [self._hole(expression)]
 
     def _hole(self, expression: str) -> Piece:
-        if expression.startswith("didYouMean("):
-            return Choice(["Did you mean ", Hole(expression, "similar name"), "? "], [])
         plain = expression
         while (shorter := _without_call(plain)) != plain:
             plain = shorter

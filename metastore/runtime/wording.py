@@ -33,19 +33,20 @@ def format_bytes(size: int) -> str:
     return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"
 
 
-def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
+def did_you_mean(word: str, names: Iterable[str], most: int = 1, prefix: str = "") -> str:
     """Return a "Did you mean …?" question with similar names, with a blank at its end; empty if no name is similar.
 
     Args:
         word: The word as it was written.
         names: The existing names.
         most: The greatest number of names in the question.
+        prefix: Put before each name in the question, but not compared.
 
     >>> did_you_mean("SALSE", ["sales", "logs"])
     'Did you mean sales? '
     """
     by_lower = {name.lower(): name for name in names}
-    near = [by_lower[name] for name in difflib.get_close_matches(word.lower(), by_lower, most)]
+    near = [prefix + by_lower[name] for name in difflib.get_close_matches(word.lower(), by_lower, most)]
     return f"Did you mean {' or '.join(near)}? " if near else ""
 
 

@@ -39,7 +39,7 @@ def settings_json(table: str, properties: Mapping[str, str], process: Mapping[st
     If a setting is invalid, the entry of the read or write is null: the client then calls ``settings/resolve``, which
     returns the error.
     """
-    return dict(_settings(table, frozenset(properties.items()), frozenset(process.items())))
+    return _settings(table, frozenset(properties.items()), frozenset(process.items()))
 
 
 # Each statement loads its tables, and resolving the settings would take most of that time.
