@@ -527,7 +527,7 @@ def test_insert_names_a_static_timestamp_as_the_golden_file(
         spark.conf.set(zone, case["session"])
         clause = f"{of_write} PARTITION (at = '{case['literal']}')"
         lake.sql(f"INSERT INTO {table} {clause} SELECT 1", f"INSERT OVERWRITE {table} {clause} SELECT 2")
-        lake.sql(f"INSERT INTO {table} {clause} SELECT 3")
+        lake.sql(f"INSERT INTO {table} {clause} SELECT 3", f"INSERT OVERWRITE {table} {clause} IF NOT EXISTS SELECT 4")
         assert lake.partitions(name) == [f"at={case['text'].replace(':', '%3A')}"]
         found = lake.rows(f"SELECT id, _metadata.file_path LIKE '%{own}/%' FROM {table} ORDER BY id")
         assert found == [(2, True), (3, True)]

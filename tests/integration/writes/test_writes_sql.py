@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,9 +22,9 @@ from tests.kit.sparks import SPARK
 from tests.kit.writes import crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.integration.spark_driver import Driver
 
@@ -495,6 +496,54 @@ def test_omitted_columns_get_their_defaults(lake: Lake) -> None:
     kept = {c.name: (c.default, c.nullable) for c in lake.catalog.load_table("s.defaults").definition.partition_columns}
     assert kept == {"ds": ("'today'", True), "h": (None, False)}
     lake.check_files("s.defaults")
+
+
+OMITTING: dict[str, Callable[[SparkSession, str], object]] = {
+    "append": lambda spark, table: spark.table(table).writeTo(table).append(),
+    "overwrite": lambda spark, table: spark.table(table).writeTo(table).overwrite(F.col("ds") == "a"),
+    "overwritePartitions": lambda spark, table: spark.table(table).writeTo(table).overwritePartitions(),
+    "saveAsTable": lambda spark, table: spark.table(table).write.mode("append").saveAsTable(table),
+    "by name": lambda spark, table: spark.sql(f"INSERT INTO {table} BY NAME SELECT * FROM {table}"),
+    "overwrite by name": lambda spark, table: spark.sql(f"INSERT OVERWRITE {table} BY NAME SELECT * FROM {table}"),
+    "some keys by name": lambda spark, table: spark.sql(f"INSERT INTO {table} BY NAME SELECT *, ds FROM {table}"),
+    "constant by name": lambda spark, table: spark.sql(
+        f"INSERT INTO {table} PARTITION (ds = 'a') BY NAME SELECT * FROM {table}"
+    ),
+    "list": lambda spark, table: spark.sql(f"INSERT INTO {table} (id, v) VALUES (2, DEFAULT)"),
+    "list of a query": lambda spark, table: spark.sql(
+        f"INSERT INTO {table} (v, id, DS) SELECT v, id, 'a' FROM {table}"
+    ),
+}
+
+
+@pytest.mark.parametrize("write", OMITTING.values(), ids=OMITTING.keys())
+def test_a_write_that_omits_a_virtual_key_is_refused(
+    lake: Lake, write: Callable[[SparkSession, str], object], request: pytest.FixtureRequest
+) -> None:
+    """The result of ``SELECT *``, written back, would go to the default partition."""
+    name = re.sub(r"\W", "_", request.node.callspec.id)
+    table = register(lake, f"omitting_{name}", {"ds": "STRING", "h": "INT"})
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'x', 'a', 1)")
+    with pytest.raises(AnalysisException, match=r"(?s)no value for.* h\b.*|CANNOT_FIND_DATA") as caught:
+        write(lake.spark, table)
+    if lake.spark.version >= "4.1":
+        assert caught.value.getCondition() == "CATALOG_EXT_INVALID_INPUT"
+    assert lake.rows(f"SELECT id, v, ds, h FROM {table}") == [(1, "x", "a", 1)]
+    assert lake.version(f"s.omitting_{name}") == 1
+
+
+def test_keys_that_a_write_gives_as_null_or_that_all_queries_show(lake: Lake) -> None:
+    table = register(lake, "given_null", {"ds": "STRING"})
+    lake.sql(f"INSERT INTO {table} BY NAME SELECT 'x' AS v, CAST(NULL AS STRING) AS DS, 1 AS id")
+    lake.sql(f"INSERT INTO {table} (id, ds) VALUES (2, NULL)", f"INSERT INTO {table} (ds, id) VALUES (DEFAULT, 3)")
+    lake.sql(f"INSERT INTO {table} PARTITION (ds = 'b') BY NAME SELECT 4 AS id")
+    lake.frame([(5, "b")], "id INT, ds STRING").writeTo(table).append()
+    assert lake.rows(f"SELECT id, v, ds FROM {table} ORDER BY id") == [
+        (1, "x", None), (2, None, None), (3, None, None), (4, None, "b"), (5, None, "b"),
+    ]  # fmt: skip
+    shown = create(lake, "shown_key", "id INT, ds STRING", "ds")
+    lake.sql(f"INSERT INTO {shown} (id) VALUES (1)")
+    assert lake.rows(f"SELECT * FROM {shown}") == [(1, None)]
 
 
 def test_a_key_that_a_data_column_hides_is_not_written(lake: Lake) -> None:

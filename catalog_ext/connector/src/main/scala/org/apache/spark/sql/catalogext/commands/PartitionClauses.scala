@@ -56,9 +56,11 @@ object PartitionClauses {
   def putLocks(catalog: String, request: ObjectNode): Unit =
     Some(changing(catalog)).filter(_.has("settings")).foreach(request.set[JsonNode]("session", _))
 
-  /** The fields `clauses` and `session` of a request. */
-  def fields(clauses: Seq[Seq[KeyComparison]]): Seq[(String, JsonNode)] =
-    Seq("clauses" -> json(clauses), "session" -> session)
+  /** The fields `clauses` and `session` of a request. TIMESTAMP values are local times of `zone`. */
+  def fields(
+      clauses: Seq[Seq[KeyComparison]],
+      zone: String = SQLConf.get.sessionLocalTimeZone): Seq[(String, JsonNode)] =
+    Seq("clauses" -> json(clauses), "session" -> session.put("zone", zone))
 
   /** The partition values as literals of a statement in this session, in the table's order; null for NULL. */
   def literals(table: TableMetadata, values: InternalRow): Seq[(String, String)] =

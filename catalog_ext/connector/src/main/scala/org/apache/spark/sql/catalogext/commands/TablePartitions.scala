@@ -61,19 +61,21 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
 
   /**
    * The partitions that match the filters and, if there are any, one of the clauses, ordered by typed values. With a
-   * limit, the listing stops as soon as enough are found.
+   * limit, the listing stops as soon as enough are found. TIMESTAMP values of the clauses are local times of
+   * `clauseZone`.
    */
   def list(
       clauses: Seq[Seq[KeyComparison]],
       filters: Seq[Expression] = Nil,
       limit: Option[Int] = None,
-      spec: JsonNode = Null): Seq[ListedPartition] = {
+      spec: JsonNode = Null,
+      clauseZone: String = SQLConf.get.sessionLocalTimeZone): Seq[ListedPartition] = {
     val columns = schema.fieldNames.map(name => name -> name).toMap
     val chars = PredicateTranslator.chars(table.partitionColumns)
     val predicate = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), chars).translate(filters)
     val request = obj(Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
-      "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)
+      "spec" -> spec) ++ PartitionClauses.fields(clauses, clauseZone): _*)
     val values = new PartitionValues(table.partitionColumns, zone)
     val filter = new PartitionFilter(schema, filters)
     ServiceException.translating(client.stream("partitions/list", request) { input =>

@@ -2,8 +2,11 @@ package org.apache.spark.sql.catalogext.write
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
+
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, KeyZone, PartitionNames, ResolvedSettings}
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, KeyZone, PartitionColumns, PartitionNames,
+  ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.release.{Inserts, OmittedColumns}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
@@ -17,7 +20,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.CatalogManager
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{StringType, StructField, StructType}
+import org.apache.spark.sql.types.{DataType, StringType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -37,11 +40,22 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
         val mark = if (Inserts.replaces(insert)) InsertMarks.ReplacesRows
         else Map(WriteMarks.Specification ->
           InsertMarks.write(constants.collect { case (key, Some(value)) => key -> value }))
-        OmittedColumns.filled(insert, columnsOf(target)).copy(table = marked(target, mark), partitionSpec = constants)
+        val listed = Option.when(insert.userSpecifiedCols.nonEmpty)(
+          InsertMarks.Listed -> InsertMarks.writeNames(insert.userSpecifiedCols))
+        val query = if (insert.byName) GivenColumns.of(insert.query) else insert.query
+        OmittedColumns.filled(insert, columnsOf(target))
+          .copy(table = marked(target, mark ++ listed), partitionSpec = constants, query = query)
       case _ => insert
     }
     case ReplaceWhere(overwrite, target) if isUnmarked(target) =>
       overwrite.copy(table = marked(target, InsertMarks.ReplacesRows))
+    case write: V2WriteCommand if write.isByName && isIndexed(write) => write.withNewQuery(GivenColumns.of(write.query))
+  }
+
+  private def isIndexed(write: V2WriteCommand): Boolean = write.table match {
+    case target: UnresolvedRelation => isIndexed(target)
+    case relation: DataSourceV2Relation => relation.table.isInstanceOf[CatalogExtTable]
+    case _ => false
   }
 
   /**
@@ -75,9 +89,8 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
    * another writer has added the partition, and the commit must detect that as a conflict.
    */
   private def unlessThere(insert: InsertIntoStatement, target: UnresolvedRelation): LogicalPlan = {
-    val constants = insert.partitionSpec.collect { case (key, Some(value)) => key -> constant(value) }
     names.table(names.onPath(target.multipartIdentifier)) match {
-      case Some(table) if table.partitions.list(Seq(PartitionClauses.equalities(constants)), limit = Some(1)).nonEmpty =>
+      case Some(table) if isThere(table, insert.partitionSpec, target.options) =>
         NoopCommand("INSERT OVERWRITE", target.multipartIdentifier)
       case Some(table) =>
         val base = BaseVersion(table.metadata.tableId, table.metadata.version)
@@ -85,6 +98,15 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
       // Spark says that there is no such table.
       case None => insert
     }
+  }
+
+  /** Whether a partition exists that the rows of an INSERT with this specification and these options would go to. */
+  private def isThere(
+      table: CatalogExtTable, spec: Map[String, Option[String]], options: CaseInsensitiveStringMap): Boolean = {
+    val zone = KeyZone.of(table.metadata, SQLConf.get, options)
+    val constants = spec.collect { case (key, Some(value)) => key -> constant(value) }
+    val clause = PartitionClauses.equalities(Constants.named(table.metadata, constants, zone, SQLConf.get))
+    table.partitions.list(Seq(clause), limit = Some(1), clauseZone = zone).nonEmpty
   }
 
   /** The value of a constant in a PARTITION clause. As in Hive, the default partition's name means NULL. */
@@ -101,21 +123,25 @@ class ResolveInserts extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case Undecided(append: AppendData, insert) =>
       insert.check()
-      append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
+      append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false), query = insert.query)
 
     case Undecided(overwrite: OverwriteByExpression, insert) =>
       if (insert.replaces) {
-        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
+        insert.checkOmitted()
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false),
+          query = insert.query)
       } else if (!insert.marked && (overwrite.isByName || overwrite.deleteExpr != Literal.TrueLiteral)) {
         // DataFrameWriterV2.overwrite has a condition for what it replaces, so the kind stays.
-        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
-      } else insert.overwrite(overwrite)
+        insert.checkOmitted()
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false),
+          query = insert.query)
+      } else insert.overwrite(overwrite.withNewQuery(insert.query))
 
     case Undecided(overwrite: OverwritePartitionsDynamic, insert) =>
-      if (insert.marked) insert.overwrite(overwrite)
+      if (insert.marked) insert.overwrite(overwrite.withNewQuery(insert.query))
       else {
         insert.check()
-        overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
+        overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false), query = insert.query)
       }
   }
 
@@ -130,7 +156,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
     private def insert(write: V2WriteCommand, options: Map[String, String]): Option[(V2WriteCommand, Insert)] =
       write.table match {
         case relation: DataSourceV2Relation if !WriteMarks.decided(options) => relation.table match {
-          case table: CatalogExtTable => Some((write, new Insert(relation, table, options)))
+          case table: CatalogExtTable => Some((write, new Insert(relation, table, write, options)))
           case _ => None
         }
         case _ => None
@@ -138,8 +164,31 @@ class ResolveInserts extends Rule[LogicalPlan] {
   }
 }
 
+/**
+ * The query of a write by name, as the statement has it. Spark adds columns that it omits above this node, with NULL in
+ * them, so that only the output of this node shows which columns the statement gives. `ResolveInserts` removes the node.
+ */
+private case class GivenColumns(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
+}
+
+private object GivenColumns {
+  def of(query: LogicalPlan): LogicalPlan = query match {
+    case given: GivenColumns => given
+    case other => new GivenColumns(other)
+  }
+
+  /** The names of the columns that the query of a write by name has; None for other writes. */
+  def names(query: LogicalPlan): Option[Seq[String]] =
+    query.collectFirst { case given: GivenColumns => given.output.map(_.name) }
+
+  def removed(query: LogicalPlan): LogicalPlan = query.resolveOperators { case GivenColumns(child) => child }
+}
+
 /** A write to a table of this connector, with the record of `MarkInserts`. */
-private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, writeOptions: Map[String, String]) {
+private class Insert(
+    relation: DataSourceV2Relation, table: CatalogExtTable, write: V2WriteCommand, writeOptions: Map[String, String]) {
   private val conf = SQLConf.get
   private val keys = table.metadata.partitionColumns
   private val note = Option(relation.options.get(WriteMarks.Specification))
@@ -150,6 +199,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   private val allStatic = staticKeys == keys.length
 
   def marked: Boolean = note.isDefined
+  /** The rows of the write. */
+  def query: LogicalPlan = GivenColumns.removed(write.query)
   def replaces: Boolean = relation.options.containsKey(InsertMarks.Replaces)
   /** The relation without options, because Spark requires the options of a write in one place. */
   def target: DataSourceV2Relation = relation.copy(options = CaseInsensitiveStringMap.empty())
@@ -158,7 +209,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     WriteMarks.without(relation.options).asCaseSensitiveMap().asScala.toMap ++ writeOptions
 
   def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
-    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), canonical, base).toOptions
+    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName),
+      Constants.named(table.metadata, values, zone, conf), base).toOptions
 
   /** The command that replaces what INSERT OVERWRITE replaces by the rules of this connector. */
   def overwrite(write: V2WriteCommand): LogicalPlan = {
@@ -171,6 +223,24 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   def check(): Unit = {
     checkConstants()
     checkKeys()
+    checkOmitted()
+  }
+
+  /**
+   * Refuses a write that gives no value for a virtual partition column without a DEFAULT. `SELECT *` omits such columns,
+   * so that its result, written back by name, would go to the default partition without an error. Columns that
+   * `SELECT *` shows get NULL, as in Spark.
+   */
+  def checkOmitted(): Unit = if (!table.metadata.declared) {
+    val listed = Option(relation.options.get(InsertMarks.Listed)).map(InsertMarks.readNames)
+    listed.orElse(GivenColumns.names(write.query)).foreach { given =>
+      val omitted = keys.filter { key =>
+        key.getCurrentDefaultValue().isEmpty && !(given ++ values.keys).exists(conf.resolver(_, key.name))
+      }
+      if (omitted.nonEmpty) throw refused(
+        s"it has no value for the partition columns ${omitted.map(_.name).mkString(", ")}, which SELECT * omits: add " +
+          "them to the columns of the write; write NULL to add rows to the default partition")
+    }
   }
 
   /**
@@ -220,36 +290,16 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 
   /** The directory name of rows with these values, as a writer builds it. */
   private def partitionName: String = keys.toSeq.zip(constants).map { case (key, (column, value)) =>
-    PartitionNames.component(key, text(column, typed(column, value)))
+    PartitionNames.component(key, Constants.text(typed(column, value), column.dataType, zone))
   }.mkString("/")
-
-  /**
-   * The constants as in the names of the rows' partitions, so that only Spark's cast and the writer's time zone decide
-   * which partition the clause names. Values that Spark cannot cast stay as in the statement; the service rejects them.
-   */
-  private def canonical: Map[String, String] = {
-    val found = for ((key, Some((name, value))) <- keys.toSeq.zip(static); column <- relation.output.find(_.name == key.name))
-      yield (name, key.name, shown(key, column, value))
-    values -- found.map(_._1) ++ found.map { case (_, key, text) => key -> text }
-  }
-
-  private def shown(key: StructField, column: Attribute, value: String): String = {
-    val typedValue = if (value == null) null else cast(column, value, EvalMode.TRY)
-    if (typedValue == null) value
-    // Text of blanks only in a CHAR column names the default partition.
-    else Some(PartitionNames.unpadded(key.dataType, text(column, typedValue))).filter(_.nonEmpty).orNull
-  }
-
-  private def text(column: Attribute, typedValue: Any): String =
-    Option(PartitionNames.text(Literal(typedValue, column.dataType), zone).eval()).map(_.toString).orNull
 
   private lazy val zone = KeyZone.of(table.metadata, conf, new CaseInsensitiveStringMap(userOptions.asJava))
 
   private def typed(column: Attribute, value: String): Any =
     if (value == null) null else cast(column, value, EvalMode.ANSI)
 
-  private def cast(column: Attribute, value: String, mode: EvalMode.Value): Any = Cast(
-    Literal(UTF8String.fromString(value), StringType), column.dataType, Some(conf.sessionLocalTimeZone), mode).eval()
+  private def cast(column: Attribute, value: String, mode: EvalMode.Value): Any =
+    Constants.cast(value, column.dataType, mode, conf)
 
   /** Hive's settings for dynamic partitions. */
   private lazy val settings: ResolvedSettings = ResolvedSettings.of(
@@ -259,6 +309,34 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     ConnectorErrors.InvalidInput, s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))
 }
 
+/** Converts the constants of an INSERT's PARTITION clause. */
+private object Constants {
+  /**
+   * The constants as in the names of the rows' partitions, so that only Spark's cast and the writer's time zone decide
+   * which partition the clause names. Values that Spark cannot cast stay as in the statement; the service rejects them.
+   */
+  def named(table: TableMetadata, values: Map[String, String], zone: String, conf: SQLConf): Map[String, String] = {
+    values.map { case (name, value) =>
+      name -> table.partitionColumns.find(key => conf.resolver(name, key.name)).fold(value)(shown(_, value, zone, conf))
+    }
+  }
+
+  private def shown(key: StructField, value: String, zone: String, conf: SQLConf): String = {
+    val dataType = PartitionColumns.plain(key.dataType)
+    val typedValue = if (value == null) null else cast(value, dataType, EvalMode.TRY, conf)
+    if (typedValue == null) value
+    // Text of blanks only in a CHAR column names the default partition.
+    else Some(PartitionNames.unpadded(key.dataType, text(typedValue, dataType, zone))).filter(_.nonEmpty).orNull
+  }
+
+  /** The text of a typed value in a partition name, before special characters are escaped; null for NULL. */
+  def text(typedValue: Any, dataType: DataType, zone: String): String =
+    Option(PartitionNames.text(Literal(typedValue, dataType), zone).eval()).map(_.toString).orNull
+
+  def cast(value: String, dataType: DataType, mode: EvalMode.Value, conf: SQLConf): Any =
+    Cast(Literal(UTF8String.fromString(value), StringType), dataType, Some(conf.sessionLocalTimeZone), mode).eval()
+}
+
 private[write] object InsertMarks {
   val Dynamic = "hive.exec.dynamic.partition"
   val Mode = "hive.exec.dynamic.partition.mode"
@@ -266,7 +344,14 @@ private[write] object InsertMarks {
   val Replaces = s"${WriteMarks.Specification}.replaces"
   val ReplacesRows: Map[String, String] = Map(WriteMarks.Specification -> "{}", Replaces -> "true")
 
+  /** The option that holds the list of columns of an INSERT, as JSON. */
+  val Listed = s"${WriteMarks.Specification}.columns"
+
   def write(constants: Map[String, String]): String = map(constants).toString
+
+  def writeNames(names: Seq[String]): String = mapper.valueToTree[JsonNode](names.asJava).toString
+
+  def readNames(list: String): Seq[String] = mapper.readTree(list).asScala.map(_.asText()).toSeq
 
   def read(note: String): Map[String, String] = mapper.readTree(note).properties().asScala
     .map(entry => entry.getKey -> (if (entry.getValue.isNull) null else entry.getValue.asText())).toMap
