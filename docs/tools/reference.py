@@ -27,8 +27,9 @@ _PRECEDENCE = """\
 If a setting is given in several places, the first in this order wins: option of the read or write, conf of the Spark
 session, Spark's own key with the same meaning, property of the table, environment variable, default. Arguments of
 `catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment. As an option
-or a table property a setting has the name in the table. Keys are not case-sensitive. The sections below the table have
-the accepted values of each setting, the places where it can be given, and details.
+or a table property a setting has the name in the table. In SQL, a key with a hyphen needs backquotes:
+SET `spark.sql.catalog.lake.index-answers` = false. Keys are not case-sensitive. The sections below the table have the
+accepted values of each setting, the places where it can be given, and details.
 
 A misspelled key is refused with a suggestion. This holds for keys below `spark.sql.catalog.<catalog>.` (also for
 settings that cannot be given there), variables `CATALOG_EXT_…`, options of reads, writes and tables, and table
