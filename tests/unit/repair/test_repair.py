@@ -163,6 +163,7 @@ def test_one_bad_path_never_stops_the_others(catalog: Catalog, root: Path) -> No
         "ds=tomorrow/region=eu/1.csv", "region=eu/ds=2025-01-01/1.csv", "day=1/region=eu/1.csv",
         "ds=2025-01-01/ds=2025-01-01/1.csv",
         f"{A}/deeper/1.csv", f"{A}/_temporary/0/1.csv", f"{A}/.hidden.csv", "_delta_log/1.json", f"{A}/_x=1.csv",
+        f"{A}/._x=1.csv.crc", ".ds=2025-01-01/region=eu/1.csv",
     )  # fmt: skip
     report = catalog.repair_partitions("s.t")
     assert skipped(report) == {

@@ -134,7 +134,7 @@ private object LoadDataExec {
   val Staging = "_catalog_ext_staging"
 
   /** As `is_hidden` of `metastore/model/partition_names.py`. */
-  def isHidden(name: String): Boolean = (name.startsWith("_") || name.startsWith(".")) && !name.contains("=")
+  def isHidden(name: String): Boolean = name.startsWith(".") || (name.startsWith("_") && !name.contains("="))
 
   /**
    * Whether the last component of a path begins with a wildcard. False if the component is only the end of a {…} list
