@@ -237,7 +237,8 @@ def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int])
         return
     new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
     now = now_ms()
+    reason = expiry.reason(now)
     found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now)]
-    scratch.insert("skipped", ((name, name, 0, 0, f"not registered again, {expiry.reason}") for name in found))
+    scratch.insert("skipped", ((name, name, 0, 0, f"not registered again, {reason}") for name in found))
     scratch.insert("expired", ((name,) for name in found))
     scratch.leave_out("SELECT name FROM expired", "listed")

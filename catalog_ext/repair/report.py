@@ -72,7 +72,8 @@ def is_open(reason: str) -> bool:
 _SHOWN = 20
 _COLUMNS = "action, partition, path, files, bytes, reason"
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
-_REFUSE = "refuse"
+REFUSE = "refuse"
+"""The action of a preview's entry which says that the run would be refused."""
 
 
 class ReportEntry(NamedTuple):
@@ -194,7 +195,7 @@ class RepairReport(Displayed):
         self.changed = ReportEntries(scratch, "change", names)
         self.skipped = ReportEntries(scratch, "skip", names)
         self.warnings = ReportEntries(scratch, "warn", names)
-        self.refused = ReportEntries(scratch, _REFUSE, names)
+        self.refused = ReportEntries(scratch, REFUSE, names)
 
     @property
     def in_sync(self) -> bool:
