@@ -123,9 +123,9 @@ class PartitionMaintenance:
         share = "all of them" if count >= total else f"more than the {limit.percent} % that it may drop at once"
         return (
             f"it would drop the {counted(count, 'partition')} of {total:,} that are {period}, {share}. Check the "
-            "period: a number without a unit is a number of seconds, so 90 days is 90d. If the period is right, allow it: "
-            "--force on the command line, allow_mass_drop => true in CALL, allow_mass_drop=True in Python; for every "
-            "run, set the table's property repair.mass-drop-percent to 100."
+            "period: a number without a unit is a number of seconds, so 90 days is 90d. If the period is right, allow "
+            "it: --force on the command line, allow_mass_drop => true in CALL, allow_mass_drop=True in Python; for "
+            "every run, set the table's property repair.mass-drop-percent to 100."
         )
 
     def set_partition_columns(
