@@ -167,6 +167,7 @@ def _show_dropped(
 ) -> None:  # fmt: skip
     listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run, **(head or {})})
     rows = (entry._asdict() for entry in entries)
-    listing.show(shape, rows, len(entries), end=UNCHANGED if dry_run and entries else "")
+    end = "Nothing was changed." if head and head["refused"] else UNCHANGED if dry_run and entries else ""
+    listing.show(shape, rows, len(entries), end=end)
     if shape.is_text and entries and come_back and not dry_run:
         note(output_console(), _AGAIN, "yellow")

@@ -198,7 +198,7 @@ class InFlightWrites:
             "SELECT name, path, size, id FROM in_flight_files ORDER BY name, path"
         ):
             if states[transaction] is State.ABORTED:
-                reason = f"left by write {transaction}, which was aborted; vacuum removes it"
+                reason = f"leftover of write {transaction}, which was aborted; vacuum removes it"
                 row = (f"{name}/{path}" if name else path, name, 1, size, reason)
                 scratch.insert("skipped", [row])
 

@@ -487,6 +487,7 @@ def test_partitions_are_dropped_by_a_condition_and_by_age(run: Run, trips: Path)
     assert "its files stay, and a repair adds the partitions again, unless its mode is drop" in out
     out = run("expire-partitions", "sales.trips", "--retention", "1d", "--dry-run")[1]
     assert "adds the partitions again" not in out
+    assert "Run it without --dry-run" not in out
     assert "The run would be refused: it would drop the 4 partitions of 4 that are older than 1d, that is before" in out
     preview = json.loads(run("expire-partitions", "sales.trips", "--retention", "1d", "--dry-run", "--json")[1])
     assert ("all of them" in preview["refused"], len(preview["partitions"])) == (True, 4)

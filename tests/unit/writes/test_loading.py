@@ -295,7 +295,9 @@ def test_vacuum_removes_copies_of_a_driver_that_died(catalog: Catalog) -> None:
     assert left() == ["load-copying", "load-copying", "x"]
     assert not named.exists()
     assert not (staging / "load-dead").exists()
-    assert {entry.reason for entry in report.entries} == {"copied by a LOAD DATA LOCAL that did not end"}
+    assert {entry.reason for entry in report.entries} == {
+        "copy of a local file for a LOAD DATA LOCAL that ended before it loaded the copy"
+    }
 
 
 @pytest.mark.parametrize("path", ["link", "link/x.csv", "above/o", "above/o/*.csv"])
