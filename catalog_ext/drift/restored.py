@@ -231,7 +231,7 @@ def _changes(report: RepairReport) -> str:
     for action, words in _CHANGES.items():
         counts = report.counts(action)
         if counts.partitions:
-            partitions, files = counted(counts.partitions, "partition"), counted(counts.files, "file")
+            partitions, files = counted(counts.partitions, "partition"), counted(counts.files or 0, "file")
             found.append(f"{words[0 if report.dry_run else 1]}: {partitions} with {files}")
     skipped = [f"skipped: {counted(len(report.skipped), 'path')}"] if report.skipped else []
     refused = [f"refused: {entry.reason}" for entry in report.refused]

@@ -108,7 +108,7 @@ class PartitionMaintenance:
         lasting = Expiry.of(target.definition)
         entries = [_with_return(entry, target, lasting, now) for entry in entries]
         if refusal is not None:
-            files, size = (sum(column) for column in zip(*((e.files, e.bytes) for e in entries), strict=True))
+            files, size = sum(entry.files or 0 for entry in entries), sum(entry.bytes or 0 for entry in entries)
             return [ReportEntry(REFUSE, "", "", files, size, f"the run would be refused: {refusal}"), *entries]
         if not dry_run:
             for condition in _conditions(expiry, entries):

@@ -175,7 +175,7 @@ class InFlightWrites:
         if not moving:
             return
         self._scratch.insert("protected", ((name,) for name in moving))
-        self._scratch.insert("skipped", ((name, name, 0, 0, MOVING) for name in moving))
+        self._scratch.insert("skipped", ((name, name, None, None, MOVING) for name in moving))
         self._scratch.leave_out("SELECT name FROM protected")
 
     def _leave_out_files(self, states: dict[str, State]) -> None:
@@ -239,6 +239,10 @@ def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int])
     now = now_ms()
     reason = expiry.reason(now)
     found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now)]
-    scratch.insert("skipped", ((name, name, 0, 0, f"not registered again, {reason}") for name in found))
     scratch.insert("expired", ((name,) for name in found))
+    scratch.execute(
+        "INSERT OR IGNORE INTO skipped SELECT e.name, e.name, count(f.path), coalesce(sum(f.size), 0), ?"
+        " FROM expired e LEFT JOIN listed_files f USING (name) GROUP BY e.name",
+        (f"not registered again, {reason}",),
+    )
     scratch.leave_out("SELECT name FROM expired", "listed")

@@ -84,16 +84,16 @@ class ReportEntry(NamedTuple):
             ``refuse`` in a preview of a repair that would be refused.
         partition: The partition's name; ``''`` if a skipped path belongs to no partition.
         path: The partition's directory, or the file or directory that changed or was skipped, relative to the table.
-        files: The number of files.
-        bytes: The sum of their sizes.
+        files: The number of files; None if it is not known, because the directory was not listed.
+        bytes: The sum of their sizes; None if ``files`` is None.
         reason: The reason, as a text.
     """
 
     action: str
     partition: str
     path: str
-    files: int
-    bytes: int
+    files: int | None
+    bytes: int | None
     reason: str
 
 
@@ -146,11 +146,11 @@ class ReportEntries(Sequence[ReportEntry]):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The totals of one action."""
+    """The totals of one action; ``files`` and ``bytes`` are None if those of a skipped directory are not known."""
 
     partitions: int
-    files: int
-    bytes: int
+    files: int | None
+    bytes: int | None
 
 
 class RepairReport(Displayed):
@@ -208,8 +208,8 @@ class RepairReport(Displayed):
     def counts(self, action: str) -> Counts:
         """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""
         query = (
-            "SELECT count(DISTINCT partition), coalesce(sum(files), 0), coalesce(sum(bytes), 0)"
-            " FROM entries WHERE action = ?"
+            "SELECT count(DISTINCT partition), iif(count(files) < count(*), NULL, coalesce(sum(files), 0)),"
+            " iif(count(bytes) < count(*), NULL, coalesce(sum(bytes), 0)) FROM entries WHERE action = ?"
         )
         return Counts(*next(self._scratch.rows(query, (action,))))
 
@@ -274,8 +274,9 @@ class RepairReport(Displayed):
             elif action == "warn" and self.warnings:
                 yield word, f"{len(self.warnings):,}"
             elif action not in ("skip", "warn") and counts.partitions:
-                text = f"{counted(counts.partitions, 'partition')}, {counted(counts.files, 'file')}"
-                yield word, f"{text}, {format_bytes(counts.bytes)}"
+                # The files of a partition that is added, dropped or changed are known: the repair has listed it.
+                text = f"{counted(counts.partitions, 'partition')}, {counted(counts.files or 0, 'file')}"
+                yield word, f"{text}, {format_bytes(counts.bytes or 0)}"
 
     def _notes(self) -> Iterator[str]:
         """Yield sentences about the repair as a whole."""

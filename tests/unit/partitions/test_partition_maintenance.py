@@ -83,6 +83,7 @@ def test_partitions_expire_by_their_values(catalog: Catalog, tmp_path: Path) -> 
     assert names(catalog) == [f"r=x/ds={default}", f"r=x/ds={old}", f"r=x/ds={young}"]
     report = catalog.repair_partitions("s.t")
     assert "not registered again, expired" in skipped(report)[f"r=x/ds={older}"]
+    assert [(entry.files, entry.bytes) for entry in report.skipped] == [(1, 1)]
     assert len(names(catalog)) == 3
     assert (root / f"r=x/ds={older}" / "a.csv").exists()
     catalog.alter_table_properties("s.t", {}, ["partition.retention.period"])
