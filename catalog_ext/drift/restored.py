@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import closing, suppress
@@ -204,9 +205,7 @@ class Restoring:
             os.close(os.open(backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise InvalidInputError(
-                f"The backup {backup} cannot be made: {error.strerror}. Name a file that is not there, in a "
-                "folder that is.",
-                {"file": str(backup)},
+                f"The backup {backup} cannot be written: {_why_unwritable(backup, error)}", {"file": str(backup)}
             ) from error
         try:
             with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(backup)) as here:
@@ -223,6 +222,16 @@ class Restoring:
         with suppress(IndexRestoredError):
             self._context.index.incarnations.before_deleting()
         return str(backup)
+
+
+def _why_unwritable(file: Path, error: OSError) -> str:
+    if isinstance(error, FileExistsError):
+        return "it exists, and a backup overwrites no file. Name a new file."
+    if not file.parent.is_dir():
+        return f"the folder {file.parent} does not exist. Create it, or name a file in another folder."
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return f"you may not create files in the folder {file.parent}. Name a file in another folder."
+    return f"{error.strerror}. Name a file in another folder."
 
 
 def _changes(report: RepairReport) -> str:

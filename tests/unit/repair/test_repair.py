@@ -148,11 +148,17 @@ def test_a_dry_run_asks_the_index_ten_times_whatever_there_is_to_do(catalog: Cat
     assert catalog.index.query_count - before == 10, "the table, its partitions (twice), its files, six about writes"
 
 
-def test_strict_changes_nothing_if_a_path_would_be_skipped(catalog: Catalog, root: Path) -> None:
+def test_strict_changes_nothing_if_a_path_would_be_skipped(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(root, f"{A}/1.csv", "stray.csv")
     with pytest.raises(RepairRefusedError, match=r"s\.t would skip 1 path: 'stray\.csv': the file lies above"):
         catalog.repair_partitions("s.t", strict=True)
     assert indexed(catalog) == {}
+    with monkeypatch.context() as denied:
+        deny(denied, root / "ds=2025-01-01")
+        with pytest.raises(RepairRefusedError, match=r"mode of the path; 'stray.csv': .*\. Mend them"):
+            catalog.repair_partitions("s.t", strict=True)
     (root / "stray.csv").unlink()
     assert len(catalog.repair_partitions("s.t", strict=True).added) == 1
 
