@@ -74,8 +74,8 @@ case class LoadDataExec(
   }
 
   /**
-   * Hadoop puts a checksum file next to each file that it writes to a local disk. The service would load the one of a
-   * name with '=' as data, because such a name (`.a=1.csv.crc`) is not hidden.
+   * Hadoop puts a checksum file (`.a=1.csv.crc`) next to each file that it writes to a local disk. The service takes
+   * such files as hidden, so nothing would delete them after it has moved the copies.
    */
   private def withoutChecksums(store: FileSystem): FileSystem = store match {
     case local: ChecksumFileSystem => local.getRawFileSystem
