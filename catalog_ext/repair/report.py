@@ -289,16 +289,21 @@ class RepairReport(Displayed):
             reason = f" ({_one_line(self.delivery_error)})" if self.delivery_error else ""
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
-    def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """Yield, for each action except ordinary additions, its first entries."""
-        not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
-        for entries in (not_plain, self.dropped, self.changed, self.skipped, self.warnings):
+    def _first_entries(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
+        """Yield the entries of each action with those that the summary shows.
+
+        Additions with a special reason come first: thousands of ordinary additions must not hide them.
+        """
+        special = ReportEntries(self._scratch, "add", self._names, but=NEW)[:_SHOWN]
+        ordinary = [entry for entry in self.added[:_SHOWN] if entry.reason == NEW]
+        yield self.added, [*special, *ordinary][:_SHOWN]
+        for entries in (self.dropped, self.changed, self.skipped, self.warnings):
             yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:
-        """Return the report in a few lines of text: counts, and the first noteworthy entries."""
+        """Return the report in a few lines of text: counts, and the first entries of each action."""
         lines = [self._headline(), *(f"  {word:<8} {text}" for word, text in self._lines())]
-        for entries, shown in self._remarkable():
+        for entries, shown in self._first_entries():
             lines += [_text_line(entry) for entry in shown]
             if len(entries) > len(shown):
                 lines.append(f"           … and {len(entries) - len(shown):,} more")
