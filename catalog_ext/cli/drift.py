@@ -59,7 +59,12 @@ _MENDED = ("table", "action", "subject", "why", "done")
     "Default: `repair.mass-drop-percent` (50).",
 )
 @where_options
-@click.option("--check", is_flag=True, help="Exit with 3 if the sides differ, and with 4 if a side is unavailable.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with 0 if the sides agree, or differ only in changes that wait for delivery; with 3 if they differ, a "
+    "part could not be compared, or a delivery failed; with 4 if a side is unavailable and no difference was found.",
+)
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip this database or table pattern. Repeatable.")
 @list_options(_DIFFERENCES)
 @click.pass_obj

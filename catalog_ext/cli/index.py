@@ -124,6 +124,8 @@ def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
     )  # fmt: skip
     rows = [entry._asdict() for entry in adopted]
     end = UNCHANGED if dry_run else _AFTER_ADOPTION
+    if not rows:
+        end = "Nothing to change: the index already has this metastore and this warehouse."
     Listing(("change", "changes"), _CHANGES, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)
 
 

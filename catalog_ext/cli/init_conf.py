@@ -59,7 +59,9 @@ def init_conf(folder: Path, force: bool, shape: Shape) -> None:
             (folder / file).write_text(for_this_spark(text), encoding="utf-8", newline="")
     except OSError as error:
         raise InvalidConfigurationError(
-            f"{folder} cannot be written to: {error}. Name a folder that can.", {"folder": str(folder)}
+            f"The configuration cannot be written to {error.filename or folder}: {error.strerror or error}. Name a "
+            "folder in which you may create files.",
+            {"folder": str(folder)},
         ) from error
     end = f"Change those lines, then: export SPARK_CONF_DIR={folder.absolute()}"
     Listing(("file", "files"), _WRITTEN, {"folder": str(folder)}).show(shape, rows, len(rows), end=end)

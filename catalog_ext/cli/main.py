@@ -55,10 +55,13 @@ Exit codes:
   1    an error; `doctor`: a check failed; `migrate --check`: the schema is
        not current; `recover`, `vacuum`, `restored`: something could not be
        done; `follow --once`: a table is out of sync
-  2    a wrong argument
+  2    a wrong argument, or there is no index
   3    `repair --strict`: a path was skipped; `repair --check`: out of sync;
-       `drift --check`: the sides differ
-  4    the index, the store or the metastore is unavailable: try again
+       `drift --check`: the sides differ, a part could not be compared, or a
+       delivery to the metastore failed; `repair`, `expire-partitions` and
+       `drift --mend`: refused, too many partitions would be dropped
+  4    the index, the store or the metastore is unavailable: try again.
+       `drift --check`: a side is unavailable, and the others agree
   130  interrupted
 """
 

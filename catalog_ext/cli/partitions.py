@@ -19,7 +19,7 @@ from catalog_ext.overview.formats import moment
 from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -122,34 +122,52 @@ def drop_partitions(
 @click.option(
     "--retention",
     metavar=DURATION,
-    help="Maximum age, such as 90d or 12h; older partitions are dropped. Default: "
+    help="Maximum age, such as 90d or 12h (a bare number is seconds); older partitions are dropped. Default: "
     "the table's property partition.retention.period.",
 )
 @_dry_run
+@click.option(
+    "--force",
+    is_flag=True,
+    help="No limit on the share of partitions that may be dropped at once. Default: `repair.mass-drop-percent` (50).",
+)
 @list_options(_DROPPED)
 @click.pass_obj
-def expire_partitions(invocation: Invocation, table: str, retention: str | None, dry_run: bool, shape: Shape) -> None:
+def expire_partitions(
+    invocation: Invocation, table: str, retention: str | None, dry_run: bool, force: bool, shape: Shape
+) -> None:
     """Drop the partitions of TABLE whose date or time is older than a retention.
 
     The age of a partition is computed from its values (such as ds=2024-01-31), not from its files. The files of a
     managed table are deleted; the files of an external table stay. The next `repair` with mode add or sync registers
     dropped partitions of an external table again, unless the table has the property partition.retention.period and they
-    are older than that.
+    are older than that. If all partitions, or more than half of at least 20, would be dropped, nothing is changed
+    without --force.
 
     \b
     catalog-ext expire-partitions sales.trips --retention 90d --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    from catalog_ext.repair.report import REFUSE
+
     with invocation.catalog() as catalog:
-        entries = catalog.partition_maintenance.expire(table, retention=retention, dry_run=dry_run)
+        entries = catalog.partition_maintenance.expire(
+            table, retention=retention, allow_mass_drop=force, dry_run=dry_run
+        )
+    refusal = next((entry.reason for entry in entries if entry.action == REFUSE), None)
+    entries = [entry for entry in entries if entry.action != REFUSE]
     come_back = any(REGISTERED_AGAIN in entry.reason for entry in entries)
-    _show_dropped(table, entries, shape, dry_run=dry_run, come_back=come_back)
+    _show_dropped(table, entries, shape, dry_run=dry_run, come_back=come_back, head={"refused": refusal})
+    if refusal is not None and shape.is_text:
+        note(output_console(), f"{refusal[0].upper()}{refusal[1:]}", "yellow")
 
 
 def _show_dropped(
-    table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool, come_back: bool
+    table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool, come_back: bool,
+    head: Mapping[str, object] | None = None,
 ) -> None:  # fmt: skip
-    listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run})
+    listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run, **(head or {})})
     rows = (entry._asdict() for entry in entries)
-    listing.show(shape, rows, len(entries), end=UNCHANGED if dry_run and entries else "")
+    end = "Nothing was changed." if head and head["refused"] else UNCHANGED if dry_run and entries else ""
+    listing.show(shape, rows, len(entries), end=end)
     if shape.is_text and entries and come_back and not dry_run:
         note(output_console(), _AGAIN, "yellow")

@@ -42,7 +42,7 @@ _REMOVALS = (
     ListColumn("table", rank=3),
 )
 _REMOVAL = ("removal", "removals")
-_STAYS = (VacuumAction.KEPT, VacuumAction.SKIPPED, VacuumAction.FAILED)
+_STAYS = (VacuumAction.KEPT, VacuumAction.SKIPPED, VacuumAction.FAILED, VacuumAction.REFUSED)
 _RELEASED = (ListColumn("partition"), ListColumn("application", rank=2), _FILES, _ROWS, _BYTES, SINCE)
 _DISCARDED = (
     ListColumn("partition", rank=2), ListColumn("location"), _ROWS, _BYTES, SINCE,
@@ -155,6 +155,8 @@ def vacuum(
     head = {"table": table, "dry_run": dry_run}
     count = _count_removals(report.entries)
     end = UNCHANGED if dry_run and any(entry.action not in _STAYS for entry in report.entries) else ""
+    if any(entry.action is VacuumAction.REFUSED for entry in report.entries):
+        end = "Nothing was changed. Without --dry-run the command is refused."
     Listing(_REMOVAL, _REMOVALS, head).show(shape, rows, len(rows), end=end, count=count)
     return 1 if report.failed else 0
 

@@ -73,9 +73,12 @@ def check_format_options(names: Collection[str], file_format: str, table: str) -
         InvalidConfigurationError: An option looks misspelled, and would have no effect.
     """
     known = OF_FILES | OF_FORMAT.get(file_format, frozenset())
-    lower = {option.lower() for option in known}
+    # An option of another format is accepted: a job may pass the same options for several formats.
+    lower, others = {option.lower() for option in known}, {option.lower() for option in OF_SPARK}
     for option in names:
         near = None if "." in option or option.lower() in lower else nearest(option, known, NEARLY)
+        if near is None and "." not in option and option.lower() not in others:
+            near = nearest(option, OF_SPARK, NEARLY)
         if near is not None:
             raise InvalidConfigurationError(
                 f"{option[:60]!r} is no option of the format {file_format} that Spark has, and would change nothing in "

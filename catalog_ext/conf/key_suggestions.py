@@ -11,7 +11,7 @@ from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.runtime.wording import NEARLY, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -56,16 +56,21 @@ def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = Fals
             logger.warning("%r is no setting that this release of catalog-ext has, and changes nothing.", key)
 
 
-def check_variables(environment: Collection[str]) -> None:
-    """Check that no environment variable looks like a misspelled variable of catalog-ext.
+def check_variables(environment: Mapping[str, str]) -> None:
+    """Check the environment variables of catalog-ext: their values, and that none looks misspelled.
+
+    All values are checked at once, because a command may not read every setting.
 
     Raises:
-        InvalidConfigurationError: A variable looks misspelled, and would have no effect.
+        InvalidConfigurationError: A value does not fit its setting, or a variable looks misspelled, and would have no
+            effect.
     """
     known = {s.variable: s for s in SETTINGS if Scope.ENVIRONMENT in s.scopes}
     others = {s.variable for s in SETTINGS}
     ours = {variable.removeprefix(ENVIRONMENT_PREFIX): s for variable, s in known.items()}
     for variable in environment:
+        if variable in known and environment[variable]:
+            _check_value(known[variable], environment[variable])
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in others:
             continue
         near = nearest(variable.removeprefix(ENVIRONMENT_PREFIX), ours, _NEARLY_OURS)
@@ -75,6 +80,15 @@ def check_variables(environment: Collection[str]) -> None:
                 f"Did you mean {ENVIRONMENT_PREFIX}{near}? One for another program needs a name that differs more.",
                 {"key": variable[:80]},
             )
+
+
+def _check_value(setting: Setting[object], text: str) -> None:
+    try:
+        setting.value_of(text)
+    except InvalidConfigurationError as error:
+        raise InvalidConfigurationError(
+            f"The environment variable {setting.variable} is not valid. {error.message}", error.parameters
+        ) from error
 
 
 def _is_of_family(name: str, known: Iterable[str]) -> bool:

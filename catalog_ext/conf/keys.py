@@ -172,12 +172,13 @@ BATCH_PARTITIONS = Setting(
 MASS_DROP_PERCENT = Setting(
     "repair.mass-drop-percent", "50", Form("a whole number from 0 to 100", percentage),
     (Scope.TABLE, Scope.ENVIRONMENT),
-    "Largest share of a table's partitions, in percent, that a repair drops without `allow_mass_drop` (`--force`). "
+    "Largest share of a table's partitions, in percent, that a repair or `expire_partitions` drops without "
+    "`allow_mass_drop` (`--force`). "
     "With 100 a repair may drop all of them, provided that the location is not empty.",
 )  # fmt: skip
 MASS_DROP_PARTITIONS = Setting(
     "repair.mass-drop-partitions", "20", NUMBER, (Scope.TABLE, Scope.ENVIRONMENT),
-    "Number of dropped partitions from which `repair.mass-drop-percent` is checked; fewer are dropped without a check.",
+    "Number of registered partitions from which `repair.mass-drop-percent` is checked.",
 )  # fmt: skip
 METASTORE_TIMEOUT = Setting(
     "repair.metastore-timeout", "30s", TIME, _PROCESS,

@@ -80,9 +80,12 @@ VACUUM_RETENTION = Setting(
     (Scope.TABLE, Scope.ENVIRONMENT), "Minimum age of unneeded files and versions that `vacuum` removes.",
 )  # fmt: skip
 PARTITION_RETENTION = Setting(
-    RETENTION, None, Form("a duration: `12h`, `7d`; a bare number is seconds", duration), (Scope.TABLE,),
+    RETENTION, None,
+    Form("a duration with its unit, as `90d` for 90 days; `90` is accepted, and is 90 seconds, as in Hive", duration),
+    (Scope.TABLE,),
     "Maximum age of partitions, computed from their values: `expire_partitions` drops older ones, and repair does "
-    "not register them again.",
+    "not register them again. An expiry that would drop all partitions, or more than `repair.mass-drop-percent`, is "
+    "refused without `allow_mass_drop` (`--force`).",
 )  # fmt: skip
 STAGING_DIR = Setting(
     "staging-dir", DEFAULT_STAGING,

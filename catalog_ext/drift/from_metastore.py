@@ -268,9 +268,11 @@ class MendFromMetastore:
 
     def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
         """Import the metastore's current state of the named partitions into the index."""
+        # Send no drops: the metastore does not have these partitions, and a late message would drop a partition that a
+        # Hive engine has created again meanwhile.
         adoption = PartitionAdoption(
             self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
-            must_lie=True, deliver=True,
+            must_lie=True, deliver=action != DROP,
         )  # fmt: skip
         why, operation = (_COUNTED, "repair") if action == LOOK else ("the metastore", "mend")
         found = adoption.adopt(self._base, dict.fromkeys(names, action == DROP), why=why, operation=operation)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import Side
 from catalog_ext.drift.from_metastore import DROP, Mended, MendFromMetastore, left_alone
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.identity.record import no_metastore
+from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import NameFilter, bound_where
 from catalog_ext.metastore.runtime.wording import counted
@@ -96,10 +97,7 @@ class DriftMending:
                 )
             found = found.table
         if side is not Side.STORE and not self._context.metastore.enabled:
-            raise InvalidConfigurationError(
-                f"This catalog has no metastore with which {table} could be brought together. Name it: --metastore "
-                "thrift://host:9083 (and unset CATALOG_EXT_METASTORE where that says none)."
-            )
+            raise no_metastore(self._context.index, f"with which {table} could be compared")
         return side, found
 
     def _from_store(self, table: str, where: Where, *, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:

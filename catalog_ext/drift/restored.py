@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import closing, suppress
@@ -204,9 +205,7 @@ class Restoring:
             os.close(os.open(backup, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise InvalidInputError(
-                f"The backup {backup} cannot be made: {error.strerror}. Name a file that is not there, in a "
-                "folder that is.",
-                {"file": str(backup)},
+                f"The backup {backup} cannot be written: {_why_unwritable(backup, error)}", {"file": str(backup)}
             ) from error
         try:
             with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(backup)) as here:
@@ -225,13 +224,23 @@ class Restoring:
         return str(backup)
 
 
+def _why_unwritable(file: Path, error: OSError) -> str:
+    if isinstance(error, FileExistsError):
+        return "it exists, and a backup overwrites no file. Name a new file."
+    if not file.parent.is_dir():
+        return f"the folder {file.parent} does not exist. Create it, or name a file in another folder."
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return f"you may not create files in the folder {file.parent}. Name a file in another folder."
+    return f"{error.strerror}. Name a file in another folder."
+
+
 def _changes(report: RepairReport) -> str:
     """Return the changes of a table's repair, or in a preview the changes that it would make, in one line."""
     found = []
     for action, words in _CHANGES.items():
         counts = report.counts(action)
         if counts.partitions:
-            partitions, files = counted(counts.partitions, "partition"), counted(counts.files, "file")
+            partitions, files = counted(counts.partitions, "partition"), counted(counts.files or 0, "file")
             found.append(f"{words[0 if report.dry_run else 1]}: {partitions} with {files}")
     skipped = [f"skipped: {counted(len(report.skipped), 'path')}"] if report.skipped else []
     refused = [f"refused: {entry.reason}" for entry in report.refused]

@@ -16,10 +16,10 @@ from catalog_ext.hms_events.comparison import Checked
 from catalog_ext.hms_events.run import FollowRun
 from catalog_ext.hms_events.suspects import FollowOutcome
 from catalog_ext.hms_events.tables import ALL
+from catalog_ext.identity.record import no_metastore
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
-    InvalidConfigurationError,
     InvalidInputError,
 )
 from catalog_ext.metastore.runtime.processes import this_process
@@ -136,10 +136,7 @@ class Follower:
 
     def _require_metastore(self) -> None:
         if not self._context.metastore.enabled:
-            raise InvalidConfigurationError(
-                "This catalog has no metastore to follow. Name it: --metastore thrift://host:9083 (and unset "
-                "CATALOG_EXT_METASTORE where that says none)."
-            )
+            raise no_metastore(self._context.index, "to follow")
 
     def _warn_of_unknown(self, databases: frozenset[str]) -> None:
         """Log once that a followed database does not exist. If it is created later, its tables are imported."""

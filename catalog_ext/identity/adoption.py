@@ -61,7 +61,7 @@ def adopt(
 
 
 def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[Adoption, ...]:
-    """Make the named metastore and warehouse the index's own; return the changes.
+    """Make the named metastore and warehouse the index's own; return the changes, none for equal values.
 
     Raises:
         InvalidInputError: Neither a metastore nor a warehouse is named.
@@ -79,7 +79,8 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
         restoring = _restoring(index, settings, given[WAREHOUSE]) if WAREHOUSE in chosen else {}
         replace_record(index, given, *chosen)
         index.properties.replace(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])
-    taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+    changed = [what for what in chosen if recorded.get(what) != given[what]]
+    taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in changed)
     if WAREHOUSE not in chosen:
         return taken
     gone = rewrite_mark(index, settings.open_storage(), given[WAREHOUSE], dry_run=dry_run)

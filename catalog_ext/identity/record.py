@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from catalog_ext.conf.resolved import EMBEDDED, Settings
+from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
 if TYPE_CHECKING:
@@ -71,3 +72,24 @@ def replace_record(index: Index, given: dict[str, str], *chosen: str) -> dict[st
 
 
 _PROPERTIES = {METASTORE: (METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE), WAREHOUSE: (WAREHOUSE,)}
+
+
+def no_metastore(index: Index, purpose: str) -> InvalidConfigurationError:
+    """Return the error of a command that needs a metastore, in a catalog without one.
+
+    Args:
+        index: The catalog's index, which records its metastore.
+        purpose: What the metastore is needed for, as text for people: ``to follow``.
+    """
+    own = index.properties.load().get(METASTORE)
+    if own is not None:
+        remedy = (
+            f"The index belongs to the metastore {own}, and this session leaves it out: run it without --metastore "
+            "none, and unset CATALOG_EXT_METASTORE if it says none."
+        )
+    else:
+        remedy = (
+            f"The index has none. To give it one for good: catalog-ext --index '{index.url}' --metastore "
+            "thrift://host:9083 adopt."
+        )
+    return InvalidConfigurationError(f"This catalog has no metastore {purpose}. {remedy}", {"index": index.url})

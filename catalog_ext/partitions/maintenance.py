@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.partition_expiry import REGISTERED_AGAIN, RETENTION, Expiry
 from catalog_ext.metastore.commit.rules import lies_inside
-from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, MassDropError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.definition_checks import check_keys
 from catalog_ext.metastore.model.partition_names import DeclaredNames, parse_partition_name
@@ -14,7 +14,9 @@ from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, 
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, Operator, Or, unbound
-from catalog_ext.repair.report import ReportEntry
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.repair.options import DropLimit
+from catalog_ext.repair.report import REFUSE, ReportEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -67,17 +69,21 @@ class PartitionMaintenance:
             self._commands.drop(target, [predicate], if_exists=True, purge=purge)
         return entries
 
-    def expire(self, table: str, *, retention: str | None = None, dry_run: bool = False) -> list[ReportEntry]:
+    def expire(
+        self, table: str, *, retention: str | None = None, allow_mass_drop: bool = False, dry_run: bool = False
+    ) -> list[ReportEntry]:
         """Drop the partitions whose time, given by their values, is older than the retention.
 
         Args:
             table: The table's name.
             retention: A duration such as ``30d``; None for the property ``partition.retention.period``.
-            dry_run: Preview: report and change nothing.
+            allow_mass_drop: Drop any number of partitions, beyond the limits of the settings ``repair.mass-drop-*``.
+            dry_run: Preview: report and change nothing. An entry ``refuse`` comes first if the run would be refused.
 
         Raises:
             TableNotFoundError: There is no such table.
             InvalidInputError: There is no retention, or the partitions have no times.
+            MassDropError: More partitions, or all, would be dropped than allowed at once; nothing was changed.
             ConflictError: Another writer was first; partitions dropped before stay dropped.
         """
         target = self._context.load_table(table)
@@ -90,14 +96,37 @@ class PartitionMaintenance:
             )
         now = self._context.index.now_ms()
         rows = self._context.index.partitions.all(target, None)
-        found = self._entries(target, rows, False, expiry.reason)
+        found = self._entries(target, rows, False, expiry.reason(now))
         entries = [entry for entry in found if expiry.expired(entry.partition, now)]
+        refusal = None if allow_mass_drop else self._refusal(target, len(entries), expiry.period(now))
+        if refusal is not None and not dry_run:
+            raise MassDropError(
+                f"Nothing was changed: expiring partitions of table {target.identifier} is refused: {refusal}",
+                {"table": str(target.identifier), "partitions": str(len(entries)),
+                 "registered": str(target.totals.partitions)},
+            )  # fmt: skip
         lasting = Expiry.of(target.definition)
         entries = [_with_return(entry, target, lasting, now) for entry in entries]
+        if refusal is not None:
+            files, size = sum(entry.files or 0 for entry in entries), sum(entry.bytes or 0 for entry in entries)
+            return [ReportEntry(REFUSE, "", "", files, size, f"the run would be refused: {refusal}"), *entries]
         if not dry_run:
             for condition in _conditions(expiry, entries):
                 self._commands.drop(table, [condition], if_exists=True)
         return entries
+
+    def _refusal(self, table: Table, count: int, period: str) -> str | None:
+        """Return why an expiry must not drop this number of partitions, with the remedy; None if it may."""
+        limit, total = DropLimit.of(table, self._context.settings.conf), table.totals.partitions
+        if not count or limit.percent == 100 or (limit.allows(count, total) and count < total):
+            return None
+        share = "all of them" if count >= total else f"more than the {limit.percent} % that it may drop at once"
+        return (
+            f"it would drop the {counted(count, 'partition')} of {total:,} that are {period}, {share}. Check the "
+            "period: a number without a unit is a number of seconds, so 90 days is 90d. If the period is right, allow "
+            "it: --force on the command line, allow_mass_drop => true in CALL, allow_mass_drop=True in Python; for "
+            "every run, set the table's property repair.mass-drop-percent to 100."
+        )
 
     def set_partition_columns(
         self, table: str, *, mode: str | None = None, types: Mapping[str, str] | None = None

@@ -51,7 +51,10 @@ PROCEDURES = (
         "Drops the partitions whose date or time, taken from their values, is older than a retention",
         (
             TABLE, Parameter("retention", "string",
-                "maximum age, such as 30d; the table's property partition.retention.period if omitted"),
+                "maximum age, such as 30d (a bare number is seconds); the table's property partition.retention.period "
+                "if omitted"),
+            Parameter("allow_mass_drop", "boolean",
+                "no limit on the share of partitions that may be dropped (repair.mass-drop-percent)", default=False),
             DRY_RUN,
         ),
         report.SCHEMA, lambda catalog, arguments: catalog.partition_maintenance.expire(**arguments), touches=("table",),

@@ -178,7 +178,7 @@ class RepairBatches:
     def _without(self, batch: list[Proposed], reasons: Mapping[str, str]) -> list[Proposed]:
         """Return the batch without the partitions in ``reasons``, and report these partitions as skipped."""
         left = [p.change.name for p in batch if p.change.name in reasons]
-        self._scratch.add_entries(("skip", name, name, 0, 0, reasons[name]) for name in left)
+        self._scratch.add_entries(("skip", name, name, None, None, reasons[name]) for name in left)
         self.conflicts.update(left)
         return [p for p in batch if p.change.name not in reasons] if left else batch
 

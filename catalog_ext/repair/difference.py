@@ -83,7 +83,7 @@ class StoreDifference:
         """Exclude partitions at or below a directory whose listing failed from the comparison; report the directory."""
         scratch = self._scratch
         scratch.execute(
-            f"INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, '{INCOMPLETE}' || reason FROM failures"
+            f"INSERT OR IGNORE INTO skipped SELECT directory, '', NULL, NULL, '{INCOMPLETE}' || reason FROM failures"
         )
         if scratch.count("SELECT count(*) FROM failures") == 0:
             return

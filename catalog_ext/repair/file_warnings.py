@@ -81,9 +81,9 @@ def warn_of_cases(scratch: Scratch) -> None:
             # Names that differ only in the case of keys are the same partition: warn only if the values differ.
             if is_new and partition_values(first) != partition_values(name):
                 reason = f"its values differ from those of {first} in case only: queries see two partitions"
-                _warn(scratch, name, name, 0, 0, reason)
+                _warn(scratch, name, name, None, None, reason)
 
 
-def _warn(scratch: Scratch, name: str, path: str, files: int, size: int, reason: str) -> None:
+def _warn(scratch: Scratch, name: str, path: str, files: int | None, size: int | None, reason: str) -> None:
     shown = path if path == name or not name or path.startswith(f"{name}/") else f"{name}/{path}"
     scratch.insert("warned", [(shown, name, files, size, reason)])

@@ -175,7 +175,7 @@ class InFlightWrites:
         if not moving:
             return
         self._scratch.insert("protected", ((name,) for name in moving))
-        self._scratch.insert("skipped", ((name, name, 0, 0, MOVING) for name in moving))
+        self._scratch.insert("skipped", ((name, name, None, None, MOVING) for name in moving))
         self._scratch.leave_out("SELECT name FROM protected")
 
     def _leave_out_files(self, states: dict[str, State]) -> None:
@@ -198,7 +198,7 @@ class InFlightWrites:
             "SELECT name, path, size, id FROM in_flight_files ORDER BY name, path"
         ):
             if states[transaction] is State.ABORTED:
-                reason = f"left by write {transaction}, which was aborted; vacuum removes it"
+                reason = f"leftover of write {transaction}, which was aborted; vacuum removes it"
                 row = (f"{name}/{path}" if name else path, name, 1, size, reason)
                 scratch.insert("skipped", [row])
 
@@ -237,7 +237,12 @@ def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int])
         return
     new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
     now = now_ms()
+    reason = expiry.reason(now)
     found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now)]
-    scratch.insert("skipped", ((name, name, 0, 0, f"not registered again, {expiry.reason}") for name in found))
     scratch.insert("expired", ((name,) for name in found))
+    scratch.execute(
+        "INSERT OR IGNORE INTO skipped SELECT e.name, e.name, count(f.path), coalesce(sum(f.size), 0), ?"
+        " FROM expired e LEFT JOIN listed_files f USING (name) GROUP BY e.name",
+        (f"not registered again, {reason}",),
+    )
     scratch.leave_out("SELECT name FROM expired", "listed")

@@ -250,7 +250,7 @@ class Repair:
         if not self._options.strict or not count:
             return
         skipped_paths = "; ".join(
-            f"{path[:160]!r}: {reason}"
+            f"{path[:160]!r}: {reason.rstrip('.')}"
             for path, reason in scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
         )
         paths = "1 path" if count == 1 else f"{count} paths"

@@ -72,7 +72,8 @@ def is_open(reason: str) -> bool:
 _SHOWN = 20
 _COLUMNS = "action, partition, path, files, bytes, reason"
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
-_REFUSE = "refuse"
+REFUSE = "refuse"
+"""The action of a preview's entry which says that the run would be refused."""
 
 
 class ReportEntry(NamedTuple):
@@ -83,16 +84,16 @@ class ReportEntry(NamedTuple):
             ``refuse`` in a preview of a repair that would be refused.
         partition: The partition's name; ``''`` if a skipped path belongs to no partition.
         path: The partition's directory, or the file or directory that changed or was skipped, relative to the table.
-        files: The number of files.
-        bytes: The sum of their sizes.
+        files: The number of files; None if it is not known, because the directory was not listed.
+        bytes: The sum of their sizes; None if ``files`` is None.
         reason: The reason, as a text.
     """
 
     action: str
     partition: str
     path: str
-    files: int
-    bytes: int
+    files: int | None
+    bytes: int | None
     reason: str
 
 
@@ -145,11 +146,11 @@ class ReportEntries(Sequence[ReportEntry]):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The totals of one action."""
+    """The totals of one action; ``files`` and ``bytes`` are None if those of a skipped directory are not known."""
 
     partitions: int
-    files: int
-    bytes: int
+    files: int | None
+    bytes: int | None
 
 
 class RepairReport(Displayed):
@@ -194,7 +195,7 @@ class RepairReport(Displayed):
         self.changed = ReportEntries(scratch, "change", names)
         self.skipped = ReportEntries(scratch, "skip", names)
         self.warnings = ReportEntries(scratch, "warn", names)
-        self.refused = ReportEntries(scratch, _REFUSE, names)
+        self.refused = ReportEntries(scratch, REFUSE, names)
 
     @property
     def in_sync(self) -> bool:
@@ -207,8 +208,8 @@ class RepairReport(Displayed):
     def counts(self, action: str) -> Counts:
         """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""
         query = (
-            "SELECT count(DISTINCT partition), coalesce(sum(files), 0), coalesce(sum(bytes), 0)"
-            " FROM entries WHERE action = ?"
+            "SELECT count(DISTINCT partition), iif(count(files) < count(*), NULL, coalesce(sum(files), 0)),"
+            " iif(count(bytes) < count(*), NULL, coalesce(sum(bytes), 0)) FROM entries WHERE action = ?"
         )
         return Counts(*next(self._scratch.rows(query, (action,))))
 
@@ -273,8 +274,9 @@ class RepairReport(Displayed):
             elif action == "warn" and self.warnings:
                 yield word, f"{len(self.warnings):,}"
             elif action not in ("skip", "warn") and counts.partitions:
-                text = f"{counted(counts.partitions, 'partition')}, {counted(counts.files, 'file')}"
-                yield word, f"{text}, {format_bytes(counts.bytes)}"
+                # The files of a partition that is added, dropped or changed are known: the repair has listed it.
+                text = f"{counted(counts.partitions, 'partition')}, {counted(counts.files or 0, 'file')}"
+                yield word, f"{text}, {format_bytes(counts.bytes or 0)}"
 
     def _notes(self) -> Iterator[str]:
         """Yield sentences about the repair as a whole."""
@@ -287,16 +289,21 @@ class RepairReport(Displayed):
             reason = f" ({_one_line(self.delivery_error)})" if self.delivery_error else ""
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
-    def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """Yield, for each action except ordinary additions, its first entries."""
-        not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
-        for entries in (not_plain, self.dropped, self.changed, self.skipped, self.warnings):
+    def _first_entries(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
+        """Yield the entries of each action with those that the summary shows.
+
+        Additions with a special reason come first: thousands of ordinary additions must not hide them.
+        """
+        special = ReportEntries(self._scratch, "add", self._names, but=NEW)[:_SHOWN]
+        ordinary = [entry for entry in self.added[:_SHOWN] if entry.reason == NEW]
+        yield self.added, [*special, *ordinary][:_SHOWN]
+        for entries in (self.dropped, self.changed, self.skipped, self.warnings):
             yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:
-        """Return the report in a few lines of text: counts, and the first noteworthy entries."""
+        """Return the report in a few lines of text: counts, and the first entries of each action."""
         lines = [self._headline(), *(f"  {word:<8} {text}" for word, text in self._lines())]
-        for entries, shown in self._remarkable():
+        for entries, shown in self._first_entries():
             lines += [_text_line(entry) for entry in shown]
             if len(entries) > len(shown):
                 lines.append(f"           … and {len(entries) - len(shown):,} more")

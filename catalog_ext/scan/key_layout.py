@@ -13,6 +13,7 @@ from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import (
     DEFAULT_PARTITION,
     escape_path_name,
+    is_hidden,
     split_component,
     unescape_path_name,
 )
@@ -183,6 +184,8 @@ class Layout:
 
 def _plain_partitions(keys: tuple[Key, ...], ignored: IgnoredNames) -> Callable[[str], object]:
     if not keys or ignored.has_globs or not all(key.type.name in _PLAIN_VALUES for key in keys):
+        return _never
+    if any(is_hidden(f"{key.name}=") for key in keys):
         return _never
     components = (f"{re.escape(escape_path_name(key.name))}={_PLAIN_VALUES[key.type.name]}" for key in keys)
     return re.compile("/".join(components), re.ASCII).fullmatch

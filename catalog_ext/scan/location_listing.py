@@ -37,7 +37,8 @@ _HIDES = (
 def report_elsewhere(scratch: Scratch) -> None:
     """Exclude directories whose partition is registered at another location from the comparison, and report them."""
     scratch.execute(
-        "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
+        "INSERT OR IGNORE INTO skipped"
+        " SELECT l.name, l.name, NULL, NULL, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
     )
     scratch.leave_out("SELECT name FROM indexed_partitions WHERE location IS NOT NULL", "listed")

@@ -123,7 +123,7 @@ class StoreObserver:
         if not self._layout.keys and self._has_directories:
             self._partitions.append(("",))
         warnings = ((log, log_warning(self._storage, root, log)) for log in sorted(self._logs))
-        rows = ((log, "", 0, 0, warning) for log, warning in warnings if warning is not None)
+        rows = ((log, "", None, None, warning) for log, warning in warnings if warning is not None)
         self._scratch.insert("warned", rows)
         self._flush()
         self._look_for_hidden()
@@ -239,7 +239,8 @@ class StoreObserver:
         row = (printable(failure.directory), failure.error.message)
         self._scratch.insert("failures", [row])
 
-    def _skip(self, path: str, reason: str, *, files: int = 0, size: int = 0) -> None:
+    def _skip(self, path: str, reason: str, *, files: int | None = None, size: int | None = None) -> None:
+        """Report a path as skipped. The files of a directory are unknown (None), because it is not listed."""
         self._scratch.insert("skipped", [(path, "", files, size, reason)])
 
     def _flush(self) -> None:
@@ -286,6 +287,6 @@ def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
     )
     scratch.execute(
         "INSERT OR IGNORE INTO skipped"
-        f" SELECT directory, directory, 0, 0, 'the directory is that of the partition ' || partition {new}"
+        f" SELECT directory, directory, NULL, NULL, 'the directory is that of the partition ' || partition {new}"
     )
     scratch.leave_out(f"SELECT directory {new}", "listed")

@@ -74,8 +74,8 @@ class PatternObserver:
             if place == self._pattern.root:
                 raise error
         self._missing = matches.missing()
-        skipped = [
-            (printable(self._pattern.relative(place)), "", 0, 0, f"{INCOMPLETE}{error.message}")
+        skipped: list[tuple[str, str, int | None, int | None, str]] = [
+            (printable(self._pattern.relative(place)), "", None, None, f"{INCOMPLETE}{error.message}")
             for place, error in self._failures
         ]
         skipped += self._odd

@@ -172,6 +172,6 @@ class Scratch:
         """Delete the rows with these keys."""
         self._db.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key in keys))
 
-    def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
+    def add_entries(self, entries: Iterable[tuple[str, str, str, int | None, int | None, str]]) -> None:
         """Append entries to the report: action, partition, path, files, bytes and reason."""
         self.insert("entries", entries)

@@ -6,11 +6,10 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.identity.record import METASTORE_ID
+from catalog_ext.identity.record import METASTORE_ID, no_metastore
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
-    InvalidConfigurationError,
     InvalidInputError,
     MetastoreUnavailableError,
 )
@@ -116,10 +115,7 @@ class Publishing:
             MetastoreUnavailableError: The metastore does not answer; tables published before stay.
         """
         if not self._metastore.enabled:
-            raise InvalidConfigurationError(
-                "This catalog has no metastore to publish to. Name it: --metastore thrift://host:9083 (and unset "
-                "CATALOG_EXT_METASTORE where that says none)."
-            )
+            raise no_metastore(self._index, "to publish to")
         chosen = None if table is None else TableIdentifier.parse(table, self._catalog)
         if chosen is None:
             if where is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import InvalidValueError, OperationNotSupportedError, SchemaConflictError
+from catalog_ext.metastore.model.types import unquote_text
 from catalog_ext.metastore.model.values import cast_text
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _SIMPLE: Mapping[str, pa.DataType] = {
 _INSTANT, _LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 _LITERAL = re.compile(
     r"(?:CAST\()?(?:DATE |TIMESTAMP_NTZ |TIME )?"
-    r"(?:'((?:[^'\\]|\\.)*)'|([-+]?[\d.]+(?:E[-+]?\d+)?)(?:BD|[LSYDF])?|(true|false))"
+    r"(?:('(?:[^'\\]|\\.|'')*')|([-+]?[\d.]+(?:E[-+]?\d+)?)(?:BD|[LSYDF])?|(true|false))"
     r"(?: AS \w+(?:\([\d, ]+\))?\))?",
     re.IGNORECASE | re.DOTALL,
 )
@@ -105,7 +106,7 @@ def existing_default(column: Column, table: str) -> pa.Scalar | None:
     try:
         if found is None or of.name in ("timestamp", "binary") or of.children or of.fields:
             raise InvalidValueError(f"{default_value[:80]} is no literal that dataset() reads.")
-        value = found[2] or found[3] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
+        value = found[2] or found[3] if found[1] is None else unquote_text(found[1])
         return pa.scalar(cast_text(value, of), arrow_type(of, "parquet"))
     except InvalidValueError as error:
         raise OperationNotSupportedError(

@@ -112,8 +112,8 @@ class Loading:
         _refuse_hidden_and_links(table, found, parameters)
         if not found:
             raise InvalidInputError(
-                f"There is no file at {shown(str(path))} that could be loaded into table {table.identifier}. Nothing "
-                "was changed. Correct the path; to empty a table or a partition, run TRUNCATE TABLE.",
+                f"There is no file at {_source(table, path)} that could be loaded into table {table.identifier}. "
+                "Nothing was changed. Correct the path; to empty a table or a partition, run TRUNCATE TABLE.",
                 parameters,
             )
         self._refuse_matched(table, found, tables)
@@ -125,8 +125,8 @@ class Loading:
         nested = next((entry for entry in entries if entry.kind is not EntryKind.FILE), None)
         if nested is not None:
             raise InvalidInputError(
-                f"{shown(str(place))} holds the directory {shown(nested.location.name)}, and LOAD DATA loads the files "
-                f"of one directory into table {table.identifier}. Load each directory by a statement of its own.",
+                f"{_source(table, place)} holds the directory {shown(nested.location.name)}, and LOAD DATA loads the "
+                f"files of one directory into table {table.identifier}. Load each directory by a statement of its own.",
                 {"table": str(table.identifier), "location": str(place)},
             )
         return sorted(entries, key=lambda entry: entry.location)
@@ -238,11 +238,11 @@ class Loading:
         look = partial(self._begins, wanted)
         for file, fits in zip(files, in_parallel(look, files, _LOOKED_AT_ONCE), strict=True):
             if not fits:
+                source = _source(table, file.location)
                 raise UnsupportedFormatError(
-                    f"{shown(str(file.location))} is no {table.definition.format} file, and every file of table "
-                    f"{table.identifier} is one. Nothing was moved. Load it into a table of its format, and INSERT … "
-                    "SELECT from that.",
-                    {"table": str(table.identifier), "location": str(file.location)},
+                    f"{source} is no {table.definition.format} file, and every file of table {table.identifier} is "
+                    "one. Nothing was moved. Load it into a table of its format, and INSERT … SELECT from that.",
+                    {"table": str(table.identifier), "location": source},
                 )
 
     def _begins(self, wanted: Sequence[bytes], file: Entry) -> bool:
@@ -266,6 +266,19 @@ class _TablePlaces:
         """For tables on local disks, the number, the location, and the real path of the location."""
         there = [(number, text) for number, text in self.all if text.startswith("file:")]
         return [(number, Location.parse(text), Location.parse(real_location(text))) for number, text in there]
+
+
+def _source(table: Table, place: Location) -> str:
+    """Return the path of a file for messages; of a copy of LOAD DATA LOCAL the name of the user's file.
+
+    The service does not know the directory of the user's file, which is on the driver's disk.
+    """
+    root = Location.parse(table.definition.location)
+    copies = copies_directory(place.relative_to(root)) if root.contains(place) else None
+    if copies is None:
+        return shown(str(place))
+    name = place.relative_to(root)[len(copies) :].lstrip("/")
+    return f"{shown(name)} of the local path" if name else "the local path"
 
 
 def _is_below(fits: re.Pattern[str], path: str) -> bool:
@@ -299,7 +312,7 @@ def _refuse_hidden_and_links(table: Table, found: Sequence[Entry], parameters: d
     hidden = next((one for one in found if is_hidden(one.location.name)), None)
     if hidden is not None:
         raise InvalidInputError(
-            f"The file {shown(str(hidden.location))} cannot be loaded into table {table.identifier}: names that "
+            f"The file {_source(table, hidden.location)} cannot be loaded into table {table.identifier}: names that "
             "begin with '_' or '.' are hidden from every reader. Rename it.",
             parameters,
         )

@@ -172,10 +172,21 @@ class WriteMaintenance:
         # Check all retentions first, so that an invalid one is refused before any table is vacuumed.
         ages = [self._retention(each, age, free=allow_short_retention or dry_run) for each in tables]
         vacuum = self._vacuumed if table is None else self._vacuum
+        refused = tuple(self._refused(tables, age, free=allow_short_retention)) if dry_run else ()
         reports = [vacuum(each, age_s, unknown_writes, dry_run) for each, age_s in zip(tables, ages, strict=True)]
-        if table is not None:
-            return reports[0]
-        return VacuumReport(None, tuple(entry for report in reports for entry in report.entries), dry_run)
+        entries = (*refused, *(entry for report in reports for entry in report.entries))
+        return VacuumReport(None if table is None else reports[0].table, entries, dry_run)
+
+    def _refused(self, tables: Sequence[Table], age: float | None, *, free: bool) -> Iterator[VacuumEntry]:
+        """Yield an entry for each reason why a vacuum that is no preview would be refused."""
+        for each in tables:
+            try:
+                self._retention(each, age, free=free)
+            except InvalidInputError as error:
+                yield _refusal(each, error)
+        self._context.counter.look_whether_restored()
+        if self._context.counter.behind is not None:
+            yield from (_refusal(each, self._context.counter.behind) for each in tables)
 
     def _tables(self) -> Iterator[Table]:
         for namespace in self._context.index.namespaces.all():
@@ -278,3 +289,8 @@ class WriteMaintenance:
             return Rows("in flight", status_entries(index, self._context.load_table(table)))
         entries = chain(status_entries(index, None), not_taken_entries(index, self._context.metastore))
         return Rows("in flight", entries)
+
+
+def _refusal(table: Table, error: CatalogExtError) -> VacuumEntry:
+    reason = f"the run would be refused: {error.message}"
+    return VacuumEntry(VacuumAction.REFUSED, table.definition.location, 0, reason, str(table.identifier))

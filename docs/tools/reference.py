@@ -62,9 +62,10 @@ If the output is not a terminal, each row is one line (`COLUMNS=80` wraps it to 
 
 ## Which commands create an index or start a metastore
 
-`init` creates an index; `register`, `import` and `serve` create one if it is missing. Every other command fails without
-an index, names the nearest one, and creates nothing. Every command refuses a `--metastore` or `--warehouse` other than
-the ones that the index records. Only the commands that may create an index, and `adopt`, record them.
+`init` creates an index; `register`, `import` and `serve` create one if it is missing. `doctor` and `init-conf` need no
+index. Every other command fails without an index, names the nearest one, and creates nothing. Every command refuses a
+`--metastore` or `--warehouse` other than the ones that the index records. Only the commands that may create an index,
+and `adopt`, record them.
 
 The embedded metastore is a JVM. It is started only by commands that read it (`import`, `follow`, `publish`, `drift`,
 `doctor`, `serve`) or have changes to deliver to it. Read-only commands (`--dry-run`, `drift`, `doctor`) never create an

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.partition_commit import TIME_PATTERN, TIME_ZONE, PartitionCommit
@@ -24,6 +25,7 @@ REGISTERED_AGAIN = "the next repair registers it again"
 This concerns external tables whose files stay, unless the property ``RETENTION`` makes repairs skip the partition.
 """
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
@@ -35,7 +37,7 @@ class Expiry:
         commit: Computes a partition's time from its values.
         keys: The partition columns that the time is computed from.
         retention_s: The retention period in seconds, from the partition's time on.
-        words: The retention period as text for people.
+        words: The retention period with its unit, as text for people.
     """
 
     commit: PartitionCommit
@@ -51,13 +53,15 @@ class Expiry:
             InvalidConfigurationError: The retention is not a duration.
             InvalidInputError: No partition column is a time, and no time pattern is set.
         """
-        text = retention if retention is not None else property_value(definition.properties, RETENTION)
-        if text is None:
+        given = retention if retention is not None else property_value(definition.properties, RETENTION)
+        if given is None:
             return None
-        seconds = duration_s(text.strip())
+        text = given.strip()
+        seconds = duration_s(text)
         if seconds is None:
             raise InvalidConfigurationError(
-                f"The retention {text[:60]!r} of table {definition.identifier} is no duration. Give one such as 7d.",
+                f"The retention {text[:60]!r} of table {definition.identifier} is no duration. Give one with its unit, "
+                "such as 90d; a number without a unit is a number of seconds, as in Hive.",
                 {"key": RETENTION, "value": text[:60]},
             )
         names = [column.name for column in definition.partition_columns]
@@ -79,7 +83,10 @@ class Expiry:
         commit = PartitionCommit.of(options, names)
         # If the retention comes from the table's property and not from the statement, messages name the property.
         source = "" if retention is not None else f" ({RETENTION})"
-        return cls(commit, _referenced(commit, names), seconds, f"{text.strip()}{source}")
+        # A number without a unit is a number of seconds (``TimeValidator`` of Hive's ``PartitionManagementTask``). Show
+        # the unit, because a user may have meant days.
+        unit = "s" if text[-1].isdigit() else ""
+        return cls(commit, _referenced(commit, names), seconds, f"{text}{unit}{source}")
 
     def expired(self, partition: str, now_ms: int) -> bool:
         """Return whether the partition's time plus the retention has passed; False for a partition without a time."""
@@ -88,10 +95,23 @@ class Expiry:
         except InvalidValueError:
             return False
 
-    @property
-    def reason(self) -> str:
-        """The reason why a partition is dropped, or not registered, as text for people."""
-        return f"expired: its time, by {' and '.join(self.keys)}, is longer ago than {self.words}"
+    def reason(self, now_ms: int) -> str:
+        """Return why a partition is dropped or not registered, with the time before which partitions expire."""
+        return (
+            f"expired: its time, by {' and '.join(self.keys)}, is longer ago than {self.words}{self._cut_off(now_ms)}"
+        )
+
+    def period(self, now_ms: int) -> str:
+        """Return the retention period and the time before which partitions expire, as text for people."""
+        return f"older than {self.words}{self._cut_off(now_ms)}"
+
+    def _cut_off(self, now_ms: int) -> str:
+        try:
+            moment = _EPOCH + timedelta(milliseconds=now_ms, seconds=-self.retention_s)
+        except OverflowError:
+            # The retention period begins before the year 1: no partition is that old.
+            return ""
+        return f", that is before {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _referenced(commit: PartitionCommit, names: Sequence[str]) -> tuple[str, ...]:

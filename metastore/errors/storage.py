@@ -129,10 +129,11 @@ class RepairRefusedError(CatalogExtError):
 
 
 class MassDropError(RepairRefusedError):
-    """A repair would drop all partitions of a table, or more than it may at once; nothing was changed.
+    """A repair or an expiry would drop all partitions of a table, or more than it may at once; nothing was changed.
 
-    Remedy: Check that the store is mounted and complete; if the partitions are gone for good, repair with
-    `allow_mass_drop => true` (`--force` on the command line).
+    Remedy: Repair: check that the store is mounted and complete. Expiry: check the unit of the retention period
+    (`90d`). If the partitions are to be dropped, run it again with `allow_mass_drop => true` (`--force` on the command
+    line).
     """
 
     code = "CATALOG_EXT_MASS_DROP"

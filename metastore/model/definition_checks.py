@@ -128,6 +128,13 @@ def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
             f"got {', '.join(names)[:200]}.",
             {"table": table},
         )
+    hidden = next((column.name for column in columns if column.name.startswith(".")), None)
+    if hidden is not None:
+        raise InvalidInputError(
+            f"The table {table} cannot be partitioned by {hidden!r}: the names of its directories would begin with "
+            "'.', and every reader takes such directories as hidden. Give the column a name that begins with a letter.",
+            {"table": table, "column": hidden},
+        )
     return tuple(columns)
 
 

@@ -61,7 +61,8 @@ class IgnoredNames:
         # This runs for each file of a listing, so the checks of ``is_hidden``, ``is_marker`` and ``is_matched`` are
         # inlined for speed.
         return (
-            (name.startswith(("_", ".")) and "=" not in name)
+            name.startswith(".")
+            or (name.startswith("_") and "=" not in name)
             or name.endswith(_MARKER)
             or (self._expression is not None and self._expression.match(name) is not None)
         )

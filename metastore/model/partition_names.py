@@ -39,8 +39,12 @@ def unescape_path_name(text: str) -> str:
 
 
 def is_hidden(component: str) -> bool:
-    """Return whether Hive ignores a file or directory of this name: it begins with ``_`` or ``.`` and has no ``=``."""
-    return component.startswith(("_", ".")) and "=" not in component
+    """Return whether readers ignore a file or directory: its name begins with ``.``, or with ``_`` and has no ``=``.
+
+    The same rule as Spark's ``HadoopFSUtils.shouldFilterOutPathName``. Hadoop's local file system writes the checksum
+    of ``_k=1.csv`` to ``._k=1.csv.crc``, so a name that begins with ``.`` is hidden even with ``=``.
+    """
+    return component.startswith(".") or (component.startswith("_") and "=" not in component)
 
 
 def split_component(component: str) -> tuple[str, str] | None:

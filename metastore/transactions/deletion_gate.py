@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     """Takes names of partitions and directories; returns the directories that metastore partitions have."""
 
 _UNDER_WAY = (State.OPEN, State.RESERVED, State.COMMITTED)
-_COMMAND = "the {} {} of table {}, which is under way, names its directory"
-_LOADED = "the LOAD DATA {} into table {}, which is under way, moves it"
+_COMMAND = "the running statement {} (transaction {}) of table {} registers its directory"
+_LOADED = "the running LOAD DATA (transaction {}) into table {} moves it"
 _NAMED = (
-    "The metastore still has partitions of table {} at {}, where the index has none any more: Hive engines read the "
-    "files that are to be deleted. A change was skipped, or made without the metastore. Run catalog-ext publish {}, "
-    "then vacuum again. If a Hive engine added the partition on purpose, import the table or follow the metastore: "
-    "the files then belong to the partition."
+    "The metastore still has partitions of table {} at {}, and the index has none there: Hive engines read the files "
+    "that are to be deleted. A change was skipped, or was made without the metastore. Run catalog-ext publish {}, then "
+    "vacuum again. If a Hive engine added the partition on purpose, import the table or follow the metastore: then the "
+    "index has the partition, and vacuum keeps its files."
 )
 
 

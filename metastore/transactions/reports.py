@@ -148,6 +148,7 @@ class VacuumAction(StrEnum):
     KEPT = "kept"
     SKIPPED = "skipped"
     FAILED = "failed"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class VacuumEntry:
     """A path that vacuum has examined.
 
     Attributes:
-        action: The action of vacuum.
+        action: The action of vacuum; ``refused`` in a preview of a run that would be refused.
         path: A URI; for expired versions in the index, the table's name.
         bytes: The size of a file; 0 if it is not known.
         reason: Why the path is not needed, or why it stays or could not be removed.

@@ -37,20 +37,20 @@ logger = logging.getLogger(__name__)
 
 Seen = TypeVar("Seen")
 
-_ABORTED = "left by write {}, which was aborted"
-_LEFT = "left by write {}, which has ended"
-_COPIED = "copied by a LOAD DATA LOCAL that did not end"
-_NOT_OURS = "left by write {}, which this index does not know"
+_ABORTED = "leftover of write {}, which was aborted"
+_LEFT = "leftover of write {}, which has ended and did not commit this file"
+_COPIED = "copy of a local file for a LOAD DATA LOCAL that ended before it loaded the copy"
+_NOT_OURS = "staged by write {}, which is not in this index"
+_HOW = "--unknown-writes on the command line, unknown_writes => true in CALL, unknown_writes=True in Python"
 _UNKNOWN = (
-    "staged by write {}, which this index does not know: another index with a table here may have it under way. Where "
-    "none has, remove it by --unknown-writes on the command line, unknown_writes => true in CALL, unknown_writes=True "
-    "in Python"
+    "staged by write {}, which is not in this index. Another index that has a table at this location may still commit "
+    f"the write. If no other index has a table here, delete the file with {_HOW}"
 )
-_UNNAMED = "rows of write {}, which no version of the table names any more"
+_UNNAMED = "written by the relocating overwrite {}; no kept version of the table uses this file"
 _UNNAMED_STAYS = (
-    "rows of write {}, which no version of the table names: DROP PARTITION or SET LOCATION left them, or another index "
-    "wrote them. ADD PARTITION … LOCATION brings them back. Where no other index needs them, remove them by "
-    "--unknown-writes on the command line, unknown_writes => true in CALL, unknown_writes=True in Python"
+    "written by the relocating overwrite {}; no kept version of the table uses these files. DROP PARTITION or SET "
+    "LOCATION removed the directory from the table, or another index wrote the files. To use the rows again, run ADD "
+    f"PARTITION … LOCATION with this directory. If no other index uses the files, delete them with {_HOW}"
 )
 
 

@@ -39,7 +39,7 @@ _YOUNG = (
     "replaced by version {}, which is younger than the retention. SET LOCATION to this directory brings it back, or "
     "ADD PARTITION … LOCATION where the partition itself is gone"
 )
-_NAMED_AGAIN = "replaced by version {}, and named again by a later one"
+_NAMED_AGAIN = "replaced by version {}, and used again by a later version"
 _AT_COMMIT_MS = 60_000
 """The longest expected time, in milliseconds, from a commit's version to its message in the outbox."""
 

@@ -240,8 +240,8 @@ def _create_repairs() -> None:
     _index("repairs", "table_id, ended_at_ms")
     _create(
         "skipped_paths",
-        _big("table_id"), _big("position"), _text("path"), _text("partition_name"), _big("files"), _big("bytes"),
-        _text("reason"), _big("skipped_at_ms"),
+        _big("table_id"), _big("position"), _text("path"), _text("partition_name"), _big("files", null=True),
+        _big("bytes", null=True), _text("reason"), _big("skipped_at_ms"),
         key="table_id, position",
     )  # fmt: skip
     _create(

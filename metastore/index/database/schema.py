@@ -293,8 +293,8 @@ repairs = sa.Table(
 
 skipped_paths = sa.Table(
     "skipped_paths", metadata,
-    key("table_id"), key("position"), text("path"), text("partition_name"), big("files"), big("bytes"),
-    text("reason"), big("skipped_at_ms"),
+    key("table_id"), key("position"), text("path"), text("partition_name"), big("files", nullable=True),
+    big("bytes", nullable=True), text("reason"), big("skipped_at_ms"),
 )  # fmt: skip
 """The first paths that the last repair of each table skipped, with the reasons."""
 

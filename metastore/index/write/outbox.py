@@ -28,7 +28,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.messages import Message
     from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -39,6 +39,8 @@ NAMES_PER_MESSAGE = 1000
 
 _ERROR_LENGTH = 4000
 _MARKED_AT_ONCE = 200
+_WITHDRAWN_AT_ONCE = 10
+"""The number of messages that are read at a time: each may name a thousand partitions."""
 
 _IS_DUE = outbox.c.next_attempt_at_ms <= NOW_MS
 """The condition that a message is due, by the database's time: hosts whose clocks disagree must not take each other's
@@ -168,18 +170,27 @@ def _statistics(partition: Partition, at_ms: int) -> dict[str, str]:
     return {**parameters, "transient_lastDdlTime": str(at_ms // 1000)}
 
 
-def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None = None) -> None:
+def forget_table(connection: sa.Connection, table_id: int) -> None:
     """Remove the messages about a dropped or republished table, except a message that is being delivered right now.
-
-    With ``upto``, messages with a higher number stay too.
 
     A message that the metastore refuses permanently would otherwise block the table's drop for ever. Renames stay: the
     metastore must find the table under the name by which it is dropped.
     """
-    statement = sa.delete(outbox).where(
-        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _IS_FREE
-    )
-    connection.execute(statement if upto is None else statement.where(outbox.c.outbox_id <= upto))
+    connection.execute(sa.delete(outbox).where(*_removable(table_id)))
+
+
+def withdraw(connection: sa.Connection, table_id: int, upto: int) -> Iterator[Delivery]:
+    """Remove the messages that ``forget_table`` removes, up to a number; yield each removed message."""
+    after = 0
+    while found := _pending(connection, _WITHDRAWN_AT_ONCE, after, outbox.c.outbox_id <= upto, *_removable(table_id)):
+        after = found[-1].outbox_id
+        numbers = [each.outbox_id for each in found]
+        connection.execute(sa.delete(outbox).where(outbox.c.outbox_id.in_(numbers), _IS_FREE))
+        yield from found
+
+
+def _removable(table_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _IS_FREE
 
 
 def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> None:

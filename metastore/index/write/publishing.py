@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.errors import MetastoreRefusedError
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import outbox, partitions
@@ -20,6 +21,7 @@ from catalog_ext.metastore.index.write.outbox import (
     forget_table,
     mark_published,
     published,
+    withdraw,
 )
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
 from catalog_ext.metastore.index.write.partition_rows import (
@@ -29,7 +31,14 @@ from catalog_ext.metastore.index.write.partition_rows import (
     lock_table,
     successors,
 )
-from catalog_ext.metastore.messages import AlterTable, CreateTable, PutView
+from catalog_ext.metastore.messages import (
+    AlterTable,
+    AlterTableStatistics,
+    CreateTable,
+    PutView,
+    SyncPartitions,
+    read_message,
+)
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import TableType
@@ -37,11 +46,13 @@ from catalog_ext.metastore.model.tables import TableType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from catalog_ext.metastore.messages import PublishedPartition
+    from catalog_ext.metastore.messages import Delivery, Message, PublishedPartition
     from catalog_ext.metastore.model.tables import Partition, Table
 
 PAGE = 1000
 _IN_QUERY = 500
+_MOST_NAMES = 100_000
+"""The number of names of partitions after which no further pending message is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +103,20 @@ class Publications(IndexPart):
             now, at_ms = locked.table, locked.now_ms
             # Remove the pending messages: the new ones publish the final state. The metastore might refuse one of the
             # old steps.
-            whole = publication.create or now.definition.table_type is TableType.VIEW
-            forget_table(connection, table.table_id, upto=None if whole else publication.upto)
-            if now.definition.table_type is TableType.VIEW:
+            is_view = now.definition.table_type is TableType.VIEW
+            if publication.create or is_view:
+                forget_table(connection, table.table_id)
+            if is_view:
                 return _publish_view(connection, now, publication)
+            sent = publication if publication.create else _with_withdrawn(connection, now, publication)
             _publish_orphans(connection, now)
-            count = _publish_definition(connection, now, publication)
-            if publication.dropped:
+            count = _publish_definition(connection, now, sent)
+            if sent.dropped:
                 # Do not drop partitions whose values were added to the index since the comparison.
-                there = successors(connection, now, publication.dropped)
-                gone = [name for name in publication.dropped if partition_values(name) not in there]
+                there = successors(connection, now, sent.dropped)
+                gone = [name for name in sent.dropped if partition_values(name) not in there]
                 count += enqueue_changes(connection, now, PartitionChanges(dropped=gone), at_ms)
-            for found in _chosen(connection, now, None if publication.create else publication.partitions):
+            for found in _chosen(connection, now, None if sent.create else sent.partitions):
                 # The user has decided that the index is right, so the metastore's partitions also move to the index's
                 # locations.
                 moved = {partition.name for partition in found}
@@ -129,6 +142,39 @@ class Publications(IndexPart):
             held = [partition for partition in page if partition.in_metastore]
             found = published(connection, table, [*held, *_orphans(connection, table, page)], at_ms)
         return found, page[-1].partition_id if len(page) == PAGE else None
+
+
+def _with_withdrawn(connection: sa.Connection, table: Table, publication: Publication) -> Publication:
+    """Remove the pending messages up to ``upto``; return the publication with the parts that they are about.
+
+    The comparison may have found no difference in these parts only because an earlier message was still on its way: for
+    example, a drop that the metastore carries out later, and a pending message that adds the partition again.
+    """
+    alter, retype, names = publication.alter, publication.retype, dict[str, None]()
+    for delivery in withdraw(connection, table.table_id, publication.upto):
+        match _readable(delivery):
+            case SyncPartitions(added=added, altered=altered, dropped=dropped):
+                names.update(dict.fromkeys((*dropped, *(p.name for p in added), *(p.name for p in altered))))
+            case AlterTableStatistics():
+                names[""] = None
+            case AlterTable() as message:
+                alter, retype = True, retype or message.retype
+            case _:
+                alter, publication = True, replace(publication, partitions=None)
+        if len(names) >= _MOST_NAMES:
+            break  # later messages stay, and are delivered before the new ones
+    given = publication.partitions
+    chosen = None if given is None else list(dict.fromkeys((*given, *names)))
+    gone = list(dict.fromkeys((*publication.dropped, *filter(None, names))))
+    return replace(publication, alter=alter, retype=retype, partitions=chosen, dropped=gone)
+
+
+def _readable(delivery: Delivery) -> Message | None:
+    """Return the message; None if another release wrote it, so that it may be about every part of the table."""
+    try:
+        return read_message(delivery)
+    except MetastoreRefusedError:
+        return None
 
 
 def _publish_view(connection: sa.Connection, table: Table, publication: Publication) -> int:

@@ -178,8 +178,8 @@ REPAIRS_SCHEMA = pa.schema([
 SKIPPED_SCHEMA = pa.schema([
     pa.field("path", pa.string(), nullable=False),
     pa.field("partition", pa.string(), nullable=False),
-    pa.field("files", _COUNT, nullable=False),
-    pa.field("bytes", _COUNT, nullable=False),
+    pa.field("files", _COUNT),
+    pa.field("bytes", _COUNT),
     pa.field("reason", pa.string(), nullable=False),
     pa.field("skipped_at", _TIME, nullable=False),
 ])  # fmt: skip
@@ -196,15 +196,15 @@ class SkippedPath:
     Attributes:
         path: The path, relative to the table's location.
         partition_name: The partition that the path belongs to; ``''`` if it belongs to no partition.
-        files: The number of files at or below the path.
-        bytes: The total size of these files in bytes.
+        files: The number of files at or below the path; None if the directory was not listed.
+        bytes: The total size of these files in bytes; None if ``files`` is None.
         reason: The reason why the repair skipped the path, as text.
     """
 
     path: str
     partition_name: str
-    files: int
-    bytes: int
+    files: int | None
+    bytes: int | None
     reason: str
 
 

@@ -24,6 +24,7 @@ from catalog_ext.metastore.errors import (
     ConflictError,
     IndexUnavailableError,
     InvalidPredicateError,
+    MassDropError,
     RepairRefusedError,
     TableNotFoundError,
 )
@@ -486,14 +487,20 @@ def test_partitions_are_dropped_by_a_condition_and_by_age(run: Run, trips: Path)
     assert "its files stay, and a repair adds the partitions again, unless its mode is drop" in out
     out = run("expire-partitions", "sales.trips", "--retention", "1d", "--dry-run")[1]
     assert "adds the partitions again" not in out
-    code, out, _ = run("expire-partitions", "sales.trips", "--retention", "1d")
+    assert "Run it without --dry-run" not in out
+    assert "The run would be refused: it would drop the 4 partitions of 4 that are older than 1d, that is before" in out
+    preview = json.loads(run("expire-partitions", "sales.trips", "--retention", "1d", "--dry-run", "--json")[1])
+    assert ("all of them" in preview["refused"], len(preview["partitions"])) == (True, 4)
+    code, out, err = run("expire-partitions", "sales.trips", "--retention", "1d")
+    assert (code, out, "--force" in err) == (exit_code(MassDropError("")), "", True)
+    code, out, _ = run("expire-partitions", "sales.trips", "--retention", "1d", "--force")
     assert "4 partitions" in out
     assert "adds the partitions again" in out
     assert "set partition.retention.period" in out
     run("repair", "sales.trips")
     with connect(index=".catalog-ext/index.db", metastore=None) as catalog:
         catalog.alter_table_properties("sales.trips", {"partition.retention.period": "1d"})
-    code, out, _ = run("expire-partitions", "sales.trips")
+    code, out, _ = run("expire-partitions", "sales.trips", "--force")
     assert (code, "again" in out) == (0, False), "the property keeps a repair from it"
     with connect(index=".catalog-ext/index.db", metastore=None) as catalog:
         catalog.alter_table_properties("sales.trips", {}, ["partition.retention.period"])

@@ -12,8 +12,10 @@ import pytest
 
 from catalog_ext.cli.main import main
 from catalog_ext.hms_events.follower import BackgroundFollowing
+from catalog_ext.identity.record import METASTORE
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
+from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.service.server import Service
@@ -173,7 +175,14 @@ def test_names_that_are_none_are_refused(index: str, capsys: pytest.CaptureFixtu
     assert run(index, "follow", "--once", "--databases", "a b") == 2
     assert "give names of databases" in capsys.readouterr().err
     assert run(index, "--metastore", "none", "follow", "--once") == 2
-    assert "no metastore to follow" in capsys.readouterr().err
+    assert "no metastore to follow. The index belongs to the metastore thrift" in capsys.readouterr().err
+    with Index.open(index) as opened:
+        opened.properties.replace({}, removed=[METASTORE])
+    for command, purpose in ((("follow", "--once"), "to follow"), (("publish", "--all"), "to publish to")):
+        assert run(index, "--metastore", "none", *command) == 2
+        error = capsys.readouterr().err
+        assert f"no metastore {purpose}. The index has none. To give it one for good: catalog-ext --index" in error
+        assert "--metastore thrift://host:9083 adopt." in error
 
 
 def test_it_goes_on_until_it_is_interrupted_and_tries_again(

@@ -97,5 +97,11 @@ def test_a_variable_that_is_nearly_one_of_ours_is_refused(
 
 
 def test_variables_of_others_pass() -> None:
-    ours = [s.variable for s in SETTINGS]
-    check_variables([*ours, "CATALOG_EXT_TEST_CHROMIUM", "CATALOG_EXT_BUCKET", "_CATALOG_EXT_COMPLETE", "INDX"])
+    others = ("CATALOG_EXT_TEST_CHROMIUM", "CATALOG_EXT_BUCKET", "_CATALOG_EXT_COMPLETE", "INDX")
+    check_variables({**{s.variable: s.default or "" for s in SETTINGS}, **dict.fromkeys(others, "x")})
+
+
+def test_value_that_does_not_fit_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_LISTING_THREADS", "many")
+    with pytest.raises(InvalidConfigurationError, match=r"CATALOG_EXT_LISTING_THREADS is not valid\. .*'many'"):
+        Settings.resolve()

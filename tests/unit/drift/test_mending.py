@@ -18,6 +18,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore_sync.sync import MetastoreSync
 from tests.kit.repair_cases import indexed, local_catalog, register, write
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.drift.from_metastore import Mended
+    from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
     from tests.kit.fakes_metastore import FakeMetastore
 
 
@@ -380,3 +382,22 @@ def test_condition_of_a_mend_is_checked(catalog: Catalog) -> None:
     for source in ("store", "index", "metastore"):
         with pytest.raises(InvalidPredicateError, match="x"):
             mended(catalog, source, where="x = 1")
+
+
+def test_partition_that_comes_back_during_a_mend_stays_in_the_metastore(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Hive engine drops the partition, and creates it again before the mend has delivered its messages."""
+    publish, created = MetastoreSync.publish, [at(tmp_path / "t" / "ds=2", "2")]
+
+    def late(sync: MetastoreSync, table_id: int | None = None) -> DeliveryReport | None:
+        metastore.add_partitions("s", "t", [created.pop()] if created else [])
+        return publish(sync, table_id)
+
+    metastore.drop_partitions("s", "t", ["ds=2"])
+    monkeypatch.setattr(MetastoreSync, "publish", late)
+    assert actions(mended(catalog, "metastore", drop=True)) == {("drop", "ds=2"): True}
+    catalog.deliver()
+    assert list(metastore.partition_names("s", "t")) == ["ds=1", "ds=2"]
+    assert actions(mended(catalog, "metastore")) == {("add", "ds=2"): True}
+    assert indexed(catalog) == {"ds=1": {"a.csv": 1}, "ds=2": {"a.csv": 1}}

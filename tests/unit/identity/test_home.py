@@ -362,6 +362,7 @@ def test_another_one_is_taken_on_by_a_command(
         assert opened.properties.load()[METASTORE_ID] == given
     adopted = catalog_ext.adopt(index=index, warehouse=str(tmp_path / "moved"))
     assert adopted == (("warehouse", f"file://{warehouse}", f"file://{tmp_path}/moved"),)
+    assert catalog_ext.adopt(index=index, warehouse=str(tmp_path / "moved")) == ()
     with catalog_ext.connect(index=index, metastore=None) as catalog:
         assert catalog.settings.warehouse == f"file://{tmp_path}/moved"
     with pytest.raises(InvalidInputError, match="Neither"):

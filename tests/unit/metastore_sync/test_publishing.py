@@ -156,6 +156,43 @@ def test_a_delivery_waits_for_the_one_of_the_background(catalog: Catalog, server
     assert list(fake.partition_names("s", "t")) == [DAYS[0]]
 
 
+@pytest.mark.parametrize("back", [True, False], ids=["added again", "dropped again"])
+def test_message_on_its_way_does_not_outlive_the_published_state(
+    catalog: Catalog, server: Replaceable, back: bool
+) -> None:
+    """The metastore still has what the message will change, so the comparison finds no difference there."""
+    fill(catalog)
+    fake, arrived, go_on = server.fake, threading.Event(), threading.Event()
+    table, day = catalog.load_table("s.t"), DAYS[0] if back else "ds=2026-01-01"
+    there, gone = AddPartition(day, (DataFile("f", 7, 1),)), DropPartition(day)
+
+    class Slow:
+        """Makes the first change of partitions wait."""
+
+        def __getattr__(self, name: str) -> object:
+            if name in ("drop_partitions", "add_partitions") and not arrived.is_set():
+                arrived.set()
+                assert go_on.wait(30)
+            return getattr(fake, name)
+
+    def commit(change: AddPartition | DropPartition) -> None:
+        catalog.index.commits.apply_changes(table.table_id, [change], operation="x", deliver=True)
+
+    server.fake = Slow()  # type: ignore[assignment]
+    commit(gone if back else there)
+    with ThreadPoolExecutor(2) as threads:
+        on_its_way = threads.submit(catalog.deliver)
+        assert arrived.wait(30)
+        commit(there if back else gone)
+        publication = publishing.Publication(partitions=DAYS[5:6], upto=catalog.index.publications.last_delivery(table))
+        catalog.index.publications.publish(table, publication)
+        go_on.set()
+        on_its_way.result(30)
+    catalog.index.outbox.retry()
+    assert catalog.deliver().pending == 0
+    assert (day in set(fake.partition_names("s", "t"))) is back
+
+
 def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> None:
     fill(catalog)
     before = everything(server.fake)

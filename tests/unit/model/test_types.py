@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog_ext.metastore.errors import InvalidTypeError, UnsupportedFormatError
+from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError, UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.hive_types import hive_type
 from catalog_ext.metastore.model.alterations import AddColumn, altered
 from catalog_ext.metastore.model.definition_checks import check_column_storable, check_keys
@@ -206,6 +206,11 @@ def test_an_unknown_type_is_pointed_at(text: str, reported: str) -> None:
 def test_key_types_have_no_collation() -> None:
     with pytest.raises(InvalidTypeError, match=r"differ by their bytes.*k COLLATE UNICODE\."):
         check_keys((Column("k", "string collate UNICODE"),), "s.t")
+
+
+def test_key_that_begins_with_a_dot_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"s\.t cannot be partitioned by '\.k': .*as hidden"):
+        check_keys((Column("_a", "int"), Column(".k", "int")), "s.t")
 
 
 @pytest.mark.parametrize(

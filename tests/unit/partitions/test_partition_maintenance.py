@@ -83,6 +83,7 @@ def test_partitions_expire_by_their_values(catalog: Catalog, tmp_path: Path) -> 
     assert names(catalog) == [f"r=x/ds={default}", f"r=x/ds={old}", f"r=x/ds={young}"]
     report = catalog.repair_partitions("s.t")
     assert "not registered again, expired" in skipped(report)[f"r=x/ds={older}"]
+    assert [(entry.files, entry.bytes) for entry in report.skipped] == [(1, 1)]
     assert len(names(catalog)) == 3
     assert (root / f"r=x/ds={older}" / "a.csv").exists()
     catalog.alter_table_properties("s.t", {}, ["partition.retention.period"])
@@ -233,3 +234,53 @@ def test_key_names_are_shown_as_declared_and_locations_as_they_are(tmp_path: Pat
         dropped = catalog.partition_maintenance.drop("s.t", "region = 'EU x'")
         assert [entry.partition for entry in dropped] == [shown]
         assert [row["partition"] for row in catalog.partitions("s.t").to_pylist()] == [plain]
+
+
+def aged(catalog: Catalog, old: int, young: int, **properties: str) -> Path:
+    """Register a table of which ``old`` days are a year old, and ``young`` days are in the last month."""
+    root = managed(catalog, keys={"ds": "date"})
+    insert(catalog, *(f"ds={day}" for day in days_ago(*range(400, 400 + old), *range(young))))
+    catalog.alter_table_properties("s.t", properties)
+    return root
+
+
+def test_period_without_a_unit_does_not_drop_every_partition(catalog: Catalog) -> None:
+    """Hive reads 90 as seconds, and the user meant days."""
+    aged(catalog, 2, 3, **{"partition.retention.period": "90"})
+    before = state(catalog)
+    with pytest.raises(
+        errors.MassDropError,
+        match=r"s\.t is refused: it would drop the 5 partitions of 5 that are older than 90s \(partition\.retention\."
+        r"period\), that is before 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, all of them\..*90 days is 90d.*--force",
+    ) as refused:
+        call(catalog, "expire_partitions", table="s.t")
+    assert refused.value.parameters == {"table": "s.t", "partitions": "5", "registered": "5"}
+    assert state(catalog) == before
+    first, *others = call(catalog, "expire_partitions", table="s.t", dry_run=True)
+    assert (first["action"], first["files"], len(others)) == ("refuse", 5, 5)
+    assert first["reason"].startswith("the run would be refused: it would drop the 5 partitions of 5")
+    assert "longer ago than 90s (partition.retention.period), that is before 20" in others[0]["reason"]
+    catalog.alter_table_properties("s.t", {"partition.retention.period": "90d"})
+    assert [row["action"] for row in call(catalog, "expire_partitions", table="s.t")] == ["drop", "drop"]
+
+
+def test_expiry_drops_at_most_the_share_that_a_repair_may_drop(catalog: Catalog) -> None:
+    aged(catalog, 12, 8)
+    with pytest.raises(
+        errors.MassDropError, match=r"12 partitions of 20 .* more than the 50 % that it may drop at once"
+    ):
+        call(catalog, "expire_partitions", table="s.t", retention="90d")
+    preview = call(catalog, "expire_partitions", table="s.t", retention="90d", allow_mass_drop=True, dry_run=True)
+    assert [row["action"] for row in preview] == ["drop"] * 12
+    catalog.alter_table_properties("s.t", {"repair.mass-drop-percent": "60"})
+    assert len(call(catalog, "expire_partitions", table="s.t", retention="90d")) == 12
+    with pytest.raises(errors.MassDropError, match=r"8 partitions of 8 .* all of them"):
+        call(catalog, "expire_partitions", table="s.t", retention="1s")
+    catalog.alter_table_properties("s.t", {"repair.mass-drop-percent": "100"})
+    assert len(call(catalog, "expire_partitions", table="s.t", retention="1s")) == 8
+    assert names(catalog) == []
+
+
+def test_period_longer_than_the_calendar_expires_nothing(catalog: Catalog) -> None:
+    aged(catalog, 1, 1)
+    assert call(catalog, "expire_partitions", table="s.t", retention="99999999999999") == []

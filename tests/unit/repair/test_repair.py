@@ -148,11 +148,17 @@ def test_a_dry_run_asks_the_index_ten_times_whatever_there_is_to_do(catalog: Cat
     assert catalog.index.query_count - before == 10, "the table, its partitions (twice), its files, six about writes"
 
 
-def test_strict_changes_nothing_if_a_path_would_be_skipped(catalog: Catalog, root: Path) -> None:
+def test_strict_changes_nothing_if_a_path_would_be_skipped(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(root, f"{A}/1.csv", "stray.csv")
     with pytest.raises(RepairRefusedError, match=r"s\.t would skip 1 path: 'stray\.csv': the file lies above"):
         catalog.repair_partitions("s.t", strict=True)
     assert indexed(catalog) == {}
+    with monkeypatch.context() as denied:
+        deny(denied, root / "ds=2025-01-01")
+        with pytest.raises(RepairRefusedError, match=r"mode of the path; 'stray.csv': .*\. Mend them"):
+            catalog.repair_partitions("s.t", strict=True)
     (root / "stray.csv").unlink()
     assert len(catalog.repair_partitions("s.t", strict=True).added) == 1
 
@@ -163,6 +169,7 @@ def test_one_bad_path_never_stops_the_others(catalog: Catalog, root: Path) -> No
         "ds=tomorrow/region=eu/1.csv", "region=eu/ds=2025-01-01/1.csv", "day=1/region=eu/1.csv",
         "ds=2025-01-01/ds=2025-01-01/1.csv",
         f"{A}/deeper/1.csv", f"{A}/_temporary/0/1.csv", f"{A}/.hidden.csv", "_delta_log/1.json", f"{A}/_x=1.csv",
+        f"{A}/._x=1.csv.crc", ".ds=2025-01-01/region=eu/1.csv",
     )  # fmt: skip
     report = catalog.repair_partitions("s.t")
     assert skipped(report) == {
@@ -175,7 +182,11 @@ def test_one_bad_path_never_stops_the_others(catalog: Catalog, root: Path) -> No
         "ds=2025-01-01/ds=2025-01-01": "the key 'ds' comes twice in the path",
         f"{A}/deeper": "lies deeper than the 2 partition columns",
     }
-    assert [(e.files, e.bytes) for e in report.skipped if e.path == "stray.csv"] == [(1, 1)]
+    known = {e.path: (e.files, e.bytes) for e in report.skipped}
+    assert (known["stray.csv"], known["plain"], known["ds=tomorrow"]) == ((1, 1), (None, None), (None, None))
+    stored = catalog.index.repairs.skipped_rows(catalog.load_table("s.t")).read_all().to_pylist()
+    assert {row["path"]: (row["files"], row["bytes"]) for row in stored} == known
+    assert (report.counts("skip").files, report.counts("skip").bytes) == (None, None)
     assert indexed(catalog) == {A: {"1.csv": 1, "_x=1.csv": 1}}
 
 

@@ -44,13 +44,16 @@ def test_the_text_says_what_was_done_and_nothing_of_what_was_not() -> None:
         "  dropped  1 partition, 1 file, 10 B\n"
         "  changed  1 partition, 2 files, 10 B\n"
         "  skipped  1 path\n"
+        "  add      ds=1: new on the store\n"
+        "  add      ds=2: new on the store\n"
         "  drop     ds=3: the directory has gone\n"
         "  change   ds=4/a: file added\n"
         "  change   ds=4/b: file gone\n"
         "  skip     stray.csv: the file lies above the partition directories"
     )
     assert str(report(ROWS[0], where="ds >= 1")) == (
-        "Repair of s.t (mode sync where ds >= 1): version 7\n  added    1 partition, 2 files, 2.0 KiB"
+        "Repair of s.t (mode sync where ds >= 1): version 7\n  added    1 partition, 2 files, 2.0 KiB\n"
+        "  add      ds=1: new on the store"
     )
 
 
@@ -74,7 +77,12 @@ def test_the_text_names_what_was_added_and_the_metastore_cannot_hold() -> None:
     assert text.splitlines()[1:] == [
         "  added    3 partitions, 4 files, 3.0 KiB",
         "  add      ds=: not representable in the metastore: the value is empty",
+        "  add      ds=1: new on the store",
+        "  add      ds=2: new on the store",
     ]
+    rows: list[Row] = [("add", f"ds={i}", f"ds={i}", 1, 1, "new on the store") for i in range(25)]
+    *_, last, more = str(report(*rows)).splitlines()
+    assert (last, more) == ("  add      ds=19: new on the store", "           … and 5 more")
 
 
 def test_the_text_of_deliveries_that_wait() -> None:

@@ -50,7 +50,7 @@ def test_both_ways_agree(types: list[str], parts: list[tuple[str, str]]) -> None
 @pytest.mark.parametrize("key", ["a%41", "a=b", "a/b", "a:b", "a b", "_k", ".k", "\u0131"])
 @pytest.mark.parametrize("is_escaped", [True, False])
 def test_both_ways_agree_on_names_of_keys_that_paths_escape(key: str, is_escaped: bool) -> None:
-    definition = replace(table(("string",)), partition_columns=(Column(key, "string"),))
+    definition = replace(table(("string",)), partition_columns=(Column(key, "int"),))
     name = f"{escape_path_name(key) if is_escaped else key}=1"
     assert Layout(definition).judge(name) == slow(definition).judge(name)
 

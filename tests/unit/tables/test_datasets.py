@@ -153,6 +153,7 @@ def test_files_older_than_a_column_have_its_default(catalog: Catalog, root: Path
 @pytest.mark.parametrize(("text", "type_", "value"), [
     ("5", "int", 5), ("5L", "bigint", 5), ("-1.5D", "double", -1.5), ("1.50BD", "decimal(5,2)", Decimal("1.50")),
     ("'it\\'s'", "string", "it's"), ("DATE '2025-01-01'", "date", DAY), ("true", "boolean", True),
+    (r"'a\nb\u00e4\\'", "string", "a\nb\u00e4\\"), ("'it''s'", "string", "it's"),
     ("CAST('1.5' AS FLOAT)", "float", 1.5), ("CAST(1.5 AS FLOAT)", "float", 1.5),
 ])  # fmt: skip
 def test_literals_of_defaults_are_read(text: str, type_: str, value: object) -> None:

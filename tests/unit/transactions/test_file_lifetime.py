@@ -169,7 +169,7 @@ def test_vacuum_reports_the_replaced_directory_until_it_may_delete(
 
 def test_vacuum_says_that_a_later_version_names_a_file(stand: Stand, root: Path) -> None:
     set_location(stand, root)
-    assert kept(vacuum(stand))["k=1"] == "1 file: replaced by version 2, and named again by a later one"
+    assert kept(vacuum(stand))["k=1"] == "1 file: replaced by version 2, and used again by a later version"
 
 
 def test_vacuum_leaves_what_another_table_has(stand: Stand, root: Path, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_unknown_writes_removes_relocated_rows_that_nothing_names(stand: Stand, 
     set_location(stand, root)
     for _ in range(2):
         (skipped,) = vacuum(stand).skipped
-        assert re.search(r"1 file: rows of write \w+, which no version .*--unknown-writes", skipped.reason)
+        assert re.search(r"1 file: written by the relocating overwrite \w+; no kept .*--unknown-writes", skipped.reason)
     assert [e.action for e in vacuum(stand, unknown_writes=True).entries if "_catalog_ext_data" in e.path] == [
         VacuumAction.DELETE
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import re
 import shlex
 import shutil
@@ -257,13 +259,25 @@ def test_second_restore_of_a_backup_gives_new_numbers(tmp_path: Path) -> None:
     assert versions == [VERSIONS, 2 * VERSIONS]
 
 
+def test_backup_into_a_folder_without_rights_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with opened(tmp_path) as catalog:
+        monkeypatch.setattr(os, "open", refuse)
+        with pytest.raises(InvalidInputError, match=f"you may not create files in the folder {tmp_path}"):
+            catalog.backup(str(tmp_path / "backup.db"))
+
+
 def test_backup_is_private_and_refused_over_a_file(tmp_path: Path) -> None:
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         file = catalog.backup(str(tmp_path / "backup.db"))
         assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
-        with pytest.raises(InvalidInputError, match="not there"):
+        with pytest.raises(InvalidInputError, match="it exists, and a backup overwrites no file"):
             catalog.backup(file)
+        with pytest.raises(InvalidInputError, match=r"the folder .*none does not exist\. Create it"):
+            catalog.backup(str(tmp_path / "none" / "backup.db"))
     with opened(tmp_path, "backup.db") as catalog:
         catalog.backup(str(tmp_path / "again.db"))
         with pytest.raises(IndexRestoredError):

@@ -276,12 +276,19 @@ def test_doctor_and_preview_say_that_an_index_was_restored(tmp_path: Path, capsy
         entry = json.loads(capsys.readouterr().out)["entries"][0]
         return entry["action"], entry["detail"]
 
+    def refused() -> list[str]:
+        assert main([*options, "vacuum", "--all", "--dry-run", "--json"]) == 0
+        removals = json.loads(capsys.readouterr().out)["removals"]
+        return [each["reason"] for each in removals if each["action"] == "refused"]
+
     assert found()["state"] == "wrong"
+    assert refused()[0].startswith("the run would be refused: ")
     assert "restored --dry-run" in found()["found"]
     assert preview()[0] == "behind"
     main([*options, "restored"])
     capsys.readouterr()
     assert (found()["state"], found()["found"][:17]) == ("ok", "at the counter 1.")
+    assert refused() == []
     assert preview()[0] == "current"
     counter_of(tmp_path).unlink()
     assert (found()["state"], preview()[0]) == ("wrong", "unknown")

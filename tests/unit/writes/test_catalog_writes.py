@@ -335,8 +335,13 @@ def test_vacuum_removes_what_only_old_versions_name(catalog: Catalog, root: Path
     insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
     assert (root / EU / "old.csv").exists()
     assert actions(catalog.vacuum("s.t")) == {VacuumAction.KEPT}, "it is younger than a week"
-    preview = [e.path for e in catalog.vacuum("s.t", retention=0, dry_run=True).entries]
-    assert any(path.endswith("old.csv") for path in preview)
+    with pytest.raises(InvalidInputError) as refused:
+        catalog.vacuum("s.t", retention=0)
+    first, *preview = catalog.vacuum("s.t", retention=0, dry_run=True).entries
+    assert (first.action, first.reason) == ("refused", f"the run would be refused: {refused.value.message}")
+    assert any(entry.path.endswith("old.csv") for entry in preview)
+    allowed = catalog.vacuum("s.t", retention=0, allow_short_retention=True, dry_run=True)
+    assert list(allowed.entries) == preview
     assert (root / EU / "old.csv").exists()
     catalog.vacuum("s.t", retention="0s", allow_short_retention=True)
     assert not (root / EU / "old.csv").exists()
@@ -498,6 +503,8 @@ def test_the_commands(catalog: Catalog, run: Callable[..., tuple[int, str]]) -> 
     code, text = run("vacuum", "s.t", "--retention", "0s", "--dry-run")
     assert code == 0
     assert "old.csv" in text
+    assert text.endswith(", 1 refused\nNothing was changed. Without --dry-run the command is refused.\n")
+    assert "refused" not in run("vacuum", "s.t", "--retention", "0s", "--force", "--dry-run")[1]
     removed = json.loads(run("vacuum", "s.t", "--retention", "0s", "--force", "--json")[1])["removals"]
     assert [r["path"] for r in removed if r["path"].endswith("old.csv")]
     assert run("vacuum")[0] == 2

@@ -189,6 +189,17 @@ def test_files_of_another_format_are_known_by_their_first_bytes(catalog: Catalog
     assert load(catalog, place / f"*.{kind}", {"k": "1"}).files_added == 1
 
 
+def test_error_of_a_copied_local_file_names_the_file_of_the_user(catalog: Catalog) -> None:
+    root = managed(catalog, kind="parquet")
+    copies = put(root / "_catalog_ext_staging" / "load-1", "mine.csv")
+    with pytest.raises(errors.UnsupportedFormatError, match=r"^'mine\.csv' of the local path is no parquet") as caught:
+        load(catalog, copies, {"k": "1"})
+    assert "staging" not in f"{caught.value.message} {caught.value.parameters}"
+    (copies / "mine.csv").unlink()
+    with pytest.raises(errors.InvalidInputError, match="There is no file at the local path that could be loaded"):
+        load(catalog, copies, {"k": "1"})
+
+
 def test_a_source_that_goes_is_an_error_and_the_others_stay(catalog: Catalog, tmp_path: Path) -> None:
     root, place = managed(catalog), put(tmp_path / "in", "a.csv", "b.csv")
     with armed("promote.before", lambda _: (place / "b.csv").unlink()), pytest.raises(errors.StagedFileMissingError):
@@ -295,7 +306,9 @@ def test_vacuum_removes_copies_of_a_driver_that_died(catalog: Catalog) -> None:
     assert left() == ["load-copying", "load-copying", "x"]
     assert not named.exists()
     assert not (staging / "load-dead").exists()
-    assert {entry.reason for entry in report.entries} == {"copied by a LOAD DATA LOCAL that did not end"}
+    assert {entry.reason for entry in report.entries} == {
+        "copy of a local file for a LOAD DATA LOCAL that ended before it loaded the copy"
+    }
 
 
 @pytest.mark.parametrize("path", ["link", "link/x.csv", "above/o", "above/o/*.csv"])

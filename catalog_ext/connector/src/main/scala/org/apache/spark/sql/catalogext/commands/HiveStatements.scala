@@ -74,8 +74,8 @@ case class LoadDataExec(
   }
 
   /**
-   * Hadoop puts a checksum file next to each file that it writes to a local disk. The service would load the one of a
-   * name with '=' as data, because such a name (`.a=1.csv.crc`) is not hidden.
+   * Hadoop puts a checksum file (`.a=1.csv.crc`) next to each file that it writes to a local disk. The service takes
+   * such files as hidden, so nothing would delete them after it has moved the copies.
    */
   private def withoutChecksums(store: FileSystem): FileSystem = store match {
     case local: ChecksumFileSystem => local.getRawFileSystem
@@ -134,7 +134,7 @@ private object LoadDataExec {
   val Staging = "_catalog_ext_staging"
 
   /** As `is_hidden` of `metastore/model/partition_names.py`. */
-  def isHidden(name: String): Boolean = (name.startsWith("_") || name.startsWith(".")) && !name.contains("=")
+  def isHidden(name: String): Boolean = name.startsWith(".") || (name.startsWith("_") && !name.contains("="))
 
   /**
    * Whether the last component of a path begins with a wildcard. False if the component is only the end of a {…} list
