@@ -84,10 +84,11 @@ class Loading:
     def _files(self, table: Table, path: Location) -> list[Entry]:
         """Return the files that the path selects, after checking that they may be loaded."""
         table_location, storage = Location.parse(table.definition.location), self._context.storage
-        parameters = {"table": str(table.identifier), "location": str(path)}
+        source = _source(table, path)
+        parameters = {"table": str(table.identifier), "location": _place(table, path)}
         if path.scheme != table_location.scheme or (path.scheme == "hdfs" and path.bucket != table_location.bucket):
             raise InvalidInputError(
-                f"{shown(str(path))} is on another store than table {table.identifier} "
+                f"{source} is on another store than table {table.identifier} "
                 f"({shown(str(table_location))}), and LOAD DATA INPATH moves files. LOAD DATA LOCAL INPATH copies "
                 "those of the driver's own disk; INSERT … SELECT reads any.",
                 parameters,
@@ -103,8 +104,7 @@ class Loading:
                 found = [*(found or ()), *of_place]
         if found is None:
             raise LocationNotFoundError(
-                f"Nothing lies at {shown(str(path))}, which was to be loaded into table {table.identifier}. Correct "
-                "the path.",
+                f"Nothing lies at {source}, which was to be loaded into table {table.identifier}. Correct the path.",
                 parameters,
             )
         for one in found:
@@ -112,7 +112,7 @@ class Loading:
         _refuse_hidden_and_links(table, found, parameters)
         if not found:
             raise InvalidInputError(
-                f"There is no file at {_source(table, path)} that could be loaded into table {table.identifier}. "
+                f"There is no file at {source} that could be loaded into table {table.identifier}. "
                 "Nothing was changed. Correct the path; to empty a table or a partition, run TRUNCATE TABLE.",
                 parameters,
             )
@@ -124,10 +124,11 @@ class Loading:
         entries = [e for e in self._context.storage.list_directory(place) if not is_hidden(e.location.name)]
         nested = next((entry for entry in entries if entry.kind is not EntryKind.FILE), None)
         if nested is not None:
+            source = _source(table, place)
             raise InvalidInputError(
-                f"{_source(table, place)} holds the directory {shown(nested.location.name)}, and LOAD DATA loads the "
+                f"{source} holds the directory {shown(nested.location.name)}, and LOAD DATA loads the "
                 f"files of one directory into table {table.identifier}. Load each directory by a statement of its own.",
-                {"table": str(table.identifier), "location": str(place)},
+                {"table": str(table.identifier), "location": _place(table, place)},
             )
         return sorted(entries, key=lambda entry: entry.location)
 
@@ -242,7 +243,7 @@ class Loading:
                 raise UnsupportedFormatError(
                     f"{source} is no {table.definition.format} file, and every file of table {table.identifier} is "
                     "one. Nothing was moved. Load it into a table of its format, and INSERT … SELECT from that.",
-                    {"table": str(table.identifier), "location": source},
+                    {"table": str(table.identifier), "location": _place(table, file.location)},
                 )
 
     def _begins(self, wanted: Sequence[bytes], file: Entry) -> bool:
@@ -269,16 +270,27 @@ class _TablePlaces:
 
 
 def _source(table: Table, place: Location) -> str:
-    """Return the path of a file for messages; of a copy of LOAD DATA LOCAL the name of the user's file.
+    """Return a path for messages; of a copy of LOAD DATA LOCAL the name of the user's file.
 
     The service does not know the directory of the user's file, which is on the driver's disk.
     """
+    name = _name_of_copy(table, place)
+    if name is None:
+        return shown(str(place))
+    return f"{shown(name)} of the local path" if name else "the local path"
+
+
+def _place(table: Table, place: Location) -> str:
+    """Return a path for the parameters of an error, as ``_source``."""
+    name = _name_of_copy(table, place)
+    return str(place) if name is None else name or "the local path"
+
+
+def _name_of_copy(table: Table, place: Location) -> str | None:
+    """Return the name of a copy of LOAD DATA LOCAL, ``''`` for the directory of copies; None for other paths."""
     root = Location.parse(table.definition.location)
     copies = copies_directory(place.relative_to(root)) if root.contains(place) else None
-    if copies is None:
-        return shown(str(place))
-    name = place.relative_to(root)[len(copies) :].lstrip("/")
-    return f"{shown(name)} of the local path" if name else "the local path"
+    return None if copies is None else place.relative_to(root)[len(copies) :].lstrip("/")
 
 
 def _is_below(fits: re.Pattern[str], path: str) -> bool:

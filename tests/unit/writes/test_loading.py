@@ -196,8 +196,11 @@ def test_error_of_a_copied_local_file_names_the_file_of_the_user(catalog: Catalo
         load(catalog, copies, {"k": "1"})
     assert "staging" not in f"{caught.value.message} {caught.value.parameters}"
     (copies / "mine.csv").unlink()
-    with pytest.raises(errors.InvalidInputError, match="There is no file at the local path that could be loaded"):
+    with pytest.raises(
+        errors.InvalidInputError, match="There is no file at the local path that could be loaded"
+    ) as caught_too:
         load(catalog, copies, {"k": "1"})
+    assert caught_too.value.parameters == {"table": "s.t", "location": "the local path"}
 
 
 def test_a_source_that_goes_is_an_error_and_the_others_stay(catalog: Catalog, tmp_path: Path) -> None:
