@@ -53,6 +53,9 @@ def literal_of(value: Scalar, data_type: DataType) -> Literal:
         return Literal(text.rstrip(" ") if data_type.name == "char" else text)
     if data_type.is_integer or data_type.name == "decimal":
         return _number(text, data_type, is_text=isinstance(value, str))
+    if data_type.name == "binary" and not text:
+        # As a directory's text, no bytes mean NULL. As a literal they are less than every value.
+        return Literal(None, is_value=False)
     try:
         typed = cast_text(text, data_type)
     except InvalidValueError:
@@ -93,6 +96,8 @@ def _beyond(text: str, data_type: DataType) -> Literal | None:
 
 def least_value(data_type: DataType) -> Scalar:
     """Return the least value of a type for which a literal may lie outside of the type's range."""
+    if data_type.name == "binary":
+        return ""
     if data_type.name == "date":
         return date.min
     if data_type.name.startswith("timestamp"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FAR_MS = 3_600_000
+FAR_MS = 3_600_000
 """One hour. A smaller lead over the clock is tolerated, since correct clocks are set back by less."""
 _MYSQL = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 _DATABASES = {
@@ -103,7 +103,7 @@ def correct_future_dates(database: Database, table_id: int) -> None:
     would expire before that future date.
     """
     with database.reading() as connection:
-        far = sa.select(_V.version).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS + _FAR_MS).limit(1)
+        far = sa.select(_V.version).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS + FAR_MS).limit(1)
         if connection.execute(far).first() is None:
             return
     ahead = sa.update(table_versions).where(_V.table_id == table_id, _V.committed_at_ms > NOW_MS)

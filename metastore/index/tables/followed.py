@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import NOW_MS, now_ms
+from catalog_ext.metastore.index.database.clock import FAR_MS, NOW_MS, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import (
@@ -187,7 +187,9 @@ class FollowedMetastore(IndexPart):
 
         def work(connection: sa.Connection) -> bool:
             now = NOW_MS
-            mine = sa.or_(f.holder.is_(None), f.holder.in_([holder, free]), f.held_until_ms <= now)
+            # A lease is shorter than an hour: a longer one comes from a clock that was wrong.
+            over = sa.or_(f.held_until_ms <= now, f.held_until_ms > now + FAR_MS)
+            mine = sa.or_(f.holder.is_(None), f.holder.in_([holder, free]), over)
             taken = sa.update(followed_metastore).where(mine).values(holder=holder, held_until_ms=now + lease_ms)
             return connection.execute(taken).rowcount == 1
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import NOW_MS
+from catalog_ext.metastore.index.database.clock import FAR_MS, NOW_MS
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import outbox, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
@@ -42,9 +42,10 @@ _MARKED_AT_ONCE = 200
 _WITHDRAWN_AT_ONCE = 10
 """The number of messages that are read at a time: each may name a thousand partitions."""
 
-_IS_DUE = outbox.c.next_attempt_at_ms <= NOW_MS
+_IS_DUE = sa.or_(outbox.c.next_attempt_at_ms <= NOW_MS, outbox.c.next_attempt_at_ms > NOW_MS + FAR_MS)
 """The condition that a message is due, by the database's time: hosts whose clocks disagree must not take each other's
-claims."""
+claims. Claims and pauses are shorter than an hour, so a later time comes from a clock that was wrong: without this
+condition the message, and all messages behind it, would wait until then."""
 _IS_FREE = sa.or_(outbox.c.claimed_by.is_(None), _IS_DUE)
 """The condition that no process is delivering the message."""
 _DELIVERIES = sa.select(outbox, _IS_DUE.label("due"))

@@ -69,6 +69,8 @@ def test_a_lease_that_is_over_or_whose_process_is_gone_is_taken(index: Index) ->
     # No process has this number.
     assert index.followed.hold(f"dead@{this_host()}:2147483646", 60_000)
     assert index.followed.hold(ONE, 60_000)
+    assert index.followed.hold(ONE, 24 * 3_600_000)
+    assert index.followed.hold(OTHER, 60_000), "the database's clock was a day ahead"
 
 
 def test_suspects_are_kept_until_they_are_settled(index: Index) -> None:

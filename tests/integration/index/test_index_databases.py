@@ -461,6 +461,19 @@ def test_claims_go_by_the_databases_clock(index: Index, monkeypatch: pytest.Monk
     assert index.outbox.done(message.outbox_id, "next")
 
 
+def test_claims_and_pauses_of_a_clock_that_was_ahead_are_over(index: Index) -> None:
+    """The database's clock was a day ahead for a while: nothing waits for that day."""
+    day_ms = 24 * 3_600_000
+    index.namespaces.create(Namespace("a"), deliver=True)
+    (message,) = index.outbox.pending()
+    assert index.outbox.claim(message.outbox_id, "killed", day_ms)
+    assert index.outbox.pending()[0].due
+    assert index.outbox.claim(message.outbox_id, "next", 60_000)
+    assert not index.outbox.keep_claim(message.outbox_id, "killed", 60_000)
+    index.outbox.failed(message.outbox_id, "next", "away", day_ms, refused=False)
+    assert index.outbox.claim(message.outbox_id, "later", 60_000)
+
+
 def test_reader_of_a_dropped_table_gets_an_error(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(50)), files=3)
     index.tables.drop(table.identifier, deliver=False)

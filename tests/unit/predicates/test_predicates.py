@@ -103,6 +103,8 @@ BEYOND: dict[str, tuple[tuple[Value, ...], tuple[tuple[Value, object], ...]]] = 
          ("0000-12-31", 0), ("-0044-03-15", 0), ("2025-01-02", date(2025, 1, 2).toordinal())),
     ),
     "varchar(3)": (("", "a", "ab ", "abc"), tuple((t, t) for t in ("abc   ", "abcd", "ab", "ab ", "zzzz", ""))),
+    # A directory without bytes has the value NULL, so no key is empty; a literal may be.
+    "binary": (("a", "ab"), (("", ""), ("a", "a"), ("b", "b"))),
     "char(3)": (("", "a", "abc"), (("a     ", "a"), ("abc  ", "abc"), ("abcd", "abcd"), ("   ", ""))),
 }  # fmt: skip
 
