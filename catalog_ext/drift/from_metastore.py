@@ -272,7 +272,7 @@ class MendFromMetastore:
         # Hive engine has created again meanwhile.
         adoption = PartitionAdoption(
             self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
-            must_lie=True, deliver=action != DROP,
+            must_lie=True, deliver=action not in (ADD, DROP),
         )  # fmt: skip
         why, operation = (_COUNTED, "repair") if action == LOOK else ("the metastore", "mend")
         found = adoption.adopt(self._base, dict.fromkeys(names, action == DROP), why=why, operation=operation)

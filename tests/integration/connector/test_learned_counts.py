@@ -279,6 +279,19 @@ def test_files_without_footers_are_read_and_not_recorded(
     assert service.requests[LEARNED] == 0
 
 
+@pytest.mark.filterwarnings("ignore::catalog_ext.tables.locations.TableOverlapWarning")
+def test_analyze_counts_a_file_of_two_partitions_once_for_each(
+    spark: SparkSession, service: RecordedService, tmp_path: Path
+) -> None:
+    put(tmp_path / "text" / "c" / "k=1" / "a.csv", 4)
+    put(tmp_path / "text" / "shared" / "b.csv", 3)
+    make(service, tmp_path / "text", "csv")
+    places = " ".join(f"PARTITION (k = {k}) LOCATION '{tmp_path / 'text' / 'shared'}'" for k in (2, 3))
+    spark.sql(f"ALTER TABLE lake.sales.c ADD {places}")
+    spark.sql("ANALYZE TABLE lake.sales.c COMPUTE STATISTICS")
+    assert known(service) == {"k=1/a.csv": 4, "k=2/b.csv": 3, "k=3/b.csv": 3}
+
+
 def test_a_held_answer_is_read_once(spark: SparkSession, service: RecordedService) -> None:
     """A plan that runs again, and what is cached of it, open no file again."""
     held = spark.sql("SELECT k, count(*) AS n FROM lake.sales.c GROUP BY k")

@@ -401,3 +401,22 @@ def test_partition_that_comes_back_during_a_mend_stays_in_the_metastore(
     assert list(metastore.partition_names("s", "t")) == ["ds=1", "ds=2"]
     assert actions(mended(catalog, "metastore")) == {("add", "ds=2"): True}
     assert indexed(catalog) == {"ds=1": {"a.csv": 1}, "ds=2": {"a.csv": 1}}
+
+
+def test_partition_that_hive_drops_after_a_mend_does_not_come_back(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mend sends no message about a partition that it takes from the metastore: it could arrive after the drop."""
+
+    def refuses(*_: object) -> None:
+        raise MetastoreUnavailableError("no change is accepted now")
+
+    write(tmp_path / "t", "ds=3/b.csv")
+    metastore.add_partitions("s", "t", [at(tmp_path / "t" / "ds=3", "3")])
+    with monkeypatch.context() as broken:
+        broken.setattr(metastore, "alter_partitions", refuses)
+        assert actions(mended(catalog, "metastore")) == {("add", "ds=3"): True}
+    metastore.drop_partitions("s", "t", ["ds=3"])
+    catalog.index.outbox.retry()
+    catalog.deliver()
+    assert list(metastore.partition_names("s", "t")) == ["ds=1", "ds=2"]

@@ -93,11 +93,13 @@ object FileCounts extends Logging {
     val paths = Project(Seq(Alias(path, "path")()), relation)
     val counts = Dataset.ofRows(session, paths).groupBy("path").agg(functions.count(functions.lit(1))).collect()
       .map(row => row.getString(0) -> row.getLong(1)).toMap
-    files.files.map { case (in, file) =>
-      val path = in.status(file, in.directory(table.metadata.location)).getPath
-      // The aggregation has no group for a file without rows.
-      counts.getOrElse(FilePaths.inMetadataColumn(path), 0L)
+    val locations = files.files.map { case (in, file) =>
+      FilePaths.inMetadataColumn(in.status(file, in.directory(table.metadata.location)).getPath)
     }.toArray
+    // Partitions may share a directory: a file of it is read once for each of them.
+    val reads = locations.groupMapReduce(identity)(_ => 1)(_ + _)
+    // The aggregation has no group for a file without rows.
+    locations.map(path => counts.getOrElse(path, 0L) / reads(path))
   }
 }
 
