@@ -37,6 +37,7 @@ from catalog_ext.tables.import_tables import ImportTables
 from catalog_ext.tables.namespaces import NamespaceManagement
 from catalog_ext.tables.reads import TableReads
 from catalog_ext.tables.removal import TableRemoval
+from catalog_ext.tables.time_travel import TimeTravel
 from catalog_ext.views.automatic import ViewRefresh
 from catalog_ext.views.views import Views
 from catalog_ext.writes.column_statistics import StatisticsCommand
@@ -138,6 +139,7 @@ class Catalog(Displayed):
         self._hive_import = HiveImport(context, self._creation)
         self.alterations = TableAlterations(context, self._creation, self._repair)
         self.reads = TableReads(context, Freshness(context, self._repair))
+        self.time_travel = TimeTravel(context)
         self.writes = Writes(context, self._creation)
         self.loading = Loading(context)
         self._publishing = Publishing(index, metastore, sync, settings.name)

@@ -63,6 +63,7 @@ from catalog_ext.metastore.errors.not_found import (
     TableAlreadyExistsError,
     TableNotFoundError,
     TransactionNotFoundError,
+    VersionNotFoundError,
     ViewAlreadyExistsError,
     ViewNotFoundError,
 )
@@ -114,7 +115,7 @@ __all__ = [
     "SchemaMismatchError", "ServiceError", "StagedFileMissingError", "StorageAccessDeniedError", "StorageError",
     "StorageUnavailableError", "StreamChangedError", "TableAlreadyExistsError", "TableLayoutError",
     "TableNotFoundError", "TransactionNotFoundError", "TransactionStateError", "UnauthorizedError",
-    "UnsupportedFormatError", "UnsupportedTypeChangeError", "VersionExpiredError", "ViewAlreadyExistsError",
+    "UnsupportedFormatError", "UnsupportedTypeChangeError", "VersionExpiredError", "VersionNotFoundError", "ViewAlreadyExistsError",
     "ViewError", "ViewNotFoundError", "ViewOnlyPartitionColumnsError", "ViewPartitionColumnDuplicateError",
     "ViewPartitionColumnNotFoundError", "ViewPartitionColumnOrderError", "ViewPartitionColumnsChangedError",
     "ViewPartitionColumnsNotLastError", "ViewPartitionLocationError", "ViewPartitionsAutomaticError",

@@ -165,3 +165,12 @@ class NamespaceNotEmptyError(CatalogExtError):
     code = "CATALOG_EXT_NAMESPACE_NOT_EMPTY"
     sqlstate = "42000"
     kind = ErrorKind.ANALYSIS
+
+
+class VersionNotFoundError(NotFoundError):
+    """The table has no version of the number, or at the time, that a query names.
+
+    Remedy: Choose a version that `t.history` lists.
+    """
+
+    code = "CATALOG_EXT_VERSION_NOT_FOUND"

@@ -25,6 +25,7 @@ from catalog_ext.service.messages.partitions import (
 )
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import (
+    as_of_of,
     column_changes,
     descriptors_json,
     hive_clauses_json,
@@ -99,10 +100,13 @@ class TableOperations:
         return {"tables": self._catalog.list_tables(name)}
 
     def _load(self, request: Request) -> dict[str, Any]:
-        identifier, metadata = request.done((request.identifier(), request.optional_text("metadata")))
+        identifier, metadata = request.identifier(), request.optional_text("metadata")
+        as_of = request.done(as_of_of(request))
         found = self._catalog.views.load_relation(str(identifier))
         if isinstance(found, View):
             return view_json(found)
+        if as_of is not None:
+            found = self._catalog.time_travel.load(found, as_of)
         return self._loaded(found) if metadata is None else self._loaded(found) | metadata_json(found, metadata)
 
     def _hive_clauses(self, request: Request) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from catalog_ext.metastore.model.alterations import (
     Position,
     RenameColumn,
 )
+from catalog_ext.metastore.model.as_of import AsOf
 from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.writes.metadata_tables import NAMES, describe_metadata_table
 
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 def column_changes(request: Request) -> list[ColumnChange]:
     """Return the column changes in the field ``changes``."""
     return request.objects("changes", _change)
+
+
+def as_of_of(request: Request) -> AsOf | None:
+    """Return the version that a client of ``tables/load`` names by its number or a time; None for the newest."""
+    version, timestamp_ms = request.optional_count("version"), request.optional_integer("timestamp_ms")
+    if version is None and timestamp_ms is None:
+        return None
+    if version is not None and timestamp_ms is not None:
+        raise InvalidInputError("A request has either a 'version' or a 'timestamp_ms', not both.")
+    return AsOf(version, timestamp_ms)
 
 
 def removals_of(request: Request) -> Removals:

@@ -96,6 +96,9 @@ def test_random_commits(tmp_path: Path, seed: int) -> None:
             _check_totals(versions[-1], after)
         for version, state in zip(versions, states, strict=True):
             assert _read(index, version) == state
+            at = index.version_lookup.at_version(versions[-1], version.version)
+            assert (at.version, at.totals) == (version.version, version.totals)
+            assert _read(index, at) == state
 
 
 def test_statistics_are_renewed_after_a_load(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
     oursOr(ident)(shown(ours.loadTable(ident, privileges)))(own.loadTable(ident, privileges))
   override def loadTable(ident: Identifier, version: String): Table =
-    oursOr(ident)(ours.loadTable(ident, version))(own.loadTable(ident, version))
+    oursOr(ident)(shown(ours.loadTable(ident, version)))(own.loadTable(ident, version))
   override def loadTable(ident: Identifier, timestamp: Long): Table =
-    oursOr(ident)(ours.loadTable(ident, timestamp))(own.loadTable(ident, timestamp))
+    oursOr(ident)(shown(ours.loadTable(ident, timestamp)))(own.loadTable(ident, timestamp))
 
   override def tableExists(ident: Identifier): Boolean = has(ident) || own.tableExists(ident)
   override def invalidateTable(ident: Identifier): Unit = {

@@ -68,8 +68,8 @@ trait CatalogBase extends DefinedTables with LikeTables with ListedTables with S
 
   override def listTables(namespace: Array[String]): Array[Identifier] = tables.list(namespace)
   override def loadTable(ident: Identifier): Table = tables.load(ident)
-  override def loadTable(ident: Identifier, version: String): Table = tables.refuseTimeTravel(ident)
-  override def loadTable(ident: Identifier, timestamp: Long): Table = tables.refuseTimeTravel(ident)
+  override def loadTable(ident: Identifier, version: String): Table = tables.loadVersion(ident, version)
+  override def loadTable(ident: Identifier, timestamp: Long): Table = tables.loadTime(ident, timestamp)
   // Loads the target of a statement that writes.
   override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
     tables.loadForWrite(ident, privileges.asScala.toSet)

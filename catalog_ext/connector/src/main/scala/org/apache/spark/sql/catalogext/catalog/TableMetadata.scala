@@ -22,6 +22,8 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, Str
  * @param statistics of columns at this version, by column, under Spark's names
  * @param statisticsAfter by column name, the first version whose files may have statistics of the present column of
  *                        that name; older files had another column of the name
+ * @param pinned whether a query names this version (VERSION AS OF, TIMESTAMP AS OF). Such a query is not compared with
+ *               the store, and records nothing about the files
  * @param descriptors of the partitions that have another format, other options or other columns than their table
  */
 case class TableMetadata(
@@ -44,7 +46,8 @@ case class TableMetadata(
     settings: JsonNode,
     statistics: Map[String, Map[String, String]] = Map.empty,
     descriptors: Seq[PartitionDescriptor] = Nil,
-    statisticsAfter: Map[String, Long] = Map.empty) {
+    statisticsAfter: Map[String, Long] = Map.empty,
+    pinned: Boolean = false) {
 
   /** The name in SQL, without the catalog. A path has no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"

@@ -50,15 +50,31 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _ => throw new NoSuchTableException(ident)
   }
 
-  /** Refuses a time travel query with an error that says that the table has no earlier versions to read. */
-  def refuseTimeTravel(ident: Identifier): Nothing = {
-    val name = loadRelation(ident) match {
-      case table: Table => table.name()
-      case _ => s"$catalogName.$ident"
-    }
-    throw ConnectorErrors.notSupported(s"$name cannot be read as of an earlier version or time: catalog-ext has no time " +
-      "travel. Leave out VERSION AS OF and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf; the metadata " +
-      "table `history` says which versions a table had.")
+  /** The table at an earlier version. A text that is no number is refused: tables have no tags. */
+  def loadVersion(ident: Identifier, version: String): Table = {
+    val number = version.toLongOption.filter(_ >= 0).getOrElse(throw ConnectorErrors.analysis(
+      ConnectorErrors.VersionNotFound,
+      s"Table $catalogName.$ident has no version '$version': give the number of a version, as the metadata table " +
+        "`history` lists them.", Map("table" -> ident.toString, "version" -> version)))
+    loadAsOf(ident, "version" -> long(number))
+  }
+
+  /** The table at its newest version at a time, in microseconds since the epoch. */
+  def loadTime(ident: Identifier, micros: Long): Table =
+    loadAsOf(ident, "timestamp_ms" -> long(Math.floorDiv(micros, 1000L)))
+
+  private def loadAsOf(ident: Identifier, asOf: (String, JsonNode)): Table = {
+    if (paths.named(ident)) throw ConnectorErrors.notSupported(
+      s"The path $catalogName.$ident has no versions: only tables of the index have. Leave out VERSION AS OF and " +
+        "TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
+    if (MetadataTable.below(ident).isDefined) throw ConnectorErrors.notSupported(
+      s"The metadata table $catalogName.$ident cannot be read as of an earlier version or time. Leave out VERSION AS OF " +
+        "and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
+    val node = described(ident, more = Seq(asOf))
+    if (isView(node)) throw ConnectorErrors.notSupported(
+      s"The view $catalogName.$ident has no versions: read its tables as of a version.")
+    refuseSinglePass(s"$catalogName.$ident")
+    table(TableMetadata.fromJson(node).copy(pinned = true))
   }
 
   /** The table, metadata table or view of a name, by one request. */
@@ -155,8 +171,10 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
 
   private def isView(node: JsonNode): Boolean = node.string("table_type") == "VIEW"
 
-  private def described(ident: Identifier, metadataTable: Option[String] = None): JsonNode = try {
+  private def described(
+      ident: Identifier, metadataTable: Option[String] = None, more: Seq[(String, JsonNode)] = Nil): JsonNode = try {
     val request = named(ident)
+    more.foreach { case (field, value) => request.set[JsonNode](field, value) }
     StreamingQueries.awaitEnds(s"${ident.namespace().head}.${ident.name()}")
     metadataTable.foreach(request.put("metadata", _))
     translating(ident)(client.call("tables/load", request))

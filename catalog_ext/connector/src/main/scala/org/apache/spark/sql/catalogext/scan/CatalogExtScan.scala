@@ -57,7 +57,7 @@ class CatalogExtScanBuilder(
   if (table.tableId >= 0) FileFilters.checkTable(s"$catalogName.${table.qualifiedName}", options)
   else FileFilters.checkPath(table.name, options)
   private val index = files(PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
-  if (index.isRegistered) index.limitStaleness(settings.long(CatalogExtScan.MaxStaleness))
+  if (index.isRegistered && !table.pinned) index.limitStaleness(settings.long(CatalogExtScan.MaxStaleness))
   private val inner: FileScanBuilder = SparkScans.of(spark, table, table.format, index,
     StructType(dataSchema ++ index.partitionSchema), dataSchema, options)
   private var fileMetadata: Option[StructType] = None
@@ -98,7 +98,7 @@ class CatalogExtScanBuilder(
       val may = answersByIndex && index.areOfKeys(filters) && strict.forall(_ => index.isLimited(filters))
       asked = Some(aggregation -> (
         if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, known, filters,
-          settings.flag(LearnedCounts.Setting)).answer(aggregation)
+          settings.flag(LearnedCounts.Setting) && !table.pinned).answer(aggregation)
         else None))
     }
     asked.get._2
@@ -218,6 +218,9 @@ class CatalogExtScan(
   def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, index.namedKeys, inner.partitionFilters, _))
 
   override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
+    if (index.table.pinned) throw ConnectorErrors.notSupported(
+      s"A stream cannot read table $tableName as of version ${index.table.version}. Leave out the version; the option " +
+        "startingVersion says where a stream begins.")
     if (described.nonEmpty) throw ConnectorErrors.notSupported(
       s"Table $tableName has partitions that are not read as the table (${described.head.descriptor.format}), which a " +
         "stream cannot read. INSERT OVERWRITE these partitions, which gives them the table's format.")

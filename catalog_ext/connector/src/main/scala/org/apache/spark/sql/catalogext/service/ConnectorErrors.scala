@@ -114,6 +114,7 @@ object ConnectorErrors {
    * Remedy: Start the query with a new checkpoint, or set the option that the message names.
    */
   val StreamChanged: Condition = own("STREAM_CHANGED", "58000")
+  val VersionNotFound: Condition = own("VERSION_NOT_FOUND", "42704")
 
   /**
    * A write has more partitions than a limit allows; nothing was written.

@@ -41,7 +41,10 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
       case scan: DataSourceV2ScanRelation => Seq(scan.relation.table)
       case relation: DataSourceV2Relation => Seq(relation.table)
       case cached: InMemoryRelation => tables(cached.cacheBuilder.cachedPlan)
-    }.flatten.collect { case table: CatalogExtTable => table }
+    }.flatten.collect {
+      // A version that the statement names does not become stale.
+      case table: CatalogExtTable if !table.metadata.pinned => table
+    }
 
   private def tables(plan: SparkPlan): Seq[Table] =
     collectWithSubqueries(plan) {

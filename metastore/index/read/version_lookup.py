@@ -1,0 +1,83 @@
+"""Finds earlier versions of tables, for queries with VERSION AS OF and TIMESTAMP AS OF."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import TableNotFoundError, VersionNotFoundError
+from catalog_ext.metastore.index.database.part import IndexPart
+from catalog_ext.metastore.index.database.schema import partition_sums, table_versions, tables
+from catalog_ext.metastore.index.read.history import History
+from catalog_ext.metastore.index.read.marked_rows import version_expired
+from catalog_ext.metastore.index.write.partition_sums import ALL
+from catalog_ext.metastore.model.tables import Totals
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import Table
+
+
+class VersionLookup(IndexPart):
+    """Finds versions of a table, and the table's totals at them."""
+
+    def at_version(self, table: Table, version: int) -> Table:
+        """Return the table at a version, with its totals at that version.
+
+        Raises:
+            VersionNotFoundError: The table has no such version.
+            VersionExpiredError: Vacuum has removed the version.
+            TableNotFoundError: The table is gone.
+        """
+        t, v, s = tables.c, table_versions.c, partition_sums.c
+        there = sa.exists().where(v.table_id == table.table_id, v.version == version)
+        state = sa.select(t.oldest_version, t.version, there.label("there")).where(t.table_id == table.table_id)
+        counts = (s.n_partitions, s.n_files, s.n_bytes, s.n_rows, s.n_uncounted)
+        sums = sa.select(*(sa.cast(sa.func.coalesce(sa.func.sum(count), 0), sa.BigInteger) for count in counts)).where(
+            s.table_id == table.table_id, s.depth == ALL, s.version <= version
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(state).one_or_none()
+            if row is None:
+                raise TableNotFoundError(
+                    f"The table {table.identifier} was dropped meanwhile.", {"table": str(table.identifier)}
+                )
+            if 0 <= version < row.oldest_version:
+                raise version_expired(str(table.identifier), version, row.oldest_version)
+            if not row.there:
+                raise _not_found(table, f"version {version}", row.oldest_version, row.version)
+            partitions, files, size, rows, uncounted = connection.execute(sums).one()
+        return replace(table, version=version, totals=Totals(partitions, files, size, None if uncounted else rows))
+
+    def at_time(self, table: Table, at_ms: int) -> Table:
+        """Return the table at its newest version that was committed at a time or before it, by the index's clock.
+
+        The time is in milliseconds since the epoch, UTC. Before its first commit a table has version 0, without
+        partitions, from its creation on.
+
+        Raises:
+            VersionNotFoundError: The table is younger.
+            VersionExpiredError: Vacuum has removed the version.
+            TableNotFoundError: The table is gone.
+        """
+        if at_ms < table.created_at_ms:
+            at, created = (_utc(ms) for ms in (at_ms, table.created_at_ms))
+            raise VersionNotFoundError(
+                f"Table {table.identifier} has no version at {at}: it was created at {created}.",
+                {"table": str(table.identifier), "time": at},
+            )
+        return self.at_version(table, History(self._database).version_at(table.table_id, at_ms))
+
+
+def _not_found(table: Table, asked: str, oldest: int, newest: int) -> VersionNotFoundError:
+    return VersionNotFoundError(
+        f"Table {table.identifier} has no {asked}; it has versions from {oldest} to {newest}. The metadata table "
+        f"{table.identifier}.history lists them.",
+        {"table": str(table.identifier), "oldest": str(oldest), "newest": str(newest)},
+    )
+
+
+def _utc(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
