@@ -120,7 +120,10 @@ def test_every_form_of_insert_into(lake: Lake, kind: str) -> None:
         f"INSERT INTO {table} PARTITION (ds, h) SELECT 5, 'five', 'e', 5",
         f"INSERT INTO {table} BY NAME SELECT * FROM source",
         f"INSERT INTO {table} PARTITION (ds = 'g') (v, id, h) VALUES ('seven', 7, 7)",
-        f"INSERT INTO {table} (id) VALUES (8)",
+        # A key that SELECT * omits must be in the list.
+        f"INSERT INTO {table} (id) VALUES (8)"
+        if kind == "declared"
+        else f"INSERT INTO {table} (id, ds, h) VALUES (8, NULL, NULL)",
         f"INSERT INTO {table} PARTITION (ds = 'i j', h = NULL) VALUES (9, 'nine')",
         f"WITH c AS (SELECT 10, 'ten', 'a', 1) INSERT INTO {table} SELECT * FROM c",
     ):
