@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from tests.integration.lake import local_lake
@@ -43,11 +43,13 @@ def test_each_version_has_its_rows(lake: Lake, version: int) -> None:
     old = f"{TABLE} VERSION AS OF {version}"
     assert lake.rows(f"SELECT id, ds FROM {old} ORDER BY id") == expected
     assert lake.rows(f"SELECT id FROM {old} WHERE ds = 'b'") == [(id_,) for id_, ds in expected if ds == "b"]
-    assert lake.rows(f"SELECT count(*), max(ds) FROM {old}") == [(len(expected), max((ds for _, ds in expected), default=None))]
+    assert lake.rows(f"SELECT count(*), max(ds) FROM {old}") == [
+        (len(expected), max((ds for _, ds in expected), default=None))
+    ]
     assert lake.rows(f"SELECT DISTINCT ds FROM {old} ORDER BY ds") == sorted({(ds,) for _, ds in expected})
     read = spark.read.option("versionAsOf", version).table(TABLE)
     assert sorted(map(tuple, read.collect())) == expected
-    committed = lake.rows(f"SELECT committed_at FROM {TABLE}.history WHERE version = {version}")[0][0]
+    committed = lake.rows(f"SELECT CAST(committed_at AS STRING) FROM {TABLE}.history WHERE version = {version}")[0][0]
     assert lake.rows(f"SELECT id, ds FROM {TABLE} TIMESTAMP AS OF '{committed}' ORDER BY id") == expected
     plan = lake.rows(f"EXPLAIN EXTENDED SELECT * FROM {old}")[0][0]
     assert f"Version: {version}" in plan
@@ -89,11 +91,10 @@ def test_versions_that_are_not_there_are_refused(lake: Lake) -> None:
 
 def test_streams_and_writes_take_no_version(lake: Lake, tmp_path: Path) -> None:
     stream = lake.spark.readStream.option("versionAsOf", 1)
-    with pytest.raises((AnalysisException, StreamingQueryException, AssertionError, Exception)) as caught:  # noqa: PT011
+    with pytest.raises(PySparkException, match=r"(?i)version|time travel"):
         writer = stream.table(TABLE).writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
         writer.format("noop").start().awaitTermination()
-    assert "version" in str(caught.value).lower() or "time travel" in str(caught.value).lower()
-    with pytest.raises(Exception, match="(?i)time travel|version"):
+    with pytest.raises(PySparkException, match=r"(?i)time travel|version"):
         lake.spark.range(1).select(F.col("id").cast("int"), F.lit("a").alias("ds")).writeTo(TABLE).option(
             "versionAsOf", "1"
         ).append()
