@@ -268,8 +268,9 @@ class MendFromMetastore:
 
     def _adopt(self, action: str, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
         """Import the metastore's current state of the named partitions into the index."""
-        # Send no drops: the metastore does not have these partitions, and a late message would drop a partition that a
-        # Hive engine has created again meanwhile.
+        # Send nothing about partitions that are added or dropped here, because the metastore's state is right already.
+        # A late message would drop a partition that a Hive engine has created again meanwhile, or add one again that it
+        # has dropped.
         adoption = PartitionAdoption(
             self._context, self._repair, self._context.metastore.client(), self._found(), dry_run=dry_run,
             must_lie=True, deliver=action not in (ADD, DROP),

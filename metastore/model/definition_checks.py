@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError, UnsupportedFormatError
 from catalog_ext.metastore.model.identifiers import validate_column_name
+from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import FORMATS, Column, TableDefinition
 from catalog_ext.metastore.model.types import KEY_TYPES, parse_type
 
@@ -128,7 +129,7 @@ def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
             f"got {', '.join(names)[:200]}.",
             {"table": table},
         )
-    hidden = next((column.name for column in columns if column.name.startswith(".")), None)
+    hidden = next((column.name for column in columns if is_hidden(f"{column.name}=")), None)
     if hidden is not None:
         raise InvalidInputError(
             f"The table {table} cannot be partitioned by {hidden!r}: the names of its directories would begin with "

@@ -180,14 +180,17 @@ def forget_table(connection: sa.Connection, table_id: int) -> None:
     connection.execute(sa.delete(outbox).where(*_removable(table_id)))
 
 
-def withdraw(connection: sa.Connection, table_id: int, upto: int) -> Iterator[Delivery]:
-    """Remove the messages that ``forget_table`` removes, up to a number; yield each removed message."""
+def withdraw(connection: sa.Connection, table_id: int, upto: int) -> Iterator[list[Delivery]]:
+    """Remove the messages that ``forget_table`` removes, up to a number; yield a few removed messages at a time.
+
+    A caller may stop between two yields: the messages after that stay.
+    """
     after = 0
     while found := _pending(connection, _WITHDRAWN_AT_ONCE, after, outbox.c.outbox_id <= upto, *_removable(table_id)):
         after = found[-1].outbox_id
         numbers = [each.outbox_id for each in found]
         connection.execute(sa.delete(outbox).where(outbox.c.outbox_id.in_(numbers), _IS_FREE))
-        yield from found
+        yield found
 
 
 def _removable(table_id: int) -> tuple[sa.ColumnElement[bool], ...]:

@@ -151,16 +151,17 @@ def _with_withdrawn(connection: sa.Connection, table: Table, publication: Public
     example, a drop that the metastore carries out later, and a pending message that adds the partition again.
     """
     alter, retype, names = publication.alter, publication.retype, dict[str, None]()
-    for delivery in withdraw(connection, table.table_id, publication.upto):
-        match _readable(delivery):
-            case SyncPartitions(added=added, altered=altered, dropped=dropped):
-                names.update(dict.fromkeys((*dropped, *(p.name for p in added), *(p.name for p in altered))))
-            case AlterTableStatistics():
-                names[""] = None
-            case AlterTable() as message:
-                alter, retype = True, retype or message.retype
-            case _:
-                alter, publication = True, replace(publication, partitions=None)
+    for removed in withdraw(connection, table.table_id, publication.upto):
+        for delivery in removed:
+            match _readable(delivery):
+                case SyncPartitions(added=added, altered=altered, dropped=dropped):
+                    names.update(dict.fromkeys((*dropped, *(p.name for p in added), *(p.name for p in altered))))
+                case AlterTableStatistics():
+                    names[""] = None
+                case AlterTable() as message:
+                    alter, retype = True, retype or message.retype
+                case _:
+                    alter, publication = True, replace(publication, partitions=None)
         if len(names) >= _MOST_NAMES:
             break  # later messages stay, and are delivered before the new ones
     given = publication.partitions

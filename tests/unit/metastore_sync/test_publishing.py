@@ -193,6 +193,22 @@ def test_message_on_its_way_does_not_outlive_the_published_state(
     assert (day in set(fake.partition_names("s", "t"))) is back
 
 
+def test_each_removed_message_is_replaced_if_not_all_are_removed(
+    catalog: Catalog, server: Replaceable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages name more partitions than a publication may; several are removed at a time."""
+    fill(catalog)
+    table, new = catalog.load_table("s.t"), [f"ds=2026-01-0{day}" for day in range(1, 4)]
+    for name in new:
+        change = AddPartition(name, (DataFile("f", 7, 1),))
+        catalog.index.commits.apply_changes(table.table_id, [change], operation="x", deliver=True)
+    monkeypatch.setattr("catalog_ext.metastore.index.write.publishing._MOST_NAMES", 1)
+    publication = publishing.Publication(partitions=[], upto=catalog.index.publications.last_delivery(table))
+    catalog.index.publications.publish(table, publication)
+    assert catalog.deliver().pending == 0
+    assert set(new) <= set(server.fake.partition_names("s", "t"))
+
+
 def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> None:
     fill(catalog)
     before = everything(server.fake)

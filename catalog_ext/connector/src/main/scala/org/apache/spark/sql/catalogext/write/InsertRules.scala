@@ -2,8 +2,6 @@ package org.apache.spark.sql.catalogext.write
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.JsonNode
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, KeyZone, PartitionColumns, PartitionNames,
   ResolvedSettings, TableMetadata}
@@ -123,25 +121,23 @@ class ResolveInserts extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case Undecided(append: AppendData, insert) =>
       insert.check()
-      append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false), query = insert.query)
+      append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
 
     case Undecided(overwrite: OverwriteByExpression, insert) =>
       if (insert.replaces) {
         insert.checkOmitted()
-        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false),
-          query = insert.query)
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
       } else if (!insert.marked && (overwrite.isByName || overwrite.deleteExpr != Literal.TrueLiteral)) {
         // DataFrameWriterV2.overwrite has a condition for what it replaces, so the kind stays.
         insert.checkOmitted()
-        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false),
-          query = insert.query)
-      } else insert.overwrite(overwrite.withNewQuery(insert.query))
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
+      } else insert.overwrite(overwrite)
 
     case Undecided(overwrite: OverwritePartitionsDynamic, insert) =>
-      if (insert.marked) insert.overwrite(overwrite.withNewQuery(insert.query))
+      if (insert.marked) insert.overwrite(overwrite)
       else {
         insert.check()
-        overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false), query = insert.query)
+        overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
       }
   }
 
@@ -156,7 +152,9 @@ class ResolveInserts extends Rule[LogicalPlan] {
     private def insert(write: V2WriteCommand, options: Map[String, String]): Option[(V2WriteCommand, Insert)] =
       write.table match {
         case relation: DataSourceV2Relation if !WriteMarks.decided(options) => relation.table match {
-          case table: CatalogExtTable => Some((write, new Insert(relation, table, write, options)))
+          case table: CatalogExtTable =>
+            val given = GivenColumns.names(write.query)
+            Some((write.withNewQuery(GivenColumns.removed(write.query)), new Insert(relation, table, given, options)))
           case _ => None
         }
         case _ => None
@@ -186,9 +184,16 @@ private object GivenColumns {
   def removed(query: LogicalPlan): LogicalPlan = query.resolveOperators { case GivenColumns(child) => child }
 }
 
-/** A write to a table of this connector, with the record of `MarkInserts`. */
+/**
+ * A write to a table of this connector, with the record of `MarkInserts`.
+ *
+ * @param given the columns that a write by name gives; None for other writes
+ */
 private class Insert(
-    relation: DataSourceV2Relation, table: CatalogExtTable, write: V2WriteCommand, writeOptions: Map[String, String]) {
+    relation: DataSourceV2Relation,
+    table: CatalogExtTable,
+    given: Option[Seq[String]],
+    writeOptions: Map[String, String]) {
   private val conf = SQLConf.get
   private val keys = table.metadata.partitionColumns
   private val note = Option(relation.options.get(WriteMarks.Specification))
@@ -199,8 +204,6 @@ private class Insert(
   private val allStatic = staticKeys == keys.length
 
   def marked: Boolean = note.isDefined
-  /** The rows of the write. */
-  def query: LogicalPlan = GivenColumns.removed(write.query)
   def replaces: Boolean = relation.options.containsKey(InsertMarks.Replaces)
   /** The relation without options, because Spark requires the options of a write in one place. */
   def target: DataSourceV2Relation = relation.copy(options = CaseInsensitiveStringMap.empty())
@@ -233,9 +236,9 @@ private class Insert(
    */
   def checkOmitted(): Unit = if (!table.metadata.declared) {
     val listed = Option(relation.options.get(InsertMarks.Listed)).map(InsertMarks.readNames)
-    listed.orElse(GivenColumns.names(write.query)).foreach { given =>
+    listed.orElse(given).foreach { columns =>
       val omitted = keys.filter { key =>
-        key.getCurrentDefaultValue().isEmpty && !(given ++ values.keys).exists(conf.resolver(_, key.name))
+        key.getCurrentDefaultValue().isEmpty && !(columns ++ values.keys).exists(conf.resolver(_, key.name))
       }
       if (omitted.nonEmpty) throw refused(
         s"it has no value for the partition columns ${omitted.map(_.name).mkString(", ")}, which SELECT * omits: add " +
@@ -349,7 +352,7 @@ private[write] object InsertMarks {
 
   def write(constants: Map[String, String]): String = map(constants).toString
 
-  def writeNames(names: Seq[String]): String = mapper.valueToTree[JsonNode](names.asJava).toString
+  def writeNames(names: Seq[String]): String = arr(names.map(text(_))).toString
 
   def readNames(list: String): Seq[String] = mapper.readTree(list).asScala.map(_.asText()).toSeq
 
