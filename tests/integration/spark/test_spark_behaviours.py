@@ -731,18 +731,6 @@ class TestOptionsOfReaders:
             writer.toTable("lake.w.streamed").awaitTermination()
 
 
-@pytest.mark.parametrize("table", [*OURS, "lake.w.hidden.files"])
-def test_time_travel_is_said_to_be_missing(lake: Lake, spark: SparkSession, table: str) -> None:
-    for query in (f"SELECT * FROM {table} VERSION AS OF 1", f"SELECT * FROM {table} TIMESTAMP AS OF '2025-01-01'"):
-        error = lake.error(query)
-        assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
-        assert f"{table} cannot be read as of an earlier version" in str(error)
-    for option in (("versionAsOf", "1"), ("timestampAsOf", "2025-01-01")):
-        with pytest.raises(AnalysisException, match="cannot be read as of an earlier version"):
-            spark.read.option(*option).table(table).collect()
-    assert lake.condition("SELECT * FROM lake.w.nothing VERSION AS OF 1") == "TABLE_OR_VIEW_NOT_FOUND"
-
-
 @pytest.mark.parametrize(
     "query",
     [

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from tests.integration.lake import local_lake
@@ -14,6 +15,8 @@ from tests.integration.lake import local_lake
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyspark.sql.streaming import DataStreamReader
 
     from tests.integration.lake import Lake
     from tests.integration.spark_driver import Driver
@@ -70,7 +73,8 @@ def test_two_versions_meet_in_one_query(lake: Lake) -> None:
 def test_partition_is_written_back_from_an_old_version(lake: Lake) -> None:
     """The statement reads a version of its own target; commits after this version are no conflict."""
     lake.sql(
-        "CREATE TABLE lake.w.back (id INT, ds STRING) PARTITIONED BY (ds) TBLPROPERTIES ('overwrite-mode' = 'relocate')",
+        "CREATE TABLE lake.w.back (id INT, ds STRING) PARTITIONED BY (ds) "
+        "TBLPROPERTIES ('overwrite-mode' = 'relocate')",
         "INSERT INTO lake.w.back VALUES (1, 'a')",
         "INSERT OVERWRITE lake.w.back PARTITION (ds = 'a') VALUES (2)",
         "INSERT OVERWRITE lake.w.back SELECT * FROM lake.w.back VERSION AS OF 1 WHERE ds = 'a'",
@@ -78,23 +82,80 @@ def test_partition_is_written_back_from_an_old_version(lake: Lake) -> None:
     assert lake.rows("SELECT * FROM lake.w.back") == [(1, "a")]
 
 
+def test_virtual_columns_are_there_at_each_version(lake: Lake) -> None:
+    location = f"{lake.folder}/virtual"
+    lake.spark.sql("SELECT 1 AS id, 'a' AS ds").write.partitionBy("ds").parquet(location)
+    lake.catalog.register_table("w.virtual", location, "parquet", partition_columns={"ds": "string"})
+    lake.sql("INSERT INTO lake.w.virtual PARTITION (ds = 'b') VALUES (2)")
+    newest = lake.rows("SELECT max(version) FROM lake.w.virtual.history")[0][0]
+    for version, expected in ((newest - 1, [(1, "a")]), (newest, [(1, "a"), (2, "b")])):
+        old = f"lake.w.virtual VERSION AS OF {version}"
+        assert lake.sql(f"SELECT * FROM {old}").columns == ["id"]
+        assert lake.rows(f"SELECT id, ds FROM {old} ORDER BY id") == expected
+        assert lake.rows(f"SELECT ds, `$partition` FROM {old} WHERE ds = 'b'") == [
+            (ds, f"ds={ds}") for _, ds in expected if ds == "b"
+        ]
+
+
+def test_version_whose_files_are_gone_says_so(lake: Lake) -> None:
+    """An overwrite in place deletes the replaced files; the other partitions of the version are still there."""
+    lake.sql(
+        "CREATE TABLE lake.w.replaced (id INT, ds STRING) PARTITIONED BY (ds) "
+        "TBLPROPERTIES ('overwrite-mode' = 'in-place')",
+        "INSERT INTO lake.w.replaced VALUES (1, 'a'), (2, 'b')",
+        "INSERT OVERWRITE lake.w.replaced PARTITION (ds = 'a') VALUES (3)",
+    )
+    old = "SELECT id FROM lake.w.replaced VERSION AS OF 1"
+    assert lake.rows(f"{old} WHERE ds = 'b'") == [(2,)]
+    error = lake.error(old)
+    assert error.getCondition() == "CATALOG_EXT_FILE_MISSING"
+    assert "belongs to version 1 of the table, which the query names" in str(error)
+    assert "`overwrite-mode` = relocate" in str(error)
+
+
 def test_versions_that_are_not_there_are_refused(lake: Lake) -> None:
-    for version in ("5", "'x'", "-1"):
-        error = lake.error(f"SELECT * FROM {TABLE} VERSION AS OF {version}")
-        assert error.getCondition() in ("CATALOG_EXT_VERSION_NOT_FOUND", "PARSE_SYNTAX_ERROR"), version
+    for version in ("5", "'x'"):
+        assert lake.condition(f"SELECT * FROM {TABLE} VERSION AS OF {version}") == "CATALOG_EXT_VERSION_NOT_FOUND"
+    assert lake.condition(f"SELECT * FROM {TABLE} VERSION AS OF -1") == "PARSE_SYNTAX_ERROR"
     created = lake.rows(f"SELECT min(committed_at) FROM {TABLE}.history")[0][0] - timedelta(days=1)
     assert lake.condition(f"SELECT * FROM {TABLE} TIMESTAMP AS OF '{created}'") == "CATALOG_EXT_VERSION_NOT_FOUND"
     assert lake.condition("SELECT * FROM lake.w.nothing VERSION AS OF 1") == "TABLE_OR_VIEW_NOT_FOUND"
-    for table in (f"{TABLE}.files", f"{TABLE}.history"):
-        assert lake.condition(f"SELECT * FROM {table} VERSION AS OF 1") == "CATALOG_EXT_NOT_SUPPORTED"
+
+
+@pytest.mark.parametrize("name", [f"{TABLE}.files", f"{TABLE}.history", "lake.`{folder}/w/t`"])
+def test_names_without_versions_are_refused(lake: Lake, name: str) -> None:
+    named = name.format(folder=lake.folder)
+    for query in (f"SELECT * FROM {named} VERSION AS OF 1", f"SELECT * FROM {named} TIMESTAMP AS OF '2025-01-01'"):
+        assert lake.condition(query) == "CATALOG_EXT_NOT_SUPPORTED"
+    for option in (("versionAsOf", "1"), ("timestampAsOf", "2025-01-01")):
+        read = lake.spark.read.option(*option)
+        with pytest.raises(AnalysisException, match="CATALOG_EXT_NOT_SUPPORTED"):
+            read.table(named)
+
+
+def test_version_that_vacuum_removed_has_expired(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE lake.w.short (id INT, ds STRING) PARTITIONED BY (ds) "
+        "TBLPROPERTIES ('overwrite-mode' = 'relocate')",
+        "INSERT INTO lake.w.short VALUES (1, 'a')",
+        "INSERT OVERWRITE lake.w.short PARTITION (ds = 'a') VALUES (2)",
+        "CALL lake.system.vacuum(table => 'w.short', retention => '0s')",
+    )
+    assert lake.condition("SELECT * FROM lake.w.short VERSION AS OF 1") == "CATALOG_EXT_VERSION_EXPIRED"
+    assert lake.rows("SELECT * FROM lake.w.short VERSION AS OF 2") == [(2, "a")]
 
 
 def test_streams_and_writes_take_no_version(lake: Lake, tmp_path: Path) -> None:
+    """Spark itself refuses a write and, but for 4.0, a stream."""
     stream = lake.spark.readStream.option("versionAsOf", 1)
-    with pytest.raises(PySparkException, match=r"(?i)version|time travel"):
-        writer = stream.table(TABLE).writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
-        writer.format("noop").start().awaitTermination()
-    with pytest.raises(PySparkException, match=r"(?i)time travel|version"):
-        lake.spark.range(1).select(F.col("id").cast("int"), F.lit("a").alias("ds")).writeTo(TABLE).option(
-            "versionAsOf", "1"
-        ).append()
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)as of version|time travel"):
+        _run(stream, str(tmp_path))
+    rows = lake.spark.range(1).select(F.col("id").cast("int"), F.lit("a").alias("ds"))
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)time travel|version"):
+        rows.writeTo(TABLE).option("versionAsOf", "1").append()
+    assert lake.rows(f"SELECT id, ds FROM {TABLE}") == STATES[-1]
+
+
+def _run(stream: DataStreamReader, checkpoint: str) -> None:
+    writer = stream.table(TABLE).writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    writer.format("noop").start().awaitTermination()

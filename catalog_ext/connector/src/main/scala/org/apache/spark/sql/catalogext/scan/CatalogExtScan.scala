@@ -249,7 +249,8 @@ class CatalogExtScan(
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
     new RegisteredFileReaderFactory(
-      withMetadata, of.fileMaker(scan.readPartitionSchema), index.catalogName, index.table.qualifiedName, format, version)
+      withMetadata, of.fileMaker(scan.readPartitionSchema), index.catalogName, index.table.qualifiedName, format, version,
+      index.table.pinned)
   }
 
   private def totals: (Long, Option[Long]) = (index +: described.map(_.index)).map(_.totals).reduce { (one, other) =>

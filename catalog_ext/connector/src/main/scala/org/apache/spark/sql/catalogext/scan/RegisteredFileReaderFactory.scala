@@ -22,6 +22,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * @param maker creates the file objects that `inner` reads
  * @param format the format of the files: the table's, or that of a descriptor
  * @param version the version of the registered table; None if the files were listed for this query only
+ * @param pinned whether the query names this version
  */
 private[catalogext] class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
@@ -29,7 +30,8 @@ private[catalogext] class RegisteredFileReaderFactory(
     catalogName: String,
     table: String,
     format: String,
-    version: Option[Long])
+    version: Option[Long],
+    pinned: Boolean = false)
   extends PartitionReaderFactory {
 
   override def supportColumnarReads(partition: InputPartition): Boolean = inner.supportColumnarReads(partition)
@@ -63,6 +65,9 @@ private[catalogext] class RegisteredFileReaderFactory(
   private def missing(partition: FilePartition, cause: Throwable): Throwable = {
     val file = beingRead(partition)
     val (owner, then, remedy) = version match {
+      case Some(number) if pinned => (s"table $catalogName.$table", s"belongs to version $number of the table, which the query names",
+        "An overwrite or a delete in place has removed it, or another program: only tables with `overwrite-mode` = relocate " +
+          "keep replaced files, until vacuum. Read a newer version; the metadata table `history` lists them.")
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
           "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +

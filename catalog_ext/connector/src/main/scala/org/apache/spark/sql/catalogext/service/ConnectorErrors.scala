@@ -90,7 +90,7 @@ object ConnectorErrors {
   /**
    * A registered file is no longer on the store.
    * Remedy: Run the statement again: an overwrite that committed after it was planned deletes the files that it
-   * replaced. If the error stays, repair the table with the mode sync, or set `missing-files` to skip to read on.
+   * replaced. If the statement names an old version, read a newer one. If the error stays, repair the table with the mode sync, or set `missing-files` to skip to read on.
    */
   val FileMissing: Condition = own("FILE_MISSING", "58000")
   /**
@@ -115,7 +115,6 @@ object ConnectorErrors {
    */
   val StreamChanged: Condition = own("STREAM_CHANGED", "58000")
   val VersionNotFound: Condition = own("VERSION_NOT_FOUND", "42704")
-
   /**
    * A write has more partitions than a limit allows; nothing was written.
    * Remedy: Raise the limit that the message names, or write fewer partitions at a time.
