@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.display import Picture, Rows
     from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.model.as_of import Version
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.tables.reads import TableReads
@@ -41,20 +42,20 @@ class CatalogTable(Displayed):
         """The table's name, with the catalog's name in front."""
         return f"{self._context.settings.name}.{self._identifier}"
 
-    def partitions(self, where: Where = None) -> pa.Table:
+    def partitions(self, where: Where = None, *, version: Version | None = None) -> pa.Table:
         """Return the registered partitions; see ``Catalog.partitions``."""
         self._context.require_open()
-        return self._reads.partitions(str(self._identifier), where)
+        return self._reads.partitions(str(self._identifier), where, version=version)
 
-    def files(self, where: Where = None) -> pa.Table:
+    def files(self, where: Where = None, *, version: Version | None = None) -> pa.Table:
         """Return the registered files; see ``Catalog.files``."""
         self._context.require_open()
-        return self._reads.files(str(self._identifier), where)
+        return self._reads.files(str(self._identifier), where, version=version)
 
-    def dataset(self, where: Where = None) -> pads.Dataset:
+    def dataset(self, where: Where = None, *, version: Version | None = None) -> pads.Dataset:
         """Return the table as a pyarrow dataset; see ``Catalog.dataset``."""
         self._context.require_open()
-        return Datasets(self._context).dataset(str(self._identifier), where)
+        return Datasets(self._context).dataset(str(self._identifier), where, version=version)
 
     def history(self) -> Rows[TableVersion]:
         """Return the commits, newest first; see ``Catalog.history``."""

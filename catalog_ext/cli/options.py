@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -144,3 +145,34 @@ def where_of(where: str | None, spec: tuple[str, ...]) -> Where:
         values = pairs(spec, "--partition")
         return {key: None if value == DEFAULT_PARTITION else value for key, value in values.items()}
     return where
+
+
+def version_options(command: F) -> F:
+    """Add ``--version`` and ``--timestamp``; the command is called with a ``version``, None for the newest."""
+
+    @functools.wraps(command)
+    def with_version(*args: Any, number: int | None, at: datetime | None, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
+        if number is not None and at is not None:
+            raise click.UsageError("--version and --timestamp exclude each other: say one of them.")
+        return command(*args, version=at if number is None else number, **kwargs)
+
+    with_time = click.option(
+        "--timestamp", "at", metavar="TIME", callback=_time,
+        help="Show the newest version of that time, such as 2025-01-01T09:00:00+01:00. A time without offset is in "
+        "UTC, as the command `history` shows it.",
+    )(with_version)  # fmt: skip
+    return click.option(  # type: ignore[return-value]
+        "--version", "number", type=click.IntRange(min=0), metavar="NUMBER",
+        help="Show the version of that number, as the command `history` lists them. Default: the newest.",
+    )(with_time)  # fmt: skip
+
+
+def _time(context: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        # Python 3.10 does not know the letter Z.
+        at = datetime.fromisoformat(value.removesuffix("Z") + ("+00:00" if value.endswith("Z") else ""))
+    except ValueError:
+        raise click.BadParameter(f"{value[:60]!r} is not a time such as 2025-01-01T09:00:00+01:00.") from None
+    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)

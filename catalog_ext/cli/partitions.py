@@ -9,7 +9,7 @@ import click
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import output_console
 from catalog_ext.cli.listing import UNCHANGED, Listing
-from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.options import list_options, version_options, where_of, where_options
 from catalog_ext.cli.output import arrow_rows, note
 from catalog_ext.cli.writes import DURATION
 from catalog_ext.metastore.commit.partition_expiry import REGISTERED_AGAIN
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
+    from catalog_ext.metastore.model.as_of import Version
     from catalog_ext.repair.report import ReportEntry
 
 _ROWS = ListColumn("rows", right=True, rank=3)
@@ -58,24 +59,33 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show what would be drop
 @click.command(short_help="List the registered partitions of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
+@version_options
 @list_options(_PARTITIONS)
 @click.pass_obj
-def partitions(invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], shape: Shape) -> None:
+def partitions(
+    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], version: Version | None, shape: Shape
+) -> None:
     """List the registered partitions of TABLE, sorted by their values."""
     with invocation.catalog(with_metastore=False) as catalog:
-        found = catalog.partitions(table, where_of(where, spec))
+        found = catalog.partitions(table, where_of(where, spec), version=version)
     _show(found, table, ("partition", "partitions"), _PARTITIONS, shape)
 
 
 @click.command(short_help="List the registered files of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
+@version_options
 @list_options(_FILES)
 @click.pass_obj
-def files(invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], shape: Shape) -> None:
-    """List the registered files of TABLE: those that a query reads."""
+def files(
+    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], version: Version | None, shape: Shape
+) -> None:
+    """List the registered files of TABLE: those that a query reads.
+
+    With `--version` or `--timestamp`, the list has the files of that version, also those that were deleted since.
+    """
     with invocation.catalog(with_metastore=False) as catalog:
-        found = catalog.files(table, where_of(where, spec))
+        found = catalog.files(table, where_of(where, spec), version=version)
     _show(found, table, ("file", "files"), _FILES, shape)
 
 

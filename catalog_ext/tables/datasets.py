@@ -17,6 +17,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.tables.arrow_schema import ColumnSpellings, data_schema, existing_default, key_schema
+from catalog_ext.tables.time_travel import TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.model.as_of import Version
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Value
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -55,32 +57,34 @@ class Datasets:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def dataset(self, table: str, where: Where = None) -> pads.Dataset:
+    def dataset(self, table: str, where: Where = None, *, version: Version | None = None) -> pads.Dataset:
         """Return a table of Parquet or ORC files as a ``pyarrow.dataset.Dataset``.
 
         It has the table's columns, then its partition columns, with the table's types. Its files are those of the
-        table's newest version in the partitions that satisfy ``where``; later commits do not change it, but an
-        overwrite deletes the files that it replaces. The footer of every file is read once, several at a time. A column
-        that a file lacks is NULL, or has the column's default. If the files spell a column in another case than the
-        table, the dataset has the spelling of the files.
+        table's newest version, or of ``version``, in the partitions that satisfy ``where``; later commits do not change
+        it, but an overwrite deletes the files that it replaces. The footer of every file is read once, several at a
+        time. A column that a file lacks is NULL, or has the column's default. If the files spell a column in another
+        case than the table, the dataset has the spelling of the files.
 
         Args:
             table: ``namespace.table``.
             where: A condition on partition columns, or a partition spec. Conditions on other columns belong to the
                 library that reads the dataset.
+            version: The number of a version, or a time with a zone; the newest version if it is None.
 
         Raises:
             TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+            VersionNotFoundError, VersionExpiredError: The table has no such version, or no longer.
             OperationNotSupportedError: The table is a view or has CSV, JSON or text files, or Arrow lacks a type.
             SchemaConflictError: Files spell a column in different cases.
-            InvalidInputError: A file is not of the table's format.
+            InvalidInputError: A file is not of the table's format, or ``version`` is a time without zone.
             LocationNotFoundError: A file does not exist.
             StorageError: The store refuses or does not answer.
         """
-        target = self._context.load_table(table)
+        target = TimeTravel(self._context).load_named(table, version)
         files = list(self._files(target, bound_where(target, where)))
-        return _Reading(self._context, target).dataset(files)
+        return _Reading(self._context, target, is_newest=version is None).dataset(files)
 
     def _files(self, table: Table, predicate: Predicate | None) -> Iterator[_File]:
         """Yield the table's files, except those of zero bytes, which have no rows in any format."""
@@ -99,7 +103,8 @@ class Datasets:
 class _Reading:
     """Opens the files of one table."""
 
-    def __init__(self, context: Context, table: Table) -> None:
+    def __init__(self, context: Context, table: Table, *, is_newest: bool) -> None:
+        self._is_newest = is_newest
         self._storage = context.storage
         self._threads = context.storage.listing_threads
         self._table = table
@@ -168,9 +173,14 @@ class _Reading:
                 raise failure from error
             if self._skips_missing:
                 return None
+            remedy = (
+                f"Repair the table (catalog.repair_partitions({self._name!r})) and call dataset() again."
+                if self._is_newest
+                else f"Version {self._table.version} had it: an overwrite or a delete has removed it since, or another "
+                "program. Choose a newer version, or other partitions with where=."
+            )
             raise LocationNotFoundError(
-                f"Table {self._name} has the file {file.location}, which is not on the store any more. Repair the "
-                f"table (catalog.repair_partitions({self._name!r})) and call dataset() again.",
+                f"Table {self._name} has the file {file.location}, which is not on the store any more. {remedy}",
                 {"table": self._name, "file": str(file.location)},
             ) from error
         except pa.ArrowException as error:

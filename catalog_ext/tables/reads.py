@@ -36,6 +36,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     spec_condition,
 )
 from catalog_ext.tables.lookups import in_words
+from catalog_ext.tables.time_travel import TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.errors import IndexRestoredError
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.as_of import Version
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -61,6 +63,7 @@ class TableReads:
     def __init__(self, context: Context, freshness: Freshness) -> None:
         self._context = context
         self._freshness = freshness
+        self._time_travel = TimeTravel(context)
         # A cached entry cannot become stale: the keys of a table never change for the same id and version.
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
@@ -79,25 +82,41 @@ class TableReads:
         """
         return bound_where(table, where)
 
-    def partitions(self, table: str, where: Where = None) -> pa.Table:
+    def partitions(self, table: str, where: Where = None, *, version: Version | None = None) -> pa.Table:
         """Return the registered partitions, sorted by typed values with NULL first; columns as in ``partitions/list``.
+
+        Args:
+            table: ``namespace.table``.
+            where: A condition or a partition spec that the partitions satisfy.
+            version: The number of a version, or a time with a zone; the newest version if it is None.
 
         Raises:
             TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+            VersionNotFoundError, VersionExpiredError: The table has no such version, or no longer.
+            InvalidInputError: ``version`` is a time without zone.
         """
-        target = self._context.load_table(table)
+        target = self._time_travel.load_named(table, version)
         found = self._context.index.partitions.all(target, bound_where(target, where))
         return as_rows(declared_batches(target, found).read_all())
 
-    def files(self, table: str, where: Where = None) -> pa.Table:
+    def files(self, table: str, where: Where = None, *, version: Version | None = None) -> pa.Table:
         """Return the registered files, with the columns of ``tables/plan`` (``docs/spec/service.md``).
+
+        At an earlier version these are the files that it had, also those that were deleted since.
+
+        Args:
+            table: ``namespace.table``.
+            where: A condition or a partition spec that the files' partitions satisfy.
+            version: The number of a version, or a time with a zone; the newest version if it is None.
 
         Raises:
             TableNotFoundError: There is no table of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+            VersionNotFoundError, VersionExpiredError: The table has no such version, or no longer.
+            InvalidInputError: ``version`` is a time without zone.
         """
-        target = self._context.load_table(table)
+        target = self._time_travel.load_named(table, version)
         found = self._context.index.files.plan(target, bound_where(target, where))
         return as_rows(declared_batches(target, found).read_all())
 

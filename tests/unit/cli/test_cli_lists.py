@@ -67,6 +67,28 @@ def run(folder: Path) -> Run:
     return run
 
 
+@pytest.mark.parametrize("command", ["partitions", "files"])
+def test_earlier_versions_are_listed_by_number_and_time(run: Run, command: str) -> None:
+    def listed(*options: str) -> list[str]:
+        result = run(command, "sales.trips", "--json", *options)
+        assert result.exit_code == 0, result.output
+        return [row["partition"] for row in json.loads(result.stdout)[command]]
+
+    newest, *_ = json.loads(run("history", "sales.trips", "--json").stdout)["versions"]
+    assert listed("--version", "0") == []
+    assert listed("--version", str(newest["version"])) == listed("--timestamp", "2100-01-01") == listed()
+    assert listed("--timestamp", "2100-01-01T00:00:00Z") == listed("--timestamp", "2100-01-01T00:00+09:00") == listed()
+    for options, message in (
+        (("--version", "77"), "has no version 77"),
+        (("--timestamp", "2001-01-01"), "it was created at"),
+        (("--timestamp", "yesterday"), "'yesterday' is not a time"),
+        (("--version", "0", "--timestamp", "2100-01-01"), "exclude each other"),
+    ):
+        failed = run(command, "sales.trips", *options)
+        assert failed.exit_code != 0
+        assert message in " ".join((failed.output + str(failed.exception)).split())
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("command", [("tables",), ("partitions",), ("files",), ("history",), ("repair",), ("doctor",)])
 def test_no_name_and_no_path_is_broken(run: Run, folder: Path, command: tuple[str, ...], width: int) -> None:

@@ -20,6 +20,7 @@ from catalog_ext.metastore.errors import (
     OperationNotSupportedError,
     SchemaConflictError,
     TableNotFoundError,
+    VersionNotFoundError,
 )
 from catalog_ext.metastore.model.alterations import AddColumn
 from catalog_ext.metastore.model.changes import AddPartition
@@ -101,6 +102,41 @@ def test_files_are_those_of_the_index_in_the_chosen_partitions(catalog: Catalog,
     catalog.repair_partitions("s.t")
     assert [row["id"] for row in rows(before)] == [1, 2], "a dataset is of one version"
     assert [row["id"] for row in rows(catalog.dataset("s.t"))] == [1, 2, 9]
+
+
+def test_earlier_version_has_its_own_files(catalog: Catalog, root: Path) -> None:
+    put(root / "k=1/a.parquet", id=[1])
+    table(catalog, root, "id BIGINT", {"k": "INT"})
+    first = catalog.history("s.t")[0]
+    put(root / "k=2/a.parquet", id=[2])
+    catalog.repair_partitions("s.t")
+    at = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=first.committed_at_ms)
+    for of in (catalog, catalog.table("s.t")):
+        name = ("s.t",) if of is catalog else ()
+        for version in (first.version, at):
+            assert of.partitions(*name, version=version).column("partition").to_pylist() == ["k=1"]
+            assert of.files(*name, version=version).num_rows == 1
+            assert rows(of.dataset(*name, version=version)) == [{"id": 1, "k": 1}]
+            assert of.partitions(*name, "k = 2", version=version).num_rows == 0
+        assert of.files(*name).num_rows == 2
+
+
+def test_version_without_its_files_or_none_at_all_is_an_error(catalog: Catalog, root: Path) -> None:
+    put(root / "k=1/a.parquet", id=[1])
+    table(catalog, root, "id BIGINT", {"k": "INT"})
+    first = catalog.history("s.t")[0].version
+    (root / "k=1/a.parquet").unlink()
+    catalog.repair_partitions("s.t", mode="sync")
+    assert catalog.files("s.t", version=first).num_rows == 1, "what the version had, there or not"
+    with pytest.raises(LocationNotFoundError, match=rf"Version {first} had it.*Choose a newer version"):
+        catalog.dataset("s.t", version=first)
+    with pytest.raises(VersionNotFoundError, match="has no version 99"):
+        catalog.files("s.t", version=99)
+    with pytest.raises(VersionNotFoundError, match="it was created at"):
+        catalog.partitions("s.t", version=dt.datetime(2001, 1, 1, tzinfo=dt.timezone.utc))
+    for wrong in (dt.datetime(2001, 1, 1), "1", True, 1.5):
+        with pytest.raises(InvalidInputError, match=r"has no zone|is a number or a time"):
+            catalog.dataset("s.t", version=wrong)  # type: ignore[arg-type]
 
 
 def test_relocated_partition_is_read_where_it_lies(catalog: Catalog, root: Path, tmp_path: Path) -> None:
