@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from catalog_ext.metastore.predicates.tree import columns_of
 from catalog_ext.tables.reads import declared_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
@@ -100,20 +101,24 @@ class MetadataTables:
 
     def read(
         self, table_id: int, name: str, condition: Predicate | None = None, columns: Sequence[str] | None = None,
-        numbers: Predicate | None = None,
+        numbers: Predicate | None = None, version: int | None = None,
     ) -> pa.RecordBatchReader:  # fmt: skip
-        """Read a metadata table, one of ``NAMES``.
+        """Read a metadata table, one of ``NAMES``; ``partitions`` and ``files`` at a version, by default the newest.
 
         Rows of ``partitions`` and ``files`` can be limited by unbound predicates: ``condition`` over the partition
         columns and ``numbers`` over the numeric columns. With an empty list of columns the batches have only row
         counts.
 
         Raises:
-            InvalidInputError: There is no metadata table or column of that name, or the table accepts no condition.
+            InvalidInputError: There is no metadata table or column of that name, or the table accepts no condition or
+                no version.
             InvalidPredicateError, InvalidValueError: The condition does not fit the table's partition columns.
         """
-        index = self._context.index
-        by_partition = {"partitions": index.metadata_rows.partitions, "files": index.metadata_rows.files}
+        index, newest = self._context.index, version is None
+        by_partition: dict[str, Callable[..., pa.RecordBatchReader]] = {
+            "partitions": partial(index.metadata_rows.partitions, waiting=newest),
+            "files": index.metadata_rows.files,
+        }
         whole = {
             "history": index.history.rows,
             "transactions": index.history.transactions,
@@ -123,11 +128,12 @@ class MetadataTables:
         if name not in by_partition and name not in whole:
             metadata_tables = ", ".join((*by_partition, *whole))
             raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {metadata_tables}.")
-        table = index.tables.load_by_id(table_id)
+        table = self._at(table_id, version)
         if name in whole:
-            if condition is not None or columns is not None or numbers is not None:
+            if any(given is not None for given in (condition, columns, numbers, version)):
                 raise InvalidInputError(
-                    f"The metadata table '{name}' has no partition columns and takes no predicate, columns or groups."
+                    f"The metadata table '{name}' has no partition columns and takes no predicate, columns, groups or "
+                    "version."
                 )
             return whole[name](table)
         bound, only = bound_to(table, condition), _numbers(name, numbers)
@@ -135,15 +141,15 @@ class MetadataTables:
             return declared_batches(table, by_partition[name](table, bound, None, only))
         _require(name, columns, _BY_PARTITION[name].names, "column")
         if not columns:
-            return index.metadata_groups.count(table, name, bound, only)
+            return index.metadata_groups.count(table, name, bound, only, waiting=newest)
         rows = by_partition[name](table, bound, columns, only)
         return declared_batches(table, rows) if "partition" in columns else rows
 
     def groups(
         self, table_id: int, metadata_table: str, condition: Predicate | None, keys: Sequence[str] | None,
-        aggregates: Sequence[Aggregate], numbers: Predicate | None = None,
+        aggregates: Sequence[Aggregate], numbers: Predicate | None = None, version: int | None = None,
     ) -> pa.RecordBatchReader:  # fmt: skip
-        """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
+        """Aggregate the rows of ``partitions`` or ``files`` at a version (``metadata_groups.groups_schema``).
 
         The rows of a group have equal values of the partition columns ``keys``; None: each partition is a group.
         Several groups may have equal values. The predicates are those of ``read``.
@@ -159,11 +165,17 @@ class MetadataTables:
             )
         columns = [aggregate.column for aggregate in aggregates if aggregate.column is not None]
         _require(metadata_table, columns, sorted(AGGREGATED[metadata_table]), "column of numbers")
-        table = self._context.index.tables.load_by_id(table_id)
+        table = self._at(table_id, version)
         chosen = None if keys is None else [key_named(table, key) for key in keys]
         bound, only = bound_to(table, condition), _numbers(metadata_table, numbers)
-        found = self._context.index.metadata_groups.groups(table, metadata_table, bound, chosen, aggregates, only)
+        found = self._context.index.metadata_groups.groups(
+            table, metadata_table, bound, chosen, aggregates, only, waiting=version is None
+        )
         return declared_batches(table, found)
+
+    def _at(self, table_id: int, version: int | None) -> Table:
+        newest = self._context.index.tables.load_by_id(table_id)
+        return newest if version is None else replace(newest, version=version)
 
 
 def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:

@@ -169,13 +169,13 @@ class TableOperations:
     def _metadata(self, request: Request) -> ArrowStream:
         table_id, name, condition = request.integer("table_id"), request.text("name"), request.predicate("predicate")
         columns, groups = request.optional_texts("columns"), metadata_groups_of(request)
-        numbers = request.done(request.predicate("numbers"))
+        numbers, version = request.done((request.predicate("numbers"), request.optional_count("version")))
         tables = self._catalog.metadata_tables
         if groups is None:
-            return ArrowStream.of(tables.read(table_id, name, condition, columns, numbers))
+            return ArrowStream.of(tables.read(table_id, name, condition, columns, numbers, version))
         if columns is not None:
             raise InvalidInputError("A request with 'groups' has no 'columns'.")
-        return ArrowStream.of(tables.groups(table_id, name, condition, *groups, numbers))
+        return ArrowStream.of(tables.groups(table_id, name, condition, *groups, numbers, version))
 
     def _list_partitions(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")

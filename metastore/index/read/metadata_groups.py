@@ -85,6 +85,8 @@ class MetadataGroups(IndexPart):
         keys: Sequence[Key] | None,
         aggregates: Sequence[Aggregate],
         numbers: NumberPredicate | None = None,
+        *,
+        waiting: bool = True,
     ) -> pa.RecordBatchReader:
         """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
 
@@ -92,7 +94,8 @@ class MetadataGroups(IndexPart):
         the minima and the maximum of the maxima. Without keys there is always one row, also if no partition matches.
 
         ``name`` is ``partitions`` or ``files``; a bound predicate limits the partitions, and ``numbers`` the rows
-        (None: no limit). ``keys`` are the partition columns to group by; None makes each partition a group.
+        (None: no limit). ``keys`` are the partition columns to group by; None makes each partition a group. ``waiting``
+        adds the partitions with only waiting files to ``partitions``.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -105,9 +108,8 @@ class MetadataGroups(IndexPart):
             with found:
                 for batch in found:
                     yield from summed.batches(batch, schema)
-            waits = (
-                MetadataRows(self._database).waiting_rows(table, predicate, {}, numbers) if name == "partitions" else []
-            )
+            counts_waiting = waiting and name == "partitions"
+            waits = MetadataRows(self._database).waiting_rows(table, predicate, {}, numbers) if counts_waiting else []
             rest = [summed.waiting(row) for row in waits]
             if keys is not None and not keys:
                 # If the database returned one row per partition, there may be no row at all: add an empty row for the
@@ -143,10 +145,11 @@ class MetadataGroups(IndexPart):
         )  # fmt: skip
 
     def count(
-        self, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
-    ) -> pa.RecordBatchReader:
+        self, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None,
+        *, waiting: bool = True,
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Return a stream without columns that has as many rows as the metadata table; arguments as in ``groups``."""
-        counts = self.groups(table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers)
+        counts = self.groups(table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers, waiting=waiting)
 
         def batches() -> Iterator[pa.RecordBatch]:
             with counts:

@@ -195,14 +195,17 @@ class MetadataRows(IndexPart):
         predicate: Predicate | None = None,
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
+        *,
+        waiting: bool = True,
     ) -> pa.RecordBatchReader:
         """Return the rows of the metadata table ``partitions`` (``PARTITION_STATES_SCHEMA``), ordered by their values.
 
-        Partitions that have only waiting files (held back by a stream until the partition is due) come last. Without
-        the columns ``partition`` and ``location`` the rows have no order.
+        Partitions that have only waiting files (held back by a stream until the partition is due) come last; they
+        belong to no version, and ``waiting`` = False leaves them out. Without the columns ``partition`` and
+        ``location`` the rows have no order.
         """
         root = table.definition.location
-        has_locations = columns is None or "location" in columns
+        has_locations = waiting and (columns is None or "location" in columns)
         located = Partitions(self._database).located(table) if has_locations else {}
         schema = columns_of(PARTITION_STATES_SCHEMA, columns)
         only = None if numbers is None else numbers.clause
@@ -218,7 +221,8 @@ class MetadataRows(IndexPart):
             with found as committed:
                 for batch in committed:
                     yield _committed(batch, root, schema)
-            yield pa.RecordBatch.from_pylist(self.waiting_rows(table, predicate, located, numbers), schema=schema)
+            if waiting:
+                yield pa.RecordBatch.from_pylist(self.waiting_rows(table, predicate, located, numbers), schema=schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 

@@ -122,7 +122,29 @@ def test_versions_that_are_not_there_are_refused(lake: Lake) -> None:
     assert lake.condition("SELECT * FROM lake.w.nothing VERSION AS OF 1") == "TABLE_OR_VIEW_NOT_FOUND"
 
 
-@pytest.mark.parametrize("name", [f"{TABLE}.files", f"{TABLE}.history", "lake.`{folder}/w/t`"])
+@pytest.mark.parametrize("version", range(5))
+def test_files_and_partitions_are_those_of_the_version(lake: Lake, version: int) -> None:
+    expected = STATES[version]
+    files, partitions = (f"{TABLE}.{name} VERSION AS OF {version}" for name in ("files", "partitions"))
+    names = sorted({f"ds={ds}" for _, ds in expected})
+    assert lake.rows(f"SELECT partition FROM {partitions} ORDER BY partition") == [(name,) for name in names]
+    assert lake.rows(f"SELECT count(*), sum(rows) FROM {files}") == [(len(expected), len(expected) or None)]
+    assert lake.rows(f"SELECT count(*) FROM {partitions} WHERE ds = 'b'") == [(names.count("ds=b"),)]
+    assert lake.rows(f"SELECT ds, count(*) FROM {files} GROUP BY ds ORDER BY ds") == [
+        (name.removeprefix("ds="), sum(ds in name[3:] for _, ds in expected)) for name in names
+    ]
+    read_files = lake.rows(f"SELECT DISTINCT _metadata.file_path FROM {TABLE} VERSION AS OF {version}")
+    assert sorted(lake.rows(f"SELECT file_path FROM {files}")) == sorted(read_files)
+    read = lake.spark.read.option("versionAsOf", version).table(f"{TABLE}.partitions")
+    assert read.count() == len(names)
+    lake.sql("USE lake.w")
+    try:
+        assert lake.rows(f"SELECT count(*) FROM t.files VERSION AS OF {version}") == [(len(expected),)]
+    finally:
+        lake.sql("USE spark_catalog.default")
+
+
+@pytest.mark.parametrize("name", [f"{TABLE}.history", f"{TABLE}.transactions", "lake.`{folder}/w/t`"])
 def test_names_without_versions_are_refused(lake: Lake, name: str) -> None:
     named = name.format(folder=lake.folder)
     for query in (f"SELECT * FROM {named} VERSION AS OF 1", f"SELECT * FROM {named} TIMESTAMP AS OF '2025-01-01'"):

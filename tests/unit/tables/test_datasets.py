@@ -22,6 +22,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
 from catalog_ext.metastore.model.alterations import AddColumn
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Column, DataFile
@@ -119,6 +120,17 @@ def test_earlier_version_has_its_own_files(catalog: Catalog, root: Path) -> None
             assert rows(of.dataset(*name, version=version)) == [{"id": 1, "k": 1}]
             assert of.partitions(*name, "k = 2", version=version).num_rows == 0
         assert of.files(*name).num_rows == 2
+    read, table_id = catalog.metadata_tables.read, catalog.load_table("s.t").table_id
+    for metadata_table in ("partitions", "files"):
+        assert read(table_id, metadata_table).read_all().num_rows == 2
+        assert read(table_id, metadata_table, version=first.version).read_all().num_rows == 1
+        assert read(table_id, metadata_table, None, [], version=first.version).read_all().num_rows == 1
+        counted = catalog.metadata_tables.groups(
+            table_id, metadata_table, None, [], [Aggregate(Function.COUNT, None)], version=first.version
+        )
+        assert sum(row["value_0"] for row in counted.read_all().to_pylist()) == 1
+    with pytest.raises(InvalidInputError, match="takes no predicate, columns, groups or version"):
+        read(table_id, "history", version=first.version)
 
 
 def test_version_without_its_files_or_none_at_all_is_an_error(catalog: Catalog, root: Path) -> None:

@@ -251,6 +251,9 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
     assert stand.index.metadata_rows.partitions(table, None, ["state"], more).read_all().to_pylist() == [
         {"state": "waiting"}
     ]
+    # What waits belongs to no version.
+    assert stand.index.metadata_rows.partitions(table, None, ["state"], waiting=False).read_all().num_rows == 1
+    assert stand.index.metadata_groups.count(table, "partitions", None, waiting=False).read_all().num_rows == 1
 
 
 def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:

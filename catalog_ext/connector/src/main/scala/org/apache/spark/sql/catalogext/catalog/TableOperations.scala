@@ -63,18 +63,23 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def loadTime(ident: Identifier, micros: Long): Table =
     loadAsOf(ident, "timestamp_ms" -> long(Math.floorDiv(micros, 1000L)))
 
-  private def loadAsOf(ident: Identifier, asOf: (String, JsonNode)): Table = {
+  private def loadAsOf(ident: Identifier, asOf: AsOf): Table = {
     if (paths.named(ident)) throw ConnectorErrors.notSupported(
       s"The path $catalogName.$ident has no versions: only tables of the index have. Leave out VERSION AS OF and " +
         "TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
-    if (MetadataTable.below(ident).isDefined) throw ConnectorErrors.notSupported(
-      s"The metadata table $catalogName.$ident cannot be read as of an earlier version or time. Leave out VERSION AS OF " +
-        "and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
-    val node = described(ident, more = Seq(asOf))
-    if (isView(node)) throw ConnectorErrors.notSupported(
-      s"The view $catalogName.$ident has no versions: read its tables as of a version.")
+    val found = metadataTable(ident, Some(asOf)).getOrElse {
+      try {
+        val node = described(ident, asOf = Some(asOf))
+        if (isView(node)) throw ConnectorErrors.notSupported(
+          s"The view $catalogName.$ident has no versions: read its tables as of a version.")
+        table(TableMetadata.fromJson(node).copy(pinned = true))
+      } catch {
+        case e: NoSuchTableException =>
+          MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone(_, Some(asOf))).getOrElse(throw e)
+      }
+    }
     refuseSinglePass(s"$catalogName.$ident")
-    table(TableMetadata.fromJson(node).copy(pinned = true))
+    found
   }
 
   /** The table, metadata table or view of a name, by one request. */
@@ -100,15 +105,16 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       if (isView(node)) CatalogExtView.fromJson(catalogName, client, node) else table(TableMetadata.fromJson(node))
     } catch {
       case e: NoSuchTableException =>
-        MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone).getOrElse(throw e)
+        MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone(_)).getOrElse(throw e)
     }
   }
 
-  private def metadataTable(ident: Identifier): Option[Table] = MetadataTable.below(ident).map { case (of, name) =>
-    MetadataTable.fromJson(catalogName, client, name, tableNode(of, Some(name)))
-  }
+  private def metadataTable(ident: Identifier, asOf: Option[AsOf] = None): Option[Table] =
+    MetadataTable.below(ident).map { case (of, name) =>
+      MetadataTable.fromJson(catalogName, client, name, tableNode(of, Some(name), asOf), pinned = asOf.isDefined)
+    }
 
-  private def metadataTableOrNone(ident: Identifier): Option[Table] = try metadataTable(ident) catch {
+  private def metadataTableOrNone(ident: Identifier, asOf: Option[AsOf] = None): Option[Table] = try metadataTable(ident, asOf) catch {
     case _: NoSuchTableException => None
   }
 
@@ -163,8 +169,9 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   // Spark tests for existence by loading the table, so a missing namespace must be reported as a missing table.
   private def metadata(ident: Identifier): TableMetadata = TableMetadata.fromJson(tableNode(ident))
 
-  private def tableNode(ident: Identifier, metadataTable: Option[String] = None): JsonNode = {
-    val node = described(ident, metadataTable)
+  private def tableNode(
+      ident: Identifier, metadataTable: Option[String] = None, asOf: Option[AsOf] = None): JsonNode = {
+    val node = described(ident, metadataTable, asOf)
     if (isView(node)) throw new NoSuchTableException(ident)
     node
   }
@@ -172,9 +179,9 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   private def isView(node: JsonNode): Boolean = node.string("table_type") == "VIEW"
 
   private def described(
-      ident: Identifier, metadataTable: Option[String] = None, more: Seq[(String, JsonNode)] = Nil): JsonNode = try {
+      ident: Identifier, metadataTable: Option[String] = None, asOf: Option[AsOf] = None): JsonNode = try {
     val request = named(ident)
-    more.foreach { case (field, value) => request.set[JsonNode](field, value) }
+    asOf.foreach { case (field, value) => request.set[JsonNode](field, value) }
     StreamingQueries.awaitEnds(s"${ident.namespace().head}.${ident.name()}")
     metadataTable.foreach(request.put("metadata", _))
     translating(ident)(client.call("tables/load", request))
@@ -292,5 +299,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
 }
 
 private object TableOperations {
+  /** A field of `tables/load` that names a version, and its value. */
+  type AsOf = (String, JsonNode)
+
   val SinglePass = "spark.sql.analyzer.singlePassResolver.enabled"
 }

@@ -122,7 +122,8 @@ class MetadataScan(
 
   override def readSchema(): StructType = required
   override def description(): String =
-    table.name() + MetadataScan.shown(predicate.toSeq ++ numbers) + groups.fold("")(found => s" ${found.description}")
+    table.name() + (if (table.of.pinned) s" VERSION AS OF ${table.of.version}" else "") +
+      MetadataScan.shown(predicate.toSeq ++ numbers) + groups.fold("")(found => s" ${found.description}")
   override def toBatch: Batch = this
   override def createReaderFactory(): PartitionReaderFactory = new MetadataReaderFactory(decoder)
   override def planInputPartitions(): Array[InputPartition] = fetched

@@ -21,8 +21,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * Metadata of a table as a table: `sales.trips.files`. Every query reads the present state. The service defines its
- * columns.
+ * Metadata of a table as a table: `sales.trips.files`. Every query reads the present state, unless it names a version
+ * (`of.pinned`). The service defines its columns.
  *
  * `partitions` and `files` have the partition's values as a struct, and each value also as a hidden column, which
  * `SELECT *` omits. The service evaluates filters on both.
@@ -37,6 +37,7 @@ class MetadataTable(
     described: JsonNode)
   extends Table with SupportsRead with SupportsMetadataColumns {
 
+  /** Whether its rows are partitions or files. The others have a row for each version, transaction or repair. */
   private val takesPredicate = described.field("predicate").asBoolean()
 
   /** The partition columns, as readers see them. */
@@ -89,7 +90,8 @@ class MetadataTable(
       columns: JsonNode = Null,
       groups: JsonNode = Null): JsonNode = obj(
     "table_id" -> long(of.tableId), "name" -> text(what), "predicate" -> predicate.getOrElse(Null),
-    "numbers" -> numbers.getOrElse(Null), "columns" -> columns, "groups" -> groups)
+    "numbers" -> numbers.getOrElse(Null), "columns" -> columns, "groups" -> groups,
+    "version" -> (if (of.pinned) long(of.version) else Null))
 
   private def read(batch: VectorSchemaRoot): Seq[InternalRow] = {
     val vectors = schema.fieldNames.map(batch.getVector)
@@ -100,10 +102,11 @@ class MetadataTable(
 object MetadataTable {
   /**
    * The metadata table `name` of a `tables/load` answer. Raises an error that lists all metadata tables if there is no
-   * such one.
+   * such one, or if it shows all versions while the query names one (`pinned`).
    */
-  def fromJson(catalogName: String, client: ServiceClient, name: String, node: JsonNode): MetadataTable = {
-    val of = TableMetadata.fromJson(node)
+  def fromJson(
+      catalogName: String, client: ServiceClient, name: String, node: JsonNode, pinned: Boolean): MetadataTable = {
+    val of = TableMetadata.fromJson(node).copy(pinned = pinned)
     if (!isIn(node)) {
       val table = s"$catalogName.${of.qualifiedName}"
       throw ConnectorErrors.analysis(
@@ -111,7 +114,11 @@ object MetadataTable {
         s"Table $table has no metadata table '$name'. There are: " +
           s"${node.items("metadata_tables").map(_.asText()).mkString(", ")}.", Map("table" -> table, "name" -> name))
     }
-    new MetadataTable(catalogName, of, client, name, node.field("metadata"))
+    val found = new MetadataTable(catalogName, of, client, name, node.field("metadata"))
+    if (pinned && !found.takesPredicate) throw ConnectorErrors.notSupported(
+      s"The metadata table ${found.name()} cannot be read as of an earlier version or time: it shows all versions. Leave " +
+        "out VERSION AS OF and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
+    found
   }
 
   def isIn(node: JsonNode): Boolean = !node.field("metadata").isNull
