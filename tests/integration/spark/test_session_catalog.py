@@ -98,6 +98,17 @@ def test_a_table_of_ours_among_those_of_spark(ours: Session) -> None:
         ours.sql("USE default")
 
 
+def test_versions_are_those_of_ours(ours: Session) -> None:
+    ours.sql("INSERT INTO sales.ours VALUES (3, 'c')")
+    assert ours.rows("SELECT * FROM sales.ours VERSION AS OF 1 ORDER BY id") == ROWS
+    assert ours.spark.read.option("versionAsOf", 1).table("sales.ours").count() == 2
+    assert ours.rows("SELECT partition FROM sales.ours.partitions VERSION AS OF 1 ORDER BY 1") == [("ds=a",), ("ds=b",)]
+    of_spark = "SELECT * FROM sales.theirs VERSION AS OF 1"
+    with pytest.raises(AnalysisException) as caught:
+        ours.plain.sql(of_spark)
+    assert ours.condition(of_spark) == caught.value.getCondition()
+
+
 def test_commands_on_ours(ours: Session) -> None:
     assert ours.rows("SHOW PARTITIONS sales.ours") == [("ds=a",), ("ds=b",)]
     assert ours.rows("SHOW COLUMNS IN sales.ours") == [("id",), ("ds",)]
@@ -366,6 +377,9 @@ def test_keys_are_columns_unless_the_table_says_otherwise(ours: Session, tmp_pat
     ours.sql("CALL spark_catalog.system.repair_partitions('sales.found')")
     assert ours.rows("SELECT * FROM sales.found") == [(5, "1")]
     assert ours.rows("SELECT * FROM lake.sales.found") == [(5,)]
+    (newest,) = ours.rows("SELECT max(version) FROM sales.found.history")[0]
+    assert ours.rows(f"SELECT * FROM sales.found VERSION AS OF {newest}") == [(5, "1")]
+    assert ours.rows("SELECT * FROM sales.found TIMESTAMP AS OF current_timestamp()") == [(5, "1")]
     conf = "spark.sql.catalog.spark_catalog.partition-columns"
     try:
         ours.spark.conf.set(conf, "Virtual")

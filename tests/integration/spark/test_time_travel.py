@@ -70,6 +70,18 @@ def test_two_versions_meet_in_one_query(lake: Lake) -> None:
         old.unpersist()
 
 
+def test_views_and_caches_keep_the_version(lake: Lake) -> None:
+    lake.sql(f"CREATE OR REPLACE TEMPORARY VIEW was AS SELECT id, ds FROM {TABLE} VERSION AS OF 2")
+    lake.sql(f"CACHE TABLE held AS SELECT id, ds FROM {TABLE} VERSION AS OF 1")
+    try:
+        assert lake.rows("SELECT * FROM was ORDER BY id") == STATES[2]
+        assert lake.rows("SELECT * FROM held") == STATES[1]
+        assert lake.rows(f"SELECT id, ds FROM {TABLE} VERSION AS OF 1") == STATES[1]
+        assert lake.rows(f"SELECT id, ds FROM {TABLE}") == STATES[-1]
+    finally:
+        lake.sql("UNCACHE TABLE held", "DROP VIEW held", "DROP VIEW was")
+
+
 def test_partition_is_written_back_from_an_old_version(lake: Lake) -> None:
     """The statement reads a version of its own target; commits after this version are no conflict."""
     lake.sql(
@@ -161,7 +173,7 @@ def test_version_that_vacuum_removed_has_expired(lake: Lake) -> None:
         "TBLPROPERTIES ('overwrite-mode' = 'relocate')",
         "INSERT INTO lake.w.short VALUES (1, 'a')",
         "INSERT OVERWRITE lake.w.short PARTITION (ds = 'a') VALUES (2)",
-        "CALL lake.system.vacuum(table => 'w.short', retention => '0s')",
+        "CALL lake.system.vacuum(table => 'w.short', retention => '0s', allow_short_retention => true)",
     )
     assert lake.condition("SELECT * FROM lake.w.short VERSION AS OF 1") == "CATALOG_EXT_VERSION_EXPIRED"
     assert lake.rows("SELECT * FROM lake.w.short VERSION AS OF 2") == [(2, "a")]
