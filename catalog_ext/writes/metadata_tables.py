@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError
 from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
 from catalog_ext.metastore.index.read.metadata_rows import FILE_ROWS_SCHEMA, PARTITION_STATES_SCHEMA, NumberPredicate
+from catalog_ext.metastore.index.read.partition_history import PARTITION_HISTORY_SCHEMA
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA, SKIPPED_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
@@ -20,13 +20,14 @@ from catalog_ext.metastore.predicates.tree import columns_of
 from catalog_ext.tables.reads import declared_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
-_BY_PARTITION = {"files": FILE_ROWS_SCHEMA, "partitions": PARTITION_STATES_SCHEMA}
+_AT_VERSION = {"files": FILE_ROWS_SCHEMA, "partitions": PARTITION_STATES_SCHEMA}
+_BY_PARTITION = {**_AT_VERSION, "partition_history": PARTITION_HISTORY_SCHEMA}
 _WHOLE = {
     "history": HISTORY_SCHEMA,
     "repairs": REPAIRS_SCHEMA,
@@ -60,7 +61,7 @@ class MetadataTable:
         locations: The columns that hold locations of partitions.
         file_paths: The columns that hold locations of files in the form of Spark's ``_metadata.file_path``.
         takes_condition: Whether its rows can be limited by a condition over the partition columns.
-        numbers: The columns that ``MetadataTables.groups`` aggregates.
+        numbers: The columns that ``MetadataTables.groups`` aggregates; without such a column it does not group either.
     """
 
     columns: tuple[Column, ...]
@@ -93,6 +94,20 @@ def _values_type(keys: tuple[Column, ...]) -> DataType:
     return DataType("struct", fields=tuple(Field(name, STRING if of.is_string else of) for name, of in types))
 
 
+def require_versions(table: Table, name: str) -> None:
+    """Check that a metadata table can be read as of a version; unknown names pass.
+
+    Raises:
+        OperationNotSupportedError: The metadata table shows all versions.
+    """
+    if name in NAMES and name not in _AT_VERSION:
+        raise OperationNotSupportedError(
+            f"The metadata table {table.identifier}.{name} cannot be read as of an earlier version or time: it shows "
+            "all versions. Leave out VERSION AS OF and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.",
+            {"table": str(table.identifier), "name": name},
+        )
+
+
 class MetadataTables:
     """The metadata tables of a catalog's tables."""
 
@@ -110,40 +125,50 @@ class MetadataTables:
         counts.
 
         Raises:
-            InvalidInputError: There is no metadata table or column of that name, or the table accepts no condition or
-                no version.
+            InvalidInputError: There is no metadata table or column of that name, or the table accepts no condition.
+            OperationNotSupportedError: A version is given for a metadata table that shows all versions.
             InvalidPredicateError, InvalidValueError: The condition does not fit the table's partition columns.
         """
-        index, newest = self._context.index, version is None
-        by_partition: dict[str, Callable[..., pa.RecordBatchReader]] = {
-            "partitions": partial(index.metadata_rows.partitions, waiting=newest),
-            "files": index.metadata_rows.files,
-        }
-        whole = {
+        if name not in NAMES:
+            raise InvalidInputError(
+                f"There is no metadata table {name[:60]!r}. There are: {', '.join((*_BY_PARTITION, *_WHOLE))}."
+            )
+        table = self._at(table_id, version)
+        if version is not None:
+            require_versions(table, name)
+        if name in _WHOLE:
+            if any(given is not None for given in (condition, columns, numbers)):
+                raise InvalidInputError(
+                    f"The metadata table '{name}' has no partition columns and takes no predicate, columns or groups."
+                )
+            return self._whole(name, table)
+        if columns is not None:
+            _require(name, columns, _BY_PARTITION[name].names, "column")
+        bound, only = bound_to(table, condition), _numbers(name, numbers)
+        rows = self._rows(name, table, bound, columns, only, waiting=version is None)
+        return declared_batches(table, rows) if columns is None or "partition" in columns else rows
+
+    def _whole(self, name: str, table: Table) -> pa.RecordBatchReader:
+        index = self._context.index
+        return {
             "history": index.history.rows,
             "transactions": index.history.transactions,
             "repairs": index.repairs.rows,
             "skipped": index.repairs.skipped_rows,
-        }
-        if name not in by_partition and name not in whole:
-            metadata_tables = ", ".join((*by_partition, *whole))
-            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {metadata_tables}.")
-        table = self._at(table_id, version)
-        if name in whole:
-            if any(given is not None for given in (condition, columns, numbers, version)):
-                raise InvalidInputError(
-                    f"The metadata table '{name}' has no partition columns and takes no predicate, columns, groups or "
-                    "version."
-                )
-            return whole[name](table)
-        bound, only = bound_to(table, condition), _numbers(name, numbers)
-        if columns is None:
-            return declared_batches(table, by_partition[name](table, bound, None, only))
-        _require(name, columns, _BY_PARTITION[name].names, "column")
-        if not columns:
-            return index.metadata_groups.count(table, name, bound, only, waiting=newest)
-        rows = by_partition[name](table, bound, columns, only)
-        return declared_batches(table, rows) if "partition" in columns else rows
+        }[name](table)
+
+    def _rows(
+        self, name: str, table: Table, predicate: Predicate | None, columns: Sequence[str] | None,
+        numbers: NumberPredicate | None, *, waiting: bool,
+    ) -> pa.RecordBatchReader:  # fmt: skip
+        index = self._context.index
+        if name == "partition_history":
+            return index.partition_history.rows(table, predicate, columns)
+        if columns is not None and not columns:
+            return index.metadata_groups.count(table, name, predicate, numbers, waiting=waiting)
+        if name == "files":
+            return index.metadata_rows.files(table, predicate, columns, numbers)
+        return index.metadata_rows.partitions(table, predicate, columns, numbers, waiting=waiting)
 
     def groups(
         self, table_id: int, metadata_table: str, condition: Predicate | None, keys: Sequence[str] | None,
@@ -159,9 +184,9 @@ class MetadataTables:
             InvalidPredicateError, InvalidValueError: The condition, or a key, does not fit the table's partition
                 columns.
         """
-        if metadata_table not in _BY_PARTITION:
+        if metadata_table not in _AT_VERSION:
             raise InvalidInputError(
-                f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {metadata_table[:60]!r}."
+                f"Groups are of the metadata tables {', '.join(_AT_VERSION)}, not {metadata_table[:60]!r}."
             )
         columns = [aggregate.column for aggregate in aggregates if aggregate.column is not None]
         _require(metadata_table, columns, sorted(AGGREGATED[metadata_table]), "column of numbers")
@@ -181,7 +206,7 @@ class MetadataTables:
 def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:
     if predicate is None:
         return None
-    _require(name, list(columns_of(predicate)), sorted(AGGREGATED[name]), "column of numbers")
+    _require(name, list(columns_of(predicate)), sorted(AGGREGATED.get(name, ())), "column of numbers")
     return NumberPredicate(name, predicate)
 
 

@@ -16,6 +16,7 @@ from catalog_ext.metastore.index.read.metadata_groups import MetadataGroups
 from catalog_ext.metastore.index.read.metadata_rows import MetadataRows
 from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups
+from catalog_ext.metastore.index.read.partition_history import PartitionHistory
 from catalog_ext.metastore.index.read.partitions import Partitions
 from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
@@ -79,6 +80,7 @@ class Index:
         self.descriptors = PartitionDescriptors(database)
         self.changes = Changes(database)
         self.history = History(database)
+        self.partition_history = PartitionHistory(database)
         self.version_lookup = VersionLookup(database)
         self.overviews = Overviews(database)
         # Readers and writers for a table's newest version.

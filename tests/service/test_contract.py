@@ -960,14 +960,16 @@ def test_the_page_describes_every_procedure(page: str, procedure: Procedure) -> 
 # Views
 
 
-@pytest.mark.parametrize("name", ["files", "history", "partitions", "repairs", "transactions"])
+@pytest.mark.parametrize("name", ["files", "history", "partition_history", "partitions", "repairs", "transactions"])
 def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Client, name: str) -> None:
     table = client.load()
     loaded = client.call("tables/load", namespace="s", name="t", metadata=name).json
     described = loaded["metadata"]
     assert loaded == {
         **table, "metadata": described,
-        "metadata_tables": ["files", "history", "partitions", "repairs", "skipped", "transactions"],
+        "metadata_tables": [
+            "files", "history", "partition_history", "partitions", "repairs", "skipped", "transactions",
+        ],
     }  # fmt: skip
     rows = client.call("tables/metadata", table_id=table["table_id"], name=name).table
     types = {"int64": "bigint", "string": "string", "timestamp[ms, tz=UTC]": "timestamp", "bool": "boolean"}
@@ -981,6 +983,7 @@ def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Cl
     assert all(column["nullable"] and column["comment"] is None for column in described["columns"])
     assert (described["values"], described["locations"], described["file_paths"], described["predicate"]) == {
         "files": ("values", ["path"], ["file_path"], True), "partitions": ("values", ["location"], [], True),
+        "partition_history": ("values", ["location"], [], True),
     }.get(name, (None, [], [], False))  # fmt: skip
     assert described["numbers"] == {
         "files": ["rows", "size", "version"], "partitions": ["bytes", "files", "rows"],
@@ -1018,7 +1021,10 @@ def test_some_columns_and_groups_of_a_metadata_table(client: Client, name: str) 
     {"numbers": {"op": "is_null", "column": "path"}}, {"numbers": {"op": "is_null", "column": "region"}},
     {"numbers": {"op": "like", "column": "rows", "value": "1%"}},
     {"numbers": {"op": "=", "column": "rows", "value": "x"}},
-    {"name": "history", "columns": ["version"]},
+    {"name": "history", "columns": ["version"]}, {"name": "history", "version": 1},
+    {"name": "partition_history", "version": 1}, {"name": "partition_history", "columns": ["nosuch"]},
+    {"name": "partition_history", "numbers": {"op": "is_null", "column": "rows"}},
+    {"name": "partition_history", "groups": {"keys": [], "aggregates": []}},
     {"name": "history", "groups": {"keys": [], "aggregates": []}}, {"columns": [], "groups": {"keys": []}},
     {"groups": {"keys": ["nosuch"]}}, {"groups": {"keys": [7]}}, {"groups": {"surprise": 1}},
     {"groups": {"aggregates": [{"function": "sum", "column": None}]}},

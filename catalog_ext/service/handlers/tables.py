@@ -33,6 +33,7 @@ from catalog_ext.service.messages.tables import (
     removals_of,
 )
 from catalog_ext.service.rows_response import ArrowStream
+from catalog_ext.writes.metadata_tables import require_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -106,6 +107,8 @@ class TableOperations:
         if isinstance(found, View):
             return view_json(found)
         if as_of is not None:
+            if metadata is not None:
+                require_versions(found, metadata)
             found = self._catalog.time_travel.load(found, as_of)
         return self._loaded(found) if metadata is None else self._loaded(found) | metadata_json(found, metadata)
 

@@ -156,7 +156,26 @@ def test_files_and_partitions_are_those_of_the_version(lake: Lake, version: int)
         lake.sql("USE spark_catalog.default")
 
 
-@pytest.mark.parametrize("name", [f"{TABLE}.history", f"{TABLE}.transactions", "lake.`{folder}/w/t`"])
+def test_states_of_a_partition_are_listed(lake: Lake) -> None:
+    history = f"{TABLE}.partition_history"
+    states = f"SELECT version, until_version, operation, files, rows FROM {history}"
+    b = [(2, 3, "INSERT", 1, 1), (3, None, "INSERT OVERWRITE", 1, 1)]
+    for condition in ("ds = 'b'", "partition = 'ds=b'", "values.ds = 'b'"):
+        assert lake.rows(f"{states} WHERE {condition} ORDER BY version") == b
+    assert lake.rows(f"{states} WHERE ds = 'a'") == [(1, 4, "INSERT", 1, 1)]
+    assert lake.rows(f"SELECT count(*), max(version) FROM {history}") == [(3, 3)]
+    assert lake.rows(f"SELECT ds, count(*) FROM {history} GROUP BY ds ORDER BY ds") == [("a", 1), ("b", 2)]
+    assert lake.rows(f"SELECT count(*) FROM {history} WHERE rows > 1") == [(0,)]
+    (place,) = lake.rows(f"SELECT location FROM {history} WHERE until_version IS NULL")[0]
+    assert lake.rows(f"SELECT DISTINCT `$path` LIKE '{place}/%' FROM {TABLE}") == [(True,)]
+    of_commits = f"SELECT version FROM {history} JOIN {TABLE}.history USING (version, committed_at) ORDER BY version"
+    assert lake.rows(of_commits) == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{TABLE}.history", f"{TABLE}.partition_history", f"{TABLE}.transactions", "lake.`{folder}/w/t`"],
+)
 def test_names_without_versions_are_refused(lake: Lake, name: str) -> None:
     named = name.format(folder=lake.folder)
     for query in (f"SELECT * FROM {named} VERSION AS OF 1", f"SELECT * FROM {named} TIMESTAMP AS OF '2025-01-01'"):

@@ -109,6 +109,11 @@ def test_readers_see_at_once_what_it_has_done(index: Index) -> None:
         assert sorted(p.name for p in index.living_partitions.matching(table, TRUE)) == ["k=1/r=a", "k=9/r=b"]
         assert sorted(p.name for p in index.publications.page(now, -1)[0]) == ["k=1/r=a", "k=9/r=b"]
         assert planned_names(index, table) == old, "the version before"
+        states = index.partition_history.rows(now).read_all().to_pylist()
+        living = [state["partition"] for state in states if state["until_version"] is None]
+        assert sorted(living) == ["k=1/r=a", "k=9/r=b"]
+        ended_by = {state["until_version"] for state in states if state["version"] <= table.version}
+        assert ended_by == {now.version}
         (newest, *_) = index.tables.history(table.identifier)
         assert newest.summary["partitions_removed"] == 7
         assert (newest.summary["partitions_changed"], newest.summary["partitions_added"]) == (1, 1)

@@ -64,6 +64,20 @@ def _read(index: Index, table: Table) -> _State:
     return state
 
 
+def _states_at(index: Index, newest: Table, version: int) -> dict[str, tuple[int, int]]:
+    """The files and bytes of the partitions that a version had, by the metadata table ``partition_history``."""
+    found = [
+        row
+        for row in index.partition_history.rows(newest).read_all().to_pylist()
+        if row["version"] <= version and (row["until_version"] is None or version < row["until_version"])
+    ]
+    states = {row["partition"]: (row["files"], row["bytes"]) for row in found}
+    assert len(states) == len(found), "a partition has one state in a version"
+    assert {row["operation"] for row in found} <= {"test"}
+    assert None not in {row["committed_at"] for row in found}
+    return states
+
+
 def _check_totals(table: Table, state: _State) -> None:
     files = [f for contents in state.values() for f in contents.values()]
     counts = [f.rows for f in files]
@@ -99,6 +113,9 @@ def test_random_commits(tmp_path: Path, seed: int) -> None:
             at = index.version_lookup.at_version(versions[-1], version.version)
             assert (at.version, at.totals) == (version.version, version.totals)
             assert _read(index, at) == state
+            assert _states_at(index, versions[-1], version.version) == {
+                name: (len(there), sum(f.size for f in there.values())) for name, there in state.items()
+            }
 
 
 def test_statistics_are_renewed_after_a_load(tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
    * groups, so the service may send a group in several parts.
    */
   override def pushAggregation(aggregation: Aggregation): Boolean = {
-    groups = MetadataGroups.of(table, aggregation)
+    // A metadata table without numbers is not grouped by the service.
+    groups = if (table.numbers.isEmpty) None else MetadataGroups.of(table, aggregation)
     groups.isDefined
   }
 

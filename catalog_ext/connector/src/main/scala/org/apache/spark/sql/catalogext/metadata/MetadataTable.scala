@@ -37,7 +37,6 @@ class MetadataTable(
     described: JsonNode)
   extends Table with SupportsRead with SupportsMetadataColumns {
 
-  /** Whether its rows are partitions or files. The others have a row for each version, transaction or repair. */
   private val takesPredicate = described.field("predicate").asBoolean()
 
   /** The partition columns, as readers see them. */
@@ -102,7 +101,9 @@ class MetadataTable(
 object MetadataTable {
   /**
    * The metadata table `name` of a `tables/load` answer. Raises an error that lists all metadata tables if there is no
-   * such one, or if it shows all versions while the query names one (`pinned`).
+   * such one.
+   *
+   * @param pinned whether the query names a version
    */
   def fromJson(
       catalogName: String, client: ServiceClient, name: String, node: JsonNode, pinned: Boolean): MetadataTable = {
@@ -114,11 +115,7 @@ object MetadataTable {
         s"Table $table has no metadata table '$name'. There are: " +
           s"${node.items("metadata_tables").map(_.asText()).mkString(", ")}.", Map("table" -> table, "name" -> name))
     }
-    val found = new MetadataTable(catalogName, of, client, name, node.field("metadata"))
-    if (pinned && !found.takesPredicate) throw ConnectorErrors.notSupported(
-      s"The metadata table ${found.name()} cannot be read as of an earlier version or time: it shows all versions. Leave " +
-        "out VERSION AS OF and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
-    found
+    new MetadataTable(catalogName, of, client, name, node.field("metadata"))
   }
 
   def isIn(node: JsonNode): Boolean = !node.field("metadata").isNull
