@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.conf.keys import MISSING_FILES
-from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, OperationNotSupportedError
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.errors import (
+    FilesLostError,
+    InvalidInputError,
+    LocationNotFoundError,
+    OperationNotSupportedError,
+)
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
 from catalog_ext.metastore.storage.locations import Location
@@ -41,12 +47,14 @@ class _File:
 
     Attributes:
         size: The size in bytes.
+        modified_ms: The modification time, in milliseconds since the epoch, UTC.
         values: The typed values of the file's partition.
         format: The format with which the file is read.
     """
 
     location: Location
     size: int
+    modified_ms: int
     values: Sequence[Value]
     format: pads.FileFormat
 
@@ -80,6 +88,7 @@ class Datasets:
             SchemaConflictError: Files spell a column in different cases.
             InvalidInputError: A file is not of the table's format, or ``version`` is a time without zone.
             LocationNotFoundError: A file does not exist.
+            FilesLostError: A file of ``version`` is gone, or was written again under its name.
             StorageError: The store refuses or does not answer.
         """
         target = TimeTravel(self._context).load_named(table, version)
@@ -93,11 +102,14 @@ class Datasets:
         for number, name in formats.items():
             plan = self._context.index.files.plan(table, predicate, descriptor=number if described else None)
             for batch in plan:
-                for row in batch.select(["partition", "location", "path", "size"]).to_pylist():
+                for row in batch.select(["partition", "location", "path", "size", "modified_ms"]).to_pylist():
                     directory = Location.parse(table.directory(row["partition"], row["location"]))
                     values = typed_values(row["partition"], table.definition.keys)
                     if row["size"]:
-                        yield _File(below(directory, row["path"]), row["size"], values, _file_format(table, name))
+                        yield _File(
+                            below(directory, row["path"]), row["size"], row["modified_ms"], values,
+                            _file_format(table, name),
+                        )  # fmt: skip
 
 
 class _Reading:
@@ -125,6 +137,8 @@ class _Reading:
         definition = self._table.definition
         data = data_schema(definition, definition.format)
         self._check_formats(data, files)
+        if not self._is_newest:
+            self._check_unchanged(files)
         opened = [(f, p) for f, p in zip(files, in_parallel(self._open, files, self._threads), strict=True) if p]
         spellings = ColumnSpellings(data, self._name)
         for file, fragment in opened:
@@ -160,6 +174,24 @@ class _Reading:
                     {"table": self._name},
                 )
 
+    def _check_unchanged(self, files: Sequence[_File]) -> None:
+        """Check that no file of an earlier version was written again under its name, as Hive's INSERT OVERWRITE does.
+
+        Raises:
+            FilesLostError: A file has another size or time than the version's.
+        """
+        for file, there in zip(files, self._storage.identify_many([file.location for file in files]), strict=True):
+            recorded = Removal(str(file.location), file.size, file.modified_ms)
+            if there is not None and not recorded.is_still(there.size, there.modified_ms, None):
+                raise self._lost(file, "was written again since then")
+
+    def _lost(self, file: _File, fate: str) -> FilesLostError:
+        return FilesLostError(
+            f"Version {self._table.version} of table {self._name} had the file {file.location}, which {fate}, by an "
+            "overwrite, a delete or another program. Choose a newer version, or other partitions with where=.",
+            {"table": self._name, "version": str(self._table.version), "file": str(file.location)},
+        )
+
     def _open(self, file: _File) -> pads.Fragment | None:
         """Return the file with its footer read; None for a missing file that may be left out."""
         try:
@@ -173,14 +205,11 @@ class _Reading:
                 raise failure from error
             if self._skips_missing:
                 return None
-            remedy = (
-                f"Repair the table (catalog.repair_partitions({self._name!r})) and call dataset() again."
-                if self._is_newest
-                else f"Version {self._table.version} had it: an overwrite or a delete has removed it since, or another "
-                "program. Choose a newer version, or other partitions with where=."
-            )
+            if not self._is_newest:
+                raise self._lost(file, "is gone") from error
             raise LocationNotFoundError(
-                f"Table {self._name} has the file {file.location}, which is not on the store any more. {remedy}",
+                f"Table {self._name} has the file {file.location}, which is not on the store any more. Repair the "
+                f"table (catalog.repair_partitions({self._name!r})) and call dataset() again.",
                 {"table": self._name, "file": str(file.location)},
             ) from error
         except pa.ArrowException as error:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyarrow import parquet as pq
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
+from catalog_ext.metastore.errors import FilesLostError
 from tests.integration.lake import local_lake
 
 if TYPE_CHECKING:
@@ -120,9 +123,31 @@ def test_version_whose_files_are_gone_says_so(lake: Lake) -> None:
     old = "SELECT id FROM lake.w.replaced VERSION AS OF 1"
     assert lake.rows(f"{old} WHERE ds = 'b'") == [(2,)]
     error = lake.error(old)
-    assert error.getCondition() == "CATALOG_EXT_FILE_MISSING"
+    assert error.getCondition() == "CATALOG_EXT_FILES_LOST"
     assert "belongs to version 1 of the table, which the query names" in str(error)
     assert "`overwrite-mode` = relocate" in str(error)
+
+
+def test_file_that_was_written_again_is_not_read_as_the_old_one(lake: Lake) -> None:
+    """Hive's INSERT OVERWRITE gives its files the names of the files that it replaces: 000000_0, 000001_0."""
+    table, file = "lake.w.rewritten", lake.folder / "rewritten/ds=a/000000_0"
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3], pa.int32())}), file)
+    lake.catalog.register_table(
+        "w.rewritten", str(lake.folder / "rewritten"), "parquet", partition_columns={"ds": "string"}
+    )
+    lake.catalog.repair_partitions("w.rewritten")
+    old = f"{table} VERSION AS OF {lake.rows(f'SELECT max(version) FROM {table}.history')[0][0]}"
+    assert lake.rows(f"SELECT count(*), sum(id) FROM {old}") == [(3, 6)]
+    pq.write_table(pa.table({"id": pa.array([7, 8], pa.int32())}), file)
+    lake.catalog.repair_partitions("w.rewritten", mode="sync")
+    assert lake.rows(f"SELECT count(*), sum(id) FROM {table}") == [(2, 15)]
+    for query in (f"SELECT id FROM {old}", f"SELECT count(id) FROM {old} WHERE id > 0"):
+        error = lake.error(query)
+        assert error.getCondition() == "CATALOG_EXT_FILES_LOST", query
+        assert "was written again since version" in str(error)
+    with pytest.raises(FilesLostError, match="was written again"):
+        lake.catalog.dataset("w.rewritten", version=1)
 
 
 def test_versions_that_are_not_there_are_refused(lake: Lake) -> None:

@@ -14,6 +14,7 @@ from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    FilesLostError,
     InvalidInputError,
     InvalidPredicateError,
     LocationNotFoundError,
@@ -140,7 +141,14 @@ def test_version_without_its_files_or_none_at_all_is_an_error(catalog: Catalog, 
     (root / "k=1/a.parquet").unlink()
     catalog.repair_partitions("s.t", mode="sync")
     assert catalog.files("s.t", version=first).num_rows == 1, "what the version had, there or not"
-    with pytest.raises(LocationNotFoundError, match=rf"Version {first} had it.*Choose a newer version"):
+    with pytest.raises(
+        FilesLostError, match=rf"Version {first} of table s\.t had .*, which is gone, .* a newer version"
+    ):
+        catalog.dataset("s.t", version=first)
+    put(root / "k=1/a.parquet", id=[7, 8])
+    catalog.repair_partitions("s.t", mode="sync")
+    assert rows(catalog.dataset("s.t")) == [{"id": 7, "k": 1}, {"id": 8, "k": 1}]
+    with pytest.raises(FilesLostError, match="which was written again since then"):
         catalog.dataset("s.t", version=first)
     with pytest.raises(VersionNotFoundError, match="has no version 99"):
         catalog.files("s.t", version=99)

@@ -243,6 +243,8 @@ class CatalogExtScan(
     }.toArray)
   }
 
+  private lazy val pinned = PinnedReads.conf(spark, index.table, index.options)
+
   private def registered(scan: FileScan, of: PlannedFileIndex, format: String): PartitionReaderFactory = {
     val readers = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val files = FileReaders.of(readers, index.isRegistered, index.keys.fieldNames.toSeq)
@@ -250,7 +252,7 @@ class CatalogExtScan(
     val version = Option.when(index.isRegistered)(index.table.version)
     new RegisteredFileReaderFactory(
       withMetadata, of.fileMaker(scan.readPartitionSchema), index.catalogName, index.table.qualifiedName, format, version,
-      index.table.pinned)
+      pinned)
   }
 
   private def totals: (Long, Option[Long]) = (index +: described.map(_.index)).map(_.totals).reduce { (one, other) =>

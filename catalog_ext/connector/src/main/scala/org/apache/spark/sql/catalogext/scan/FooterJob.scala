@@ -100,7 +100,7 @@ private[catalogext] object FooterJob {
     val none = StructType(Nil)
     new FooterJob(spark.sparkContext, new RegisteredFileReaderFactory(
       readers, FileMaker(table.location, none, "UTC", Map.empty, none, Nil), catalogName, table.qualifiedName, table.format,
-      Some(table.version)))
+      Some(table.version), PinnedReads.conf(spark, table, options)))
   }
 
   /** Starting a task takes longer than reading a few footers. */
@@ -162,17 +162,21 @@ object Footer {
       modifiedMs: Long,
       conf: Configuration,
       schema: StructType): Footer = {
-    def isIndexed(status: FileStatus) = status.getLen == size && isSameTime(status.getModificationTime, modifiedMs)
     // Spark creates no task for an empty file, so no scan opens it either.
     if (size == 0) Footer(0, Json.obj(), isIndexed = true)
     else {
       val store = path.getFileSystem(conf)
       val before = store.getFileStatus(path)
       val (rows, statistics) = FileStatistics.counted(format, before, conf, schema).get
-      val isSame = isIndexed(before) && (isPinned(before, store) || statusOf(store, path).exists(isIndexed))
+      def isStill(status: FileStatus) = isIndexed(status, size, modifiedMs)
+      val isSame = isStill(before) && (isPinned(before, store) || statusOf(store, path).exists(isStill))
       Footer(rows, statistics, isSame)
     }
   }
+
+  /** Whether a file on the store is the one that the index has, by size and time. */
+  private[catalogext] def isIndexed(status: FileStatus, size: Long, modifiedMs: Long): Boolean =
+    status.getLen == size && isSameTime(status.getModificationTime, modifiedMs)
 
   /**
    * Whether each read of a file opened with this status fails once the store has another file: S3A sends the ETag of

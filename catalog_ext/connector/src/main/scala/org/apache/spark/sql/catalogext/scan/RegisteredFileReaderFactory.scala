@@ -3,17 +3,23 @@ package org.apache.spark.sql.catalogext.scan
 import java.io.{FileNotFoundException, InterruptedIOException}
 import java.net.{SocketException, UnknownHostException}
 import java.nio.file.{AccessDeniedException, NoSuchFileException}
+import java.time.Instant
 import javax.net.ssl.SSLException
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.security.AccessControlException
 
 import org.apache.spark.{SparkThrowable, SPARK_VERSION}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.InputFileBlockHolder
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
 import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.vectorized.ColumnarBatch
+import org.apache.spark.util.SerializableConfiguration
 
 /**
  * Reads a task's files with Spark's reader. If a file is missing or unreadable, the error names the file, its
@@ -22,7 +28,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * @param maker creates the file objects that `inner` reads
  * @param format the format of the files: the table's, or that of a descriptor
  * @param version the version of the registered table; None if the files were listed for this query only
- * @param pinned whether the query names this version
+ * @param pinned Hadoop's configuration if the query names the version, for [[requireUnchanged]]
  */
 private[catalogext] class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
@@ -31,7 +37,7 @@ private[catalogext] class RegisteredFileReaderFactory(
     table: String,
     format: String,
     version: Option[Long],
-    pinned: Boolean = false)
+    pinned: Option[Broadcast[SerializableConfiguration]] = None)
   extends PartitionReaderFactory {
 
   override def supportColumnarReads(partition: InputPartition): Boolean = inner.supportColumnarReads(partition)
@@ -47,7 +53,28 @@ private[catalogext] class RegisteredFileReaderFactory(
       case keyed: KeyedFilePartition => keyed.files
       case share: FileShare => share
     })
+    pinned.foreach(conf => files.files.distinctBy(_.urlEncodedPath).foreach(requireUnchanged(_, conf.value.value)))
     explaining(read(files), files)
+  }
+
+  /**
+   * Refuses a file that was written again under its name, as Hive does at INSERT OVERWRITE: it has rows of a newer
+   * version. At the newest version such a file is read, because the index follows later.
+   */
+  private def requireUnchanged(file: PartitionedFile, conf: Configuration): Unit = {
+    val path = file.toPath
+    val found = try Some(path.getFileSystem(conf).getFileStatus(path)) catch {
+      // The reader reports it, or skips it if the query says so.
+      case _: FileNotFoundException => None
+    }
+    found.filterNot(Footer.isIndexed(_, file.fileSize, file.modificationTime)).foreach { status =>
+      val shown = FileBeingRead(path.toString, partitionName(file).getOrElse(""))
+      throw ConnectorErrors.runtime(ConnectorErrors.FilesLost,
+        s"The file ${shown.shown}${shown.where} of table $catalogName.$table was written again since version " +
+          s"${version.getOrElse("")}, which the query names: it had ${file.fileSize} bytes and the time " +
+          s"${Instant.ofEpochMilli(file.modificationTime)}, and has ${status.getLen} bytes and the time " +
+          s"${Instant.ofEpochMilli(status.getModificationTime)}. $Newer", shown.parameters(table), None)
+    }
   }
 
   private def explaining[T](reader: PartitionReader[T], partition: FilePartition): PartitionReader[T] =
@@ -65,16 +92,17 @@ private[catalogext] class RegisteredFileReaderFactory(
   private def missing(partition: FilePartition, cause: Throwable): Throwable = {
     val file = beingRead(partition)
     val (owner, then, remedy) = version match {
-      case Some(number) if pinned => (s"table $catalogName.$table", s"belongs to version $number of the table, which the query names",
-        "An overwrite or a delete in place has removed it, or another program: only tables with `overwrite-mode` = relocate " +
-          "keep replaced files, until vacuum. Read a newer version; the metadata table `history` lists them.")
+      case Some(number) if pinned.isDefined =>
+        (s"table $catalogName.$table", s"belongs to version $number of the table, which the query names",
+          "An overwrite or a delete in place has removed it, a change of its partition has moved it, or another program: " +
+            s"only tables with `overwrite-mode` = relocate keep replaced files, until vacuum. $Newer")
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
           "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +
           s"that point. Otherwise the file was deleted; bring the index in sync: ${repair("")}.")
       case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
     }
-    ConnectorErrors.runtime(ConnectorErrors.FileMissing,
+    ConnectorErrors.runtime(if (pinned.isDefined) ConnectorErrors.FilesLost else ConnectorErrors.FileMissing,
       s"The file ${file.shown}${file.where} of $owner $then, and is no longer on the store. " +
         s"$remedy To read on without missing files: " +
         s"SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
@@ -124,6 +152,15 @@ private[catalogext] class RegisteredFileReaderFactory(
     file.otherConstantMetadataColumnValues.get(PlannedFiles.PartitionNameKey).map(_.toString)
 }
 
+private[catalogext] object PinnedReads {
+  /** Hadoop's configuration for the tasks of a query that names a version of the table; None for other queries. */
+  def conf(
+      spark: SparkSession, table: TableMetadata, options: Map[String, String]): Option[Broadcast[SerializableConfiguration]] =
+    Option.when(table.pinned) {
+      spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConfWithOptions(options)))
+    }
+}
+
 /** The file at which a task failed; `partition` is empty for an unpartitioned table. */
 private case class FileBeingRead(shown: String, partition: String) {
   def where: String = if (partition.isEmpty) "" else s" of partition '$partition'"
@@ -133,6 +170,7 @@ private case class FileBeingRead(shown: String, partition: String) {
 }
 
 private object RegisteredFileReaderFactory {
+  val Newer = "Read a newer version; the metadata table `history` lists them."
   private val FailedRead = "FAILED_READ_FILE"
   private val StoresClients =
     Seq("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.", "org.apache.hadoop.ipc.", "org.apache.hadoop.hdfs.")

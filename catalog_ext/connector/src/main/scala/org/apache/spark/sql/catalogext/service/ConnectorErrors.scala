@@ -90,9 +90,10 @@ object ConnectorErrors {
   /**
    * A registered file is no longer on the store.
    * Remedy: Run the statement again: an overwrite that committed after it was planned deletes the files that it
-   * replaced. If the statement names an old version, read a newer one. If the error stays, repair the table with the mode sync, or set `missing-files` to skip to read on.
+   * replaced. If the error stays, repair the table with the mode sync, or set `missing-files` to skip to read on.
    */
   val FileMissing: Condition = own("FILE_MISSING", "58000")
+  val FilesLost: Condition = own("FILES_LOST", "58000")
   /**
    * A file is there, and cannot be read as its table's format.
    * Remedy: Put a whole file in its place or delete it, and repair the table with the mode sync; or read on with
