@@ -100,7 +100,8 @@ def test_partition_is_written_back_from_an_old_version(lake: Lake) -> None:
 def test_virtual_columns_are_there_at_each_version(lake: Lake) -> None:
     location = f"{lake.folder}/virtual"
     lake.spark.sql("SELECT 1 AS id, 'a' AS ds").write.partitionBy("ds").parquet(location)
-    lake.catalog.register_table("w.virtual", location, "parquet", partition_columns={"ds": "string"})
+    lake.catalog.register_table("w.virtual", location=location, format="parquet", partition_columns={"ds": "string"})
+    lake.catalog.repair_partitions("w.virtual")
     lake.sql("INSERT INTO lake.w.virtual PARTITION (ds = 'b') VALUES (2)")
     newest = lake.rows("SELECT max(version) FROM lake.w.virtual.history")[0][0]
     for version, expected in ((newest - 1, [(1, "a")]), (newest, [(1, "a"), (2, "b")])):
@@ -134,7 +135,7 @@ def test_file_that_was_written_again_is_not_read_as_the_old_one(lake: Lake) -> N
     file.parent.mkdir(parents=True)
     pq.write_table(pa.table({"id": pa.array([1, 2, 3], pa.int32())}), file)
     lake.catalog.register_table(
-        "w.rewritten", str(lake.folder / "rewritten"), "parquet", partition_columns={"ds": "string"}
+        "w.rewritten", location=str(lake.folder / "rewritten"), format="parquet", partition_columns={"ds": "string"}
     )
     lake.catalog.repair_partitions("w.rewritten")
     old = f"{table} VERSION AS OF {lake.rows(f'SELECT max(version) FROM {table}.history')[0][0]}"
@@ -199,10 +200,10 @@ def test_states_of_a_partition_are_listed(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [f"{TABLE}.history", f"{TABLE}.partition_history", f"{TABLE}.transactions", "lake.`{folder}/w/t`"],
+    [f"{TABLE}.history", f"{TABLE}.partition_history", f"{TABLE}.transactions", "lake.`{location}`"],
 )
 def test_names_without_versions_are_refused(lake: Lake, name: str) -> None:
-    named = name.format(folder=lake.folder)
+    named = name.format(location=lake.location("t"))
     for query in (f"SELECT * FROM {named} VERSION AS OF 1", f"SELECT * FROM {named} TIMESTAMP AS OF '2025-01-01'"):
         assert lake.condition(query) == "CATALOG_EXT_NOT_SUPPORTED"
     for option in (("versionAsOf", "1"), ("timestampAsOf", "2025-01-01")):

@@ -64,9 +64,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     loadAsOf(ident, "timestamp_ms" -> long(Math.floorDiv(micros, 1000L)))
 
   private def loadAsOf(ident: Identifier, asOf: AsOf): Table = {
-    if (paths.named(ident)) throw ConnectorErrors.notSupported(
-      s"The path $catalogName.$ident has no versions: only tables of the index have. Leave out VERSION AS OF and " +
-        "TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf.")
+    if (paths.named(ident)) throw AdHocPaths.withoutVersions(ident.name())
     val found = metadataTable(ident, Some(asOf)).getOrElse {
       try {
         val node = described(ident, asOf = Some(asOf))

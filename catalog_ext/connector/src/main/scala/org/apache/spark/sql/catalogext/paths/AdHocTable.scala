@@ -40,6 +40,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
 
   /** The path as a table. The schema is read from a few of its files. */
   def load(path: String, options: CaseInsensitiveStringMap): AdHocTable = {
+    if (Versions.exists(options.containsKey)) throw withoutVersions(path)
     val request = obj(
       "path" -> text(path),
       "format" -> text(Option(options.get(Format))),
@@ -80,10 +81,15 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
 object AdHocPaths {
   val Format = "format"
   val Schema = "schema"
+  private val Versions = Seq("versionAsOf", "timestampAsOf")
   private val NotFound = Set(ConnectorErrors.PathNotFound.code, ConnectorErrors.LocationNotFound.code)
 
   private def hasSlash(ident: Identifier): Boolean = ident.name().contains("/")
   private def isOurs(option: String): Boolean = Set(Format, Schema).contains(option.toLowerCase(Locale.ROOT))
+
+  def withoutVersions(path: String): Throwable = ConnectorErrors.notSupported(
+    s"The path $path has no versions: only tables of the index have. Leave out VERSION AS OF and TIMESTAMP AS OF, and " +
+      "the options versionAsOf and timestampAsOf.")
 
   def readOnly(catalog: String, path: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.ReadOnlyPath,
     s"$catalog.${quoteIdentifier(path)} is a path and not a table: it can only be read. To change the files, " +

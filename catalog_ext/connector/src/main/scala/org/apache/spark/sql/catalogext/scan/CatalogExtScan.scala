@@ -2,6 +2,8 @@ package org.apache.spark.sql.catalogext.scan
 
 import java.util.OptionalLong
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{DriverMetric, PartitionColumns, ReadMetrics, ResolvedSettings,
   TableMetadata}
@@ -243,7 +245,8 @@ class CatalogExtScan(
     }.toArray)
   }
 
-  private lazy val pinned = PinnedReads.conf(spark, index.table, index.options)
+  private lazy val pinned =
+    PinnedReads.conf(inner.sparkSession, index.table, index.options.asCaseSensitiveMap().asScala.toMap)
 
   private def registered(scan: FileScan, of: PlannedFileIndex, format: String): PartitionReaderFactory = {
     val readers = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]

@@ -73,7 +73,7 @@ private[catalogext] class RegisteredFileReaderFactory(
         s"The file ${shown.shown}${shown.where} of table $catalogName.$table was written again since version " +
           s"${version.getOrElse("")}, which the query names: it had ${file.fileSize} bytes and the time " +
           s"${Instant.ofEpochMilli(file.modificationTime)}, and has ${status.getLen} bytes and the time " +
-          s"${Instant.ofEpochMilli(status.getModificationTime)}. $Newer", shown.parameters(table), None)
+          s"${Instant.ofEpochMilli(status.getModificationTime)}. ${PinnedReads.Newer}", shown.parameters(table), None)
     }
   }
 
@@ -95,7 +95,7 @@ private[catalogext] class RegisteredFileReaderFactory(
       case Some(number) if pinned.isDefined =>
         (s"table $catalogName.$table", s"belongs to version $number of the table, which the query names",
           "An overwrite or a delete in place has removed it, a change of its partition has moved it, or another program: " +
-            s"only tables with `overwrite-mode` = relocate keep replaced files, until vacuum. $Newer")
+            s"only tables with `overwrite-mode` = relocate keep replaced files, until vacuum. ${PinnedReads.Newer}")
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
           "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +
@@ -153,6 +153,8 @@ private[catalogext] class RegisteredFileReaderFactory(
 }
 
 private[catalogext] object PinnedReads {
+  val Newer = "Read a newer version; the metadata table `history` lists them."
+
   /** Hadoop's configuration for the tasks of a query that names a version of the table; None for other queries. */
   def conf(
       spark: SparkSession, table: TableMetadata, options: Map[String, String]): Option[Broadcast[SerializableConfiguration]] =
@@ -170,7 +172,6 @@ private case class FileBeingRead(shown: String, partition: String) {
 }
 
 private object RegisteredFileReaderFactory {
-  val Newer = "Read a newer version; the metadata table `history` lists them."
   private val FailedRead = "FAILED_READ_FILE"
   private val StoresClients =
     Seq("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.", "org.apache.hadoop.ipc.", "org.apache.hadoop.hdfs.")
