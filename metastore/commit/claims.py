@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
-    Append,
     CheckedAdd,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    CheckedWrite,
-    CreateOrReplace,
     DropPartitions,
     ExchangePartitions,
-    Overwrite,
-    Replace,
 )
+from catalog_ext.metastore.commit.plan import Append, CheckedWrite, CreateOrReplace, Overwrite, Replace
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind

@@ -11,38 +11,40 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
-    Append,
-    Asked,
     AskedCommand,
-    Checked,
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    CheckedWrite,
-    Create,
-    CreateOrReplace,
     DataDeletion,
     DropPartitions,
     ExchangePartitions,
     MovingPartition,
     NewPartition,
+    RelocatePartition,
+    RenamePartition,
+)
+from catalog_ext.metastore.commit.plan import (
+    Append,
+    Asked,
+    Checked,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
     Overwrite,
     OverwritePartitions,
     Promotion,
-    RelocatePartition,
-    RenamePartition,
     Replace,
-    WriteKind,
     WritePlan,
     asked_write,
 )
 from catalog_ext.metastore.commit.removals import removal_from_json, removal_to_json
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import WriteOutcome
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.json import (
     definition_from_dict,
     definition_to_dict,

@@ -14,8 +14,8 @@ from catalog_ext.metastore.commit.lock_settings import (
     LockSettings,
 )
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
+from catalog_ext.metastore.commit.partition_plans import COMMANDS
 from catalog_ext.metastore.commit.plan import (
-    COMMANDS,
     CREATIONS,
     Create,
     CreateOrReplace,

@@ -12,19 +12,14 @@ from uuid import uuid4
 from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit.lock_settings import LockMode
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
-    Append,
-    Create,
-    CreateOrReplace,
     DropPartitions,
     ExchangePartitions,
-    Overwrite,
-    OverwritePartitions,
     RelocatePartition,
     RenamePartition,
-    Replace,
 )
+from catalog_ext.metastore.commit.plan import Append, Create, CreateOrReplace, Overwrite, OverwritePartitions, Replace
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError
 from catalog_ext.metastore.hive.locks import HiveLock
 from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive

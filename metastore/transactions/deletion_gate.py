@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.file_identity import is_same
 from catalog_ext.metastore.commit.file_identity import is_unchanged as is_as_recorded
-from catalog_ext.metastore.commit.plan import AddPartitions, RelocatePartition
+from catalog_ext.metastore.commit.partition_plans import AddPartitions, RelocatePartition
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.storage.locations import Location

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, Promotion, RenamePartition
+from catalog_ext.metastore.commit.partition_plans import CheckedExchange, CheckedRename, RenamePartition
+from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.commit.rules import moves_files
 from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import State

@@ -37,7 +37,7 @@ from catalog_ext.metastore.transactions.waiting import WaitingCommits
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.partition_plans import AskedCommand
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import BegunWrite, Transaction, WriteOutcome
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import InjectedFault
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,

@@ -21,14 +21,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import (
-    Append,
-    CheckedDrop,
-    CheckedExchange,
-    CheckedRename,
-    CheckedWrite,
-    DataDeletion,
-)
+from catalog_ext.metastore.commit.partition_plans import CheckedDrop, CheckedExchange, CheckedRename, DataDeletion
+from catalog_ext.metastore.commit.plan import Append, CheckedWrite
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import VACUUM, State

@@ -15,14 +15,14 @@ from typing_extensions import assert_never
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.file_identity import indexed_file, is_unchanged
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    Promotion,
 )
+from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM
 from catalog_ext.metastore.index.database.rows import FILE, file_of
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.commit import Commit
-    from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
+    from catalog_ext.metastore.commit.partition_plans import CheckedCommand, MovingPartition
     from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.removals import RecordedDeletions

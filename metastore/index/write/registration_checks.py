@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import replaced_by
-from catalog_ext.metastore.commit.plan import CheckedDrop, CheckedWrite, OverwritePartitions
+from catalog_ext.metastore.commit.partition_plans import CheckedDrop
+from catalog_ext.metastore.commit.plan import CheckedWrite, OverwritePartitions
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError

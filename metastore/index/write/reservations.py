@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaced_by, replaces, touched
 from catalog_ext.metastore.commit.json import plan_to_dict
-from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, ExchangePartitions
+from catalog_ext.metastore.commit.partition_plans import ExchangePartitions
+from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few, together

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit import rules
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     CheckedAdd,
     CheckedDrop,
@@ -42,7 +42,8 @@ from catalog_ext.metastore.transactions.staging_locations import relocation_base
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, NewPartition, WritePlan
+    from catalog_ext.metastore.commit.partition_plans import AskedCommand, CheckedRename, NewPartition
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.storage.entries import Entry

@@ -5,27 +5,29 @@ from __future__ import annotations
 import pytest
 
 from catalog_ext.metastore.commit.claims import Claims, replaces, touched
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    NewPartition,
+    RelocatePartition,
+    RenamePartition,
+)
+from catalog_ext.metastore.commit.plan import (
     Append,
     Asked,
     Checked,
     CheckedWrite,
     Create,
     CreateOrReplace,
-    DataDeletion,
-    DropPartitions,
-    ExchangePartitions,
-    NewPartition,
     Overwrite,
     OverwritePartitions,
     Promotion,
-    RelocatePartition,
-    RenamePartition,
     Replace,
-    WriteKind,
     WritePlan,
 )
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableDefinition, TableType
 
