@@ -19,6 +19,7 @@ from catalog_ext.metastore.commit.partition_plans import (
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
+    CheckedRollback,
     DataDeletion,
     DropPartitions,
     ExchangePartitions,
@@ -26,6 +27,7 @@ from catalog_ext.metastore.commit.partition_plans import (
     NewPartition,
     RelocatePartition,
     RenamePartition,
+    Rollback,
 )
 from catalog_ext.metastore.commit.plan import (
     Append,
@@ -163,6 +165,8 @@ def _change_to_dict(change: Asked | Checked) -> JsonObject:
             }
         case ExchangePartitions():
             return {"predicate": predicate_to_json(change.predicate), "command": _exchange_to_dict(change)}
+        case Rollback() | CheckedRollback():
+            return _rollback_to_dict(change)
         case _:
             return _command_to_dict(change)
 
@@ -216,6 +220,15 @@ def _command_to_dict(
             }  # fmt: skip
             predicate = predicate_to_json(change.asked.predicate)
             return {"predicate": predicate, "command": command, "moves": change.moves}
+
+
+def _rollback_to_dict(change: Rollback | CheckedRollback) -> JsonObject:
+    asked = change.asked if isinstance(change, CheckedRollback) else change
+    found = {"predicate": None if asked.predicate is None else predicate_to_json(asked.predicate)}
+    if not isinstance(change, CheckedRollback):
+        return {**found, "command": {"version": asked.version}}
+    command = {"version": asked.version, "names": change.returning}
+    return {**found, "command": command, "removes": _removals_to_dict(change.deleted)}
 
 
 def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> JsonObject:
@@ -288,6 +301,9 @@ def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> A
             name = command["name"]
             # A checked command has null for the default location; restore its URI.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
+        case WriteKind.ROLLBACK:
+            predicate = value["predicate"]
+            return Rollback(command["version"], None if predicate is None else predicate_from_json(predicate))
         case _:
             predicate = predicate_from_json(value["predicate"])
             return ExchangePartitions(command["source_id"], command["source"], command["source_version"], predicate)
@@ -298,7 +314,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
     match asked:
         case DropPartitions():
             return CheckedDrop(asked, _removals_from_dict(value["removes"]))
-        case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions():
+        case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions() | Rollback():
             return _checked_command(value, command, asked) if "names" in command else asked
         case _:
             return CheckedWrite(
@@ -312,7 +328,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
 def _checked_command(
     value: JsonObject,
     command: JsonObject,
-    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions,
+    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions | Rollback,
 ) -> Checked:
     found = _files_from_dict(value["takes_in"])
     match asked:
@@ -326,6 +342,8 @@ def _checked_command(
         case ExchangePartitions():
             moving = tuple(MovingPartition(*row) for row in command["rows"])
             return CheckedExchange(asked, moving, command["source_location"], value["moves"])
+        case Rollback():
+            return CheckedRollback(asked, tuple(command["names"]), _removals_from_dict(value["removes"]))
 
 
 def _removals_to_dict(removals: Mapping[str, Iterable[Removal]]) -> JsonObject:

@@ -89,7 +89,23 @@ class ExchangePartitions:
     predicate: Predicate
 
 
-AskedCommand: TypeAlias = AddPartitions | DropPartitions | RenamePartition | RelocatePartition | ExchangePartitions
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Gives partitions the files that they had in an earlier version; partitions that it does not have are dropped.
+
+    Attributes:
+        version: The earlier version of the table.
+        predicate: Unbound; true for the partitions that are rolled back. None for the whole table.
+    """
+
+    kind: ClassVar = WriteKind.ROLLBACK
+    version: int
+    predicate: Predicate | None = None
+
+
+AskedCommand: TypeAlias = (
+    AddPartitions | DropPartitions | RenamePartition | RelocatePartition | ExchangePartitions | Rollback
+)
 """Requests of partition commands, which write no rows."""
 
 
@@ -156,5 +172,23 @@ class CheckedExchange:
     moves: bool
 
 
-CheckedCommand: TypeAlias = CheckedAdd | CheckedDrop | CheckedRename | CheckedRelocate | CheckedExchange
-COMMANDS = (AddPartitions, DropPartitions, RenamePartition, RelocatePartition, ExchangePartitions)
+@dataclass(frozen=True, slots=True)
+class CheckedRollback:
+    """A checked rollback. The files that it restores follow from the two versions, which do not change.
+
+    Attributes:
+        asked: The request.
+        returning: The partitions that the earlier version has and the present one does not have.
+        deleted: By partition, files that the earlier version does not have in a directory that the partition keeps or
+            gets again. Hive engines list the directory, so these files are deleted.
+    """
+
+    asked: Rollback
+    returning: tuple[str, ...] = ()
+    deleted: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
+
+
+CheckedCommand: TypeAlias = (
+    CheckedAdd | CheckedDrop | CheckedRename | CheckedRelocate | CheckedExchange | CheckedRollback
+)
+COMMANDS = (AddPartitions, DropPartitions, RenamePartition, RelocatePartition, ExchangePartitions, Rollback)

@@ -22,10 +22,12 @@ from catalog_ext.metastore.commit.partition_plans import (
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
+    CheckedRollback,
     DataDeletion,
     DropPartitions,
     ExchangePartitions,
     RelocatePartition,
+    Rollback,
 )
 from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidInputError
@@ -138,7 +140,7 @@ class CheckedWrite:
 
 
 Checked: TypeAlias = CheckedWrite | CheckedCommand
-CHECKED = (CheckedWrite, CheckedAdd, CheckedDrop, CheckedRename, CheckedRelocate, CheckedExchange)
+CHECKED = (CheckedWrite, CheckedAdd, CheckedDrop, CheckedRename, CheckedRelocate, CheckedExchange, CheckedRollback)
 CREATIONS = (Create, Replace, CreateOrReplace)
 _CREATIONS_BY_KIND = {creation.kind: creation for creation in CREATIONS}
 
@@ -153,7 +155,8 @@ class WritePlan:
         staging: The name of the staging directory (without a slash).
         base: The directory that contains new partition directories: the table's, or that of a relocating overwrite.
         promotion: Whether staged files are renamed or their uploads completed.
-        relocate: Whether an overwrite moves partitions to ``base``.
+        relocate: Whether an overwrite moves partitions to ``base``, or a rollback moves them to earlier directories.
+            The replaced files stay until a vacuum.
         locations: Directories outside ``base``, by partition: before ``reserve`` those of all partitions that the write
             can touch, afterwards only those that it touches.
         lease_ms: The longest time between two heartbeats of the owner, in milliseconds.
@@ -228,7 +231,9 @@ class WritePlan:
                     return deletes is DataDeletion.ALL
             case CheckedExchange(source_location=source):
                 near = source
-            case ExchangePartitions():
+            case CheckedRollback(deleted=deleted):
+                return bool(deleted)
+            case ExchangePartitions() | Rollback():
                 return True
         ours, theirs = f"{near}/", f"{directory}/"
         return ours.startswith(theirs) or theirs.startswith(ours)

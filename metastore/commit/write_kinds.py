@@ -19,3 +19,4 @@ class WriteKind(StrEnum):
     RENAME_PARTITION = "rename_partition"
     RELOCATE_PARTITION = "relocate_partition"
     EXCHANGE_PARTITIONS = "exchange_partitions"
+    ROLLBACK = "rollback"

@@ -51,6 +51,7 @@ from catalog_ext.metastore.errors.not_found import (
     AlreadyExistsError,
     ColumnAlreadyExistsError,
     ColumnNotFoundError,
+    FilesLostError,
     LocationNotFoundError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -101,7 +102,8 @@ from catalog_ext.metastore.errors.storage import (
 
 __all__ = [
     "AcidTableError", "AlreadyExistsError", "CatalogExtError", "ColumnAlreadyExistsError", "ColumnNotFoundError",
-    "CommitStateUnknownError", "ConflictError", "EnvironmentSetupError", "ErrorKind", "HiveLockLostError",
+    "CommitStateUnknownError", "ConflictError", "EnvironmentSetupError", "ErrorKind", "FilesLostError",
+    "HiveLockLostError",
     "HiveLockTimeoutError", "HiveLocksRefusedError", "IncompleteListingError", "IndexDatabaseError",
     "IndexNotAtHeadError", "IndexRestoredError", "IndexUnavailableError", "InvalidAlterationError",
     "InvalidConfigurationError", "InvalidIdentifierError", "InvalidInputError", "InvalidPartitionNameError",

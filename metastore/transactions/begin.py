@@ -14,7 +14,7 @@ from catalog_ext.metastore.commit.lock_settings import (
     LockSettings,
 )
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
-from catalog_ext.metastore.commit.partition_plans import COMMANDS
+from catalog_ext.metastore.commit.partition_plans import COMMANDS, Rollback
 from catalog_ext.metastore.commit.plan import (
     CREATIONS,
     Create,
@@ -131,6 +131,8 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
         and options.get(OVERWRITE_MODE) == RELOCATE
         and bool(definition.partition_columns)  # otherwise the table's directory is the only one
     )
+    # What a rollback ends stays until a vacuum, as the files that a relocating overwrite replaces.
+    leaves = relocate or (isinstance(request.asked, Rollback) and bool(definition.partition_columns))
     in_place = request.table is not None and request.table.definition.location == location
     fresh = creates and not in_place and _is_new(resources.storage, location, staging)
     located = LocatedPartitions(exist=False, are_all=True, locations={})
@@ -146,7 +148,7 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
         base=relocation_base(location, request.transaction_id) if relocate else location,
         promotion=promotion,
         hides_uploads=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
-        relocate=relocate,
+        relocate=leaves,
         locations=located.locations,
         asks_locations=not located.are_all,
         beside_located=located.exist,

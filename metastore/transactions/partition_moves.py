@@ -102,7 +102,7 @@ class PartitionMoves:
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
             for one in others
             if one.state is State.RESERVED
-            for place in named_directories(one)
+            for place in named_directories(self._index, one)
         }
         # The commands were read before the users of the files: if a command has ended since, its files are in the index
         # by now.

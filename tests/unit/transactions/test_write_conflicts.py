@@ -13,6 +13,7 @@ from catalog_ext.metastore.commit.partition_plans import (
     NewPartition,
     RelocatePartition,
     RenamePartition,
+    Rollback,
 )
 from catalog_ext.metastore.commit.plan import (
     Append,
@@ -75,7 +76,7 @@ NEW = TableDefinition(TableIdentifier("s", "t"), TableType.MANAGED, "csv", "file
 ASKED: tuple[Asked, ...] = (
     Append(), OverwritePartitions(), Overwrite(), Create(NEW), Replace(NEW), CreateOrReplace(NEW),
     AddPartitions((NewPartition("k=1"),)), DropPartitions(None, DataDeletion.NONE), RenamePartition("k=1", "k=2"),
-    RelocatePartition("k=1", "file:///u"), ExchangePartitions(2, "s.o", 1, None),
+    RelocatePartition("k=1", "file:///u"), ExchangePartitions(2, "s.o", 1, None), Rollback(1),
 )  # fmt: skip
 
 
