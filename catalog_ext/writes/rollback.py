@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.index.read.version_differences import PartitionDifference
+    from catalog_ext.metastore.index.read.version_differences import VersionDifference
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -116,7 +116,7 @@ class Rollbacks:
         return found
 
 
-def _changes(table: Table, differences: Iterable[PartitionDifference], version: int) -> Iterator[RollbackEntry]:
+def _changes(table: Table, differences: Iterable[VersionDifference], version: int) -> Iterator[RollbackEntry]:
     """Yield the entries of the files that a rollback restores, removes and keeps."""
     for each in differences:
         present, then = each.present, each.then

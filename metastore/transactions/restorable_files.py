@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.removals import Removal
-    from catalog_ext.metastore.index.read.version_differences import PartitionDifference
+    from catalog_ext.metastore.index.read.version_differences import VersionDifference
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.entries import Entry
@@ -59,7 +59,7 @@ class Restorable:
             gets again.
     """
 
-    differences: Sequence[PartitionDifference]
+    differences: Sequence[VersionDifference]
     lost: Sequence[UnrestorableFile]
     deleted: Mapping[str, tuple[Removal, ...]]
 
@@ -90,7 +90,7 @@ class RestorableFiles:
         return Restorable(found, lost, {} if lost else self._deleted(table, version, found))
 
     def _lost(
-        self, table: Table, found: Sequence[PartitionDifference], pending: set[str]
+        self, table: Table, found: Sequence[VersionDifference], pending: set[str]
     ) -> Iterator[UnrestorableFile]:
         wanted = (
             (each.name, f"{table.directory_of(each.then)}/{file.path}", file)
@@ -109,11 +109,11 @@ class RestorableFiles:
                     yield UnrestorableFile(name, uri, file, is_changed=False, reason=_DELETED)
 
     def _deleted(
-        self, table: Table, version: int, found: Sequence[PartitionDifference]
+        self, table: Table, version: int, found: Sequence[VersionDifference]
     ) -> dict[str, tuple[Removal, ...]]:
         """Return the files to delete in the directories that partitions keep or get again, by partition."""
         deleted: dict[str, tuple[Removal, ...]] = {}
-        again: dict[str, PartitionDifference] = {}
+        again: dict[str, VersionDifference] = {}
         for each in found:
             if each.then is None:
                 continue
@@ -126,7 +126,7 @@ class RestorableFiles:
         return {**deleted, **self._others(table, version, again)} if again else deleted
 
     def _others(
-        self, table: Table, version: int, again: Mapping[str, PartitionDifference]
+        self, table: Table, version: int, again: Mapping[str, VersionDifference]
     ) -> dict[str, tuple[Removal, ...]]:
         """Return the other visible files in directories that partitions get again, by partition.
 

@@ -26,7 +26,7 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionDifference:
+class VersionDifference:
     """The difference between a partition's present and earlier state.
 
     Attributes:
@@ -49,7 +49,7 @@ class PartitionDifference:
 class VersionDifferences(IndexPart):
     """Compares versions of a table."""
 
-    def between(self, table: Table, version: int, predicate: Predicate | None) -> list[PartitionDifference]:
+    def between(self, table: Table, version: int, predicate: Predicate | None) -> list[VersionDifference]:
         """Return the partitions that differ between the table's version and an earlier one, ordered by name.
 
         ``predicate``: bound; true for the partitions to compare, None for all.
@@ -82,7 +82,7 @@ class VersionDifferences(IndexPart):
 
 def differences_within(
     connection: sa.Connection, table: Table, version: int, predicate: Predicate | None
-) -> Iterator[PartitionDifference]:
+) -> Iterator[VersionDifference]:
     """Yield the differences of ``VersionDifferences.between``; no deferred delete of the table is pending."""
     p, base = partitions.c, table.version
     # A partition that has the same row in both versions has not changed between them.
@@ -102,14 +102,14 @@ def differences_within(
 def _difference(
     table: Table, name: str, present: Partition | None, then: Partition | None,
     new: Mapping[int, Sequence[DataFile]], old: Mapping[int, Sequence[DataFile]],
-) -> PartitionDifference | None:  # fmt: skip
+) -> VersionDifference | None:  # fmt: skip
     """Return a partition's difference; None if only its row was replaced."""
     ours = () if present is None else new.get(present.partition_id, ())
     theirs = () if then is None else old.get(then.partition_id, ())
     if present is None or then is None:
-        return PartitionDifference(name, present, then, ended=tuple(ours), restored=tuple(theirs))
+        return VersionDifference(name, present, then, ended=tuple(ours), restored=tuple(theirs))
     if table.directory_of(present) != table.directory_of(then):
-        return PartitionDifference(name, present, then, ended=tuple(ours), restored=tuple(theirs))
+        return VersionDifference(name, present, then, ended=tuple(ours), restored=tuple(theirs))
     is_one = present.partition_id == then.partition_id
     there = {file.path: file for file in ours}
     kept = {file.path for file in theirs if file.path in there and _is_one_file(there[file.path], file, is_one=is_one)}
@@ -117,7 +117,7 @@ def _difference(
     restored = tuple(file for file in theirs if file.path not in kept)
     if not (ended or restored) and present.descriptor == then.descriptor:
         return None
-    return PartitionDifference(name, present, then, tuple(f for f in ours if f.path in kept), ended, restored)
+    return VersionDifference(name, present, then, tuple(f for f in ours if f.path in kept), ended, restored)
 
 
 def _is_one_file(present: DataFile, then: DataFile, *, is_one: bool) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.partition_plans import CheckedRollback
     from catalog_ext.metastore.index.database.rows import TableRow
-    from catalog_ext.metastore.index.read.version_differences import PartitionDifference
+    from catalog_ext.metastore.index.read.version_differences import VersionDifference
     from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.removals import RecordedDeletions
     from catalog_ext.metastore.model.tables import ColumnStatistics, DataFile, Partition
@@ -102,7 +102,7 @@ class RollbackRows:
                 {"table": str(self._table.identifier), "partition": other.name[:200]},
             )
 
-    def _require_registrable(self, found: Sequence[PartitionDifference]) -> None:
+    def _require_registrable(self, found: Sequence[VersionDifference]) -> None:
         """Check that no statement deletes a file to restore, or has deleted it since the check looked it up."""
 
         def added() -> list[tuple[str, str, Sequence[DataFile]]]:
@@ -111,7 +111,7 @@ class RollbackRows:
 
         require_registrable(self._connection, self._table, added, self._base_version, self._id)
 
-    def _change(self, found: Sequence[PartitionDifference]) -> None:
+    def _change(self, found: Sequence[VersionDifference]) -> None:
         """Replace the rows of partitions that both versions have."""
         pairs = [(each, each.present, each.then) for each in found]
         both = [(each, present, then) for each, present, then in pairs if present is not None and then is not None]
@@ -126,7 +126,7 @@ class RollbackRows:
             is_reset = present.descriptor is not None and then.descriptor is None
             self._applier.hold(before, each.kept, files_restored, None, reset=is_reset)
 
-    def _add(self, found: Sequence[PartitionDifference]) -> None:
+    def _add(self, found: Sequence[VersionDifference]) -> None:
         """Add partitions that only the earlier version has."""
         gone = [each.then for each in found if each.then is not None]
         restored = self._restored(

@@ -130,7 +130,7 @@ def test_a_later_partition_goes_and_a_dropped_one_comes_back(tmp_path: Path, roo
         totals(stand)
 
 
-def test_appended_files_are_deleted_where_the_partition_keeps_its_directory(stand: Stand) -> None:
+def test_appended_files_are_deleted_if_the_directory_stays(stand: Stand) -> None:
     """Hive engines list the directory, and would read them."""
     stand.write({"k=1": "more\n"})
     roll_back(stand, 1)
