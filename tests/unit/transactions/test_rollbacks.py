@@ -29,6 +29,9 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.metastore.index.read.history import Removals
+from catalog_ext.metastore.index.write import deferred_deletes
+from catalog_ext.metastore.model.changes import ReplaceFiles
+from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.reports import VacuumAction
 from tests.kit.index_cases import local_index
@@ -210,6 +213,20 @@ def test_statistics_and_other_files_stay(stand: Stand) -> None:
     totals(stand)
 
 
+def test_a_deferred_delete_is_completed_first(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferred_deletes, "MANY", 1)
+    with armed("clean.before", "error"):
+        stand.engine.delete(stand.table(), None, truncate=False, options=RELOCATE)
+    assert stand.table().deleted_before_version == 2
+    found = stand.engine.restorable(stand.table(), 1, None)
+    assert [(each.name, each.present, len(each.restored)) for each in found.differences] == [
+        ("k=1", None, 1), ("k=2", None, 1),
+    ]  # fmt: skip
+    roll_back(stand, 1)
+    assert stand.rows() == BEFORE == stand.listed()
+    totals(stand)
+
+
 # Conflicts
 
 
@@ -249,6 +266,30 @@ def test_an_append_between_the_steps_conflicts_with_the_rollback(stand: Stand) -
     with armed("check.after", lambda _: stand.write({"k=2": "new\n"})):
         roll_back(stand, 1, K1)
     assert stand.rows() == {"k=1": "1\n", "k=2": "2\nnew\n"}
+
+
+@pytest.mark.parametrize("point", ["check.after", "reserve.after"])
+@pytest.mark.parametrize(("partition", "conflicts"), [("k=1", True), ("k=2", False)])
+def test_a_repair_between_the_steps(stand: Stand, point: str, partition: str, conflicts: bool) -> None:
+    """No claim stops a repair, which registers files of Hive engines."""
+    overwrite(stand, {"k=1": "wrong\n"})
+    (place,) = (uri.rpartition("/")[0] for uri in files_of(stand) if f"/{partition}/" in uri)
+
+    def repair(_: str) -> None:
+        path = Path(f"{place}/000000_0".removeprefix("file://"))
+        path.write_text("hive\n")
+        found = DataFile(path.name, 5, path.stat().st_mtime_ns // 1_000_000)
+        changes = [ReplaceFiles(partition, added=(found,))]
+        stand.index.commits.apply_changes(stand.table().table_id, changes, operation="REPAIR", deliver=False)
+
+    with armed(point, repair):
+        if conflicts:
+            with pytest.raises(ConflictError):
+                roll_back(stand, 1, K1)
+        else:
+            roll_back(stand, 1, K1)
+    assert stand.rows()["k=1"] == ("hive\nwrong\n" if conflicts else "1\n")
+    assert "hive\n" in stand.rows()[partition]
 
 
 @pytest.mark.parametrize("point", ["check.after", "promote.before"])
