@@ -215,7 +215,7 @@ def test_statistics_and_other_files_stay(stand: Stand) -> None:
 
 def test_a_deferred_delete_is_completed_first(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deferred_deletes, "MANY", 1)
-    with armed("clean.before", "error"):
+    with armed("deferred.before", "storage", lasting=True):
         stand.engine.delete(stand.table(), None, truncate=False, options=RELOCATE)
     assert stand.table().deleted_before_version == 2
     found = stand.engine.restorable(stand.table(), 1, None)
