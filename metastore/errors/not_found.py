@@ -177,12 +177,11 @@ class VersionNotFoundError(NotFoundError):
 
 
 class FilesLostError(CatalogExtError):
-    """Files of the version that a rollback would restore do not exist any more, or were changed; nothing was changed.
+    """Files of the version that a statement names do not exist any more, or were changed; nothing was changed.
 
     An in-place overwrite, a DROP of a managed table's partition, a vacuum or another engine has deleted them.
 
-    Remedy: Choose another version, or limit the rollback by a condition to partitions that still have their files; a
-    dry run lists them.
+    Remedy: Choose another version, or limit the statement by a condition to partitions that still have their files.
     """
 
     code = "CATALOG_EXT_FILES_LOST"

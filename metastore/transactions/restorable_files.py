@@ -89,9 +89,7 @@ class RestorableFiles:
         lost = list(self._lost(table, found, pending))
         return Restorable(found, lost, {} if lost else self._deleted(table, version, found))
 
-    def _lost(
-        self, table: Table, found: Sequence[VersionDifference], pending: set[str]
-    ) -> Iterator[UnrestorableFile]:
+    def _lost(self, table: Table, found: Sequence[VersionDifference], pending: set[str]) -> Iterator[UnrestorableFile]:
         wanted = (
             (each.name, f"{table.directory_of(each.then)}/{file.path}", file)
             for each in found

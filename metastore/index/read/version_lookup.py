@@ -48,7 +48,7 @@ class VersionLookup(IndexPart):
                 raise version_expired(str(table.identifier), version, row.oldest_version)
             if not row.there:
                 raise _not_found(table, f"version {version}", row.oldest_version, row.version)
-            partitions, files, size, rows, uncounted = connection.execute(sums).one()
+            partitions, files, size, rows, uncounted = tuple(connection.execute(sums).one())
         return replace(table, version=version, totals=Totals(partitions, files, size, None if uncounted else rows))
 
     def at_time(self, table: Table, at_ms: int) -> Table:
