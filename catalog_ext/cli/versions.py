@@ -50,7 +50,8 @@ def rollback(
     rollback to the version before it.
 
     \b
-    catalog-ext rollback sales.trips --version 41 --where "ds = '2025-01-31'" --dry-run
+    catalog-ext rollback sales.trips --version 41 --dry-run
+    catalog-ext rollback sales.trips --version 41 --where "ds = '2025-01-31'"
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.rollback(table, version, where_of(where, spec), dry_run=dry_run)
