@@ -44,6 +44,7 @@ from catalog_ext.writes.column_statistics import StatisticsCommand
 from catalog_ext.writes.loading import Loading
 from catalog_ext.writes.maintenance import WriteMaintenance
 from catalog_ext.writes.metadata_tables import MetadataTables
+from catalog_ext.writes.rollback import Rollbacks
 from catalog_ext.writes.writes import Writes
 
 if TYPE_CHECKING:
@@ -229,6 +230,8 @@ class Catalog(Displayed):
     release_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.release_waiting)
     discard_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
     vacuum = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
+    rollback = Forwarded(lambda c: Rollbacks(c._context), Rollbacks.rollback)
+    restore_partition = Forwarded(lambda c: Rollbacks(c._context), Rollbacks.restore_partition)
     status = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.write_keys import LOCK_SETTINGS, lock_settings, transaction_options
 from catalog_ext.metastore.commit.lock_settings import LockMode
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.partition_plans import AskedCommand
     from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
     from catalog_ext.metastore.predicates.tree import Predicate

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from catalog_ext.metastore.backports import StrEnum
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, MetastoreError, StorageError
 from catalog_ext.metastore.runtime.measures import (
     Committed,

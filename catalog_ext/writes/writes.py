@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.properties import check_not_bucketed, check_one_directory
-from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.plan import asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite, PlannedFormat, new_transaction_id
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     InvalidInputError,
     OperationNotSupportedError,

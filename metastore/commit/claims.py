@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
-    Append,
     CheckedAdd,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    CheckedWrite,
-    CreateOrReplace,
+    CheckedRollback,
     DropPartitions,
     ExchangePartitions,
-    Overwrite,
-    Replace,
+    Rollback,
 )
+from catalog_ext.metastore.commit.plan import Append, CheckedWrite, CreateOrReplace, Overwrite, Replace
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
@@ -89,6 +87,10 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
             return {asked.name, asked.to}
         case CheckedRelocate(asked=asked):
             return {asked.name}
+        case CheckedRollback(returning=returning):
+            # Two predicates are compared only in partitions that exist, so a partition that comes back is claimed by
+            # its name.
+            return set(returning)
         case _:
             return set()
 
@@ -105,12 +107,12 @@ def chosen_places(plan: WritePlan) -> list[str]:
 
 
 def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """Return the predicate for the partitions that an overwrite, a DROP or an EXCHANGE takes from this table.
+    """Return the predicate for the partitions that an overwrite, DROP, EXCHANGE or rollback takes from this table.
 
     ``TRUE`` means the whole table. None for all other writes, and for the target table of an EXCHANGE.
     """
     asked = plan.asked
-    if not isinstance(asked, Overwrite | DropPartitions | ExchangePartitions):
+    if not isinstance(asked, Overwrite | DropPartitions | ExchangePartitions | Rollback):
         return None
     if isinstance(asked, ExchangePartitions) and table.table_id != asked.source_id:
         return None

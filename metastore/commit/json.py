@@ -11,38 +11,42 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
-    Append,
-    Asked,
     AskedCommand,
-    Checked,
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    CheckedWrite,
-    Create,
-    CreateOrReplace,
+    CheckedRollback,
     DataDeletion,
     DropPartitions,
     ExchangePartitions,
     MovingPartition,
     NewPartition,
+    RelocatePartition,
+    RenamePartition,
+    Rollback,
+)
+from catalog_ext.metastore.commit.plan import (
+    Append,
+    Asked,
+    Checked,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
     Overwrite,
     OverwritePartitions,
     Promotion,
-    RelocatePartition,
-    RenamePartition,
     Replace,
-    WriteKind,
     WritePlan,
     asked_write,
 )
 from catalog_ext.metastore.commit.removals import removal_from_json, removal_to_json
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import WriteOutcome
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.json import (
     definition_from_dict,
     definition_to_dict,
@@ -161,6 +165,8 @@ def _change_to_dict(change: Asked | Checked) -> JsonObject:
             }
         case ExchangePartitions():
             return {"predicate": predicate_to_json(change.predicate), "command": _exchange_to_dict(change)}
+        case Rollback() | CheckedRollback():
+            return _rollback_to_dict(change)
         case _:
             return _command_to_dict(change)
 
@@ -214,6 +220,15 @@ def _command_to_dict(
             }  # fmt: skip
             predicate = predicate_to_json(change.asked.predicate)
             return {"predicate": predicate, "command": command, "moves": change.moves}
+
+
+def _rollback_to_dict(change: Rollback | CheckedRollback) -> JsonObject:
+    asked = change.asked if isinstance(change, CheckedRollback) else change
+    found = {"predicate": None if asked.predicate is None else predicate_to_json(asked.predicate)}
+    if not isinstance(change, CheckedRollback):
+        return {**found, "command": {"version": asked.version}}
+    command = {"version": asked.version, "names": change.returning}
+    return {**found, "command": command, "removes": _removals_to_dict(change.deleted)}
 
 
 def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> JsonObject:
@@ -286,6 +301,9 @@ def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> A
             name = command["name"]
             # A checked command has null for the default location; restore its URI.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
+        case WriteKind.ROLLBACK:
+            predicate = value["predicate"]
+            return Rollback(command["version"], None if predicate is None else predicate_from_json(predicate))
         case _:
             predicate = predicate_from_json(value["predicate"])
             return ExchangePartitions(command["source_id"], command["source"], command["source_version"], predicate)
@@ -296,7 +314,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
     match asked:
         case DropPartitions():
             return CheckedDrop(asked, _removals_from_dict(value["removes"]))
-        case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions():
+        case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions() | Rollback():
             return _checked_command(value, command, asked) if "names" in command else asked
         case _:
             return CheckedWrite(
@@ -310,7 +328,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
 def _checked_command(
     value: JsonObject,
     command: JsonObject,
-    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions,
+    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions | Rollback,
 ) -> Checked:
     found = _files_from_dict(value["takes_in"])
     match asked:
@@ -324,6 +342,8 @@ def _checked_command(
         case ExchangePartitions():
             moving = tuple(MovingPartition(*row) for row in command["rows"])
             return CheckedExchange(asked, moving, command["source_location"], value["moves"])
+        case Rollback():
+            return CheckedRollback(asked, tuple(command["names"]), _removals_from_dict(value["removes"]))
 
 
 def _removals_to_dict(removals: Mapping[str, Iterable[Removal]]) -> JsonObject:

@@ -12,6 +12,24 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS, LockSettings
+from catalog_ext.metastore.commit.partition_plans import (
+    COMMANDS,
+    AddPartitions,
+    AskedCommand,
+    CheckedAdd,
+    CheckedCommand,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    CheckedRollback,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    RelocatePartition,
+    Rollback,
+)
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -26,35 +44,11 @@ MISMATCH = "replace-where-mismatch"
 """The setting that decides about rows for which an overwrite's condition is not true."""
 
 
-class WriteKind(StrEnum):
-    """The kinds of change, as written in the service's messages and in the stored plan."""
-
-    APPEND = "append"
-    OVERWRITE_PARTITIONS = "overwrite_partitions"
-    OVERWRITE = "overwrite"
-    CREATE = "create"
-    REPLACE = "replace"
-    CREATE_OR_REPLACE = "create_or_replace"
-    ADD_PARTITIONS = "add_partitions"
-    DROP_PARTITIONS = "drop_partitions"
-    RENAME_PARTITION = "rename_partition"
-    RELOCATE_PARTITION = "relocate_partition"
-    EXCHANGE_PARTITIONS = "exchange_partitions"
-
-
 class Promotion(StrEnum):
     """The way in which a staged file gets its final name."""
 
     RENAME = "rename"
     UPLOAD = "upload"
-
-
-class DataDeletion(StrEnum):
-    """The data that a ``DropPartitions`` deletes: all, only inside the table's directory, or none."""
-
-    ALL = "all"
-    INSIDE = "inside"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,73 +105,9 @@ class CreateOrReplace:
     definition: TableDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class NewPartition:
-    """A partition to register, with the URI of its directory (None: the default location)."""
-
-    name: str
-    location: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
-    """Registers partitions with the files in their directories."""
-
-    kind: ClassVar = WriteKind.ADD_PARTITIONS
-    partitions: tuple[NewPartition, ...]
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DropPartitions:
-    """Drops the partitions for which an unbound predicate is true."""
-
-    kind: ClassVar = WriteKind.DROP_PARTITIONS
-    predicate: Predicate
-    deletes: DataDeletion
-
-
-@dataclass(frozen=True, slots=True)
-class RenamePartition:
-    """Gives a partition other values of its partition columns, and so another name."""
-
-    kind: ClassVar = WriteKind.RENAME_PARTITION
-    name: str
-    to: str
-
-
-@dataclass(frozen=True, slots=True)
-class RelocatePartition:
-    """Gives a partition another directory, by its URI, with the files in that directory."""
-
-    kind: ClassVar = WriteKind.RELOCATE_PARTITION
-    name: str
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangePartitions:
-    """Moves partitions of another table into this one.
-
-    Attributes:
-        source_id: The number of the table that loses the partitions.
-        source: The name of that table, for people.
-        source_version: The version of that table that the statement read.
-        predicate: Unbound; true for the partitions that move.
-    """
-
-    kind: ClassVar = WriteKind.EXCHANGE_PARTITIONS
-    source_id: int
-    source: str
-    source_version: int
-    predicate: Predicate
-
-
 Creation: TypeAlias = Create | Replace | CreateOrReplace
 AskedWrite: TypeAlias = Append | OverwritePartitions | Overwrite | Creation
 """Requests of writes whose new files, if any, come from the tasks of a query."""
-AskedCommand: TypeAlias = AddPartitions | DropPartitions | RenamePartition | RelocatePartition | ExchangePartitions
-"""Requests of partition commands, which write no rows."""
 Asked: TypeAlias = AskedWrite | AskedCommand
 
 
@@ -209,73 +139,8 @@ class CheckedWrite:
     replaced_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedAdd:
-    """A checked ADD PARTITION: the partitions that do not exist yet, and the files in each of their directories."""
-
-    asked: AddPartitions
-    partitions: tuple[NewPartition, ...]
-    found: Mapping[str, tuple[DataFile, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedDrop:
-    """A checked DROP: by partition, files in its directory that the index does not know, or knows in another state.
-
-    They are deleted together with the known files.
-    """
-
-    asked: DropPartitions
-    unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MovingPartition:
-    """A partition that ``check`` has found for a partition command. The commit fails if it has changed since.
-
-    Attributes:
-        partition_id: The partition's number.
-        begin_version: The version that last changed the partition.
-        name: The partition's new name.
-    """
-
-    partition_id: int
-    begin_version: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRename:
-    """A checked RENAME: the partitions with the old values (the first one keeps its number), and whether files move."""
-
-    asked: RenamePartition
-    partitions: tuple[MovingPartition, ...]
-    moves: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRelocate:
-    """A checked SET LOCATION: the new directory of the partition (None: the default location), and the files in it."""
-
-    asked: RelocatePartition
-    location: str | None
-    found: tuple[DataFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedExchange:
-    """A checked EXCHANGE: the source's partitions with new names, the source's location, and whether files move."""
-
-    asked: ExchangePartitions
-    partitions: tuple[MovingPartition, ...]
-    source_location: str
-    moves: bool
-
-
-CheckedCommand: TypeAlias = CheckedAdd | CheckedDrop | CheckedRename | CheckedRelocate | CheckedExchange
 Checked: TypeAlias = CheckedWrite | CheckedCommand
-CHECKED = (CheckedWrite, CheckedAdd, CheckedDrop, CheckedRename, CheckedRelocate, CheckedExchange)
-COMMANDS = (AddPartitions, DropPartitions, RenamePartition, RelocatePartition, ExchangePartitions)
+CHECKED = (CheckedWrite, CheckedAdd, CheckedDrop, CheckedRename, CheckedRelocate, CheckedExchange, CheckedRollback)
 CREATIONS = (Create, Replace, CreateOrReplace)
 _CREATIONS_BY_KIND = {creation.kind: creation for creation in CREATIONS}
 
@@ -290,7 +155,8 @@ class WritePlan:
         staging: The name of the staging directory (without a slash).
         base: The directory that contains new partition directories: the table's, or that of a relocating overwrite.
         promotion: Whether staged files are renamed or their uploads completed.
-        relocate: Whether an overwrite moves partitions to ``base``.
+        relocate: Whether an overwrite moves partitions to ``base``, or a rollback moves them to earlier directories.
+            The replaced files stay until a vacuum.
         locations: Directories outside ``base``, by partition: before ``reserve`` those of all partitions that the write
             can touch, afterwards only those that it touches.
         lease_ms: The longest time between two heartbeats of the owner, in milliseconds.
@@ -365,7 +231,9 @@ class WritePlan:
                     return deletes is DataDeletion.ALL
             case CheckedExchange(source_location=source):
                 near = source
-            case ExchangePartitions():
+            case CheckedRollback(deleted=deleted):
+                return bool(deleted)
+            case ExchangePartitions() | Rollback():
                 return True
         ours, theirs = f"{near}/", f"{directory}/"
         return ours.startswith(theirs) or theirs.startswith(ours)

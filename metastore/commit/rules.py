@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import CheckedRename, DataDeletion, MovingPartition
+from catalog_ext.metastore.commit.partition_plans import CheckedRename, DataDeletion, MovingPartition
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
@@ -23,13 +23,13 @@ from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from catalog_ext.metastore.commit.plan import (
+    from catalog_ext.metastore.commit.partition_plans import (
         AddPartitions,
         DropPartitions,
         NewPartition,
         RenamePartition,
-        WritePlan,
     )
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.model.tables import Partition, Table
 
 

@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.read.partition_history import PartitionHistory
 from catalog_ext.metastore.index.read.partitions import Partitions
 from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
+from catalog_ext.metastore.index.read.version_differences import VersionDifferences
 from catalog_ext.metastore.index.read.version_lookup import VersionLookup
 from catalog_ext.metastore.index.tables.alter_table import Alterations
 from catalog_ext.metastore.index.tables.dropped import DroppedTables
@@ -82,6 +83,7 @@ class Index:
         self.history = History(database)
         self.partition_history = PartitionHistory(database)
         self.version_lookup = VersionLookup(database)
+        self.version_differences = VersionDifferences(database)
         self.overviews = Overviews(database)
         # Readers and writers for a table's newest version.
         self.planner_statistics = PlannerStatistics(database)

@@ -14,8 +14,8 @@ from catalog_ext.metastore.commit.lock_settings import (
     LockSettings,
 )
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
+from catalog_ext.metastore.commit.partition_plans import COMMANDS, Rollback
 from catalog_ext.metastore.commit.plan import (
-    COMMANDS,
     CREATIONS,
     Create,
     CreateOrReplace,
@@ -40,6 +40,7 @@ from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import DATA, DEFAULT_STAGING, relocation_base
 
 if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.plan import Asked
     from catalog_ext.metastore.commit.transaction import BeginWrite
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.metastore.storage.store import Storage
@@ -146,7 +147,7 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
         base=relocation_base(location, request.transaction_id) if relocate else location,
         promotion=promotion,
         hides_uploads=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
-        relocate=relocate,
+        relocate=relocate or _leaves_files(request.asked, definition),
         locations=located.locations,
         asks_locations=not located.are_all,
         beside_located=located.exist,
@@ -156,6 +157,11 @@ def _plan(resources: Resources, request: BeginWrite) -> WritePlan:
         hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
         moves_user_files=request.moves_user_files,
     )
+
+
+def _leaves_files(asked: Asked, definition: TableDefinition) -> bool:
+    """Return whether the files that a command ends stay until a vacuum, as those that a relocation replaces."""
+    return isinstance(asked, Rollback) and bool(definition.partition_columns)
 
 
 def _is_new(storage: Storage, location: str, staging: str) -> bool:

@@ -12,24 +12,21 @@ from uuid import uuid4
 from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit.lock_settings import LockMode
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
-    Append,
-    Create,
-    CreateOrReplace,
     DropPartitions,
     ExchangePartitions,
-    Overwrite,
-    OverwritePartitions,
     RelocatePartition,
     RenamePartition,
-    Replace,
+    Rollback,
 )
+from catalog_ext.metastore.commit.plan import Append, Create, CreateOrReplace, Overwrite, OverwritePartitions, Replace
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError
 from catalog_ext.metastore.hive.locks import HiveLock
 from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive
 from catalog_ext.metastore.hive.mapping.model import LockComponent, LockedOperation, LockType
 from catalog_ext.metastore.hive.thrift.hive_metastore import SMALL_BATCH
+from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.resources import NO_LOCKS, HeldLocks
 
@@ -147,6 +144,9 @@ class CommitLocks:
                 return self._components(table, *exclusive, self._matching(table, plan))
             case RenamePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name, asked.to}))
+            case Rollback():
+                names = None if asked.predicate is None else self._rolled_back(table, asked)
+                return self._components(table, *exclusive, names)
             case RelocatePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name}))
             case ExchangePartitions():
@@ -172,6 +172,10 @@ class CommitLocks:
         # Read at most one name more than a request can have: with that many, the whole table is locked.
         covered = covered_partitions(self.resources.index, plan, table, MOST_PARTITIONS + 1)
         return {partition.name for partition in covered}
+
+    def _rolled_back(self, table: Table, asked: Rollback) -> set[str]:
+        predicate, differences = bound_to(table, asked.predicate), self.resources.index.version_differences
+        return {each.name for each in differences.between(table, asked.version, predicate)}
 
     def _with_same_values(self, table: Table, names: set[str]) -> set[str]:
         if not table.definition.partition_columns or len(names) > MOST_PARTITIONS:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.file_identity import is_same
 from catalog_ext.metastore.commit.file_identity import is_unchanged as is_as_recorded
-from catalog_ext.metastore.commit.plan import AddPartitions, RelocatePartition
+from catalog_ext.metastore.commit.partition_plans import AddPartitions, RelocatePartition, Rollback
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.storage.locations import Location
@@ -110,7 +111,7 @@ class DeletionGate:
                 staged = self._resources.recorded_files(one.transaction_id)
                 sources.update((file.source, reason) for file in staged if file.source is not None)
             reason = Need(_COMMAND.format(one.operation, one.transaction_id, one.table))
-            directories.update((place, reason) for place in named_directories(one))
+            directories.update((place, reason) for place in named_directories(self._resources.index, one))
         found = {uri: need for uri in uris if (need := directories.get(uri.rpartition("/")[0])) is not None}
         return found | {uri: sources[uri] for uri in uris if uri in sources}
 
@@ -121,14 +122,21 @@ def needed_by(user: FileUser) -> Need:
     return Need(f"needed by version {user.version} of table {user.table}{part}")
 
 
-def named_directories(command: Transaction) -> Iterable[str]:
-    """Return the directories that ADD PARTITION or SET LOCATION gives to partitions; none for other commands."""
+def named_directories(index: Index, command: Transaction) -> Iterable[str]:
+    """Return the directories that a command gives to partitions; none for other statements.
+
+    These are the directories of ADD PARTITION and SET LOCATION, and those from which a rollback restores files.
+    """
     plan = command.plan
     match plan.asked:
         case AddPartitions(partitions=partitions):
             given = [partition.location or f"{plan.location}/{partition.name}" for partition in partitions]
         case RelocatePartition(location=location):
             given = [location]
+        case Rollback(version=version):
+            table = index.tables.find(command.table_id or 0)
+            bound = None if table is None else bound_predicate(plan, table)
+            return () if table is None else index.version_differences.directories(table, version, bound)
         case _:
             given = []
     return [str(Location.parse(place)) for place in given]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, touched
-from catalog_ext.metastore.commit.plan import RenamePartition
+from catalog_ext.metastore.commit.partition_plans import RenamePartition
 from catalog_ext.metastore.commit.transaction import State
 
 if TYPE_CHECKING:

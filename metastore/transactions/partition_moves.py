@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, Promotion, RenamePartition
+from catalog_ext.metastore.commit.partition_plans import CheckedExchange, CheckedRename, RenamePartition
+from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.commit.rules import moves_files
 from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import State
@@ -101,7 +102,7 @@ class PartitionMoves:
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
             for one in others
             if one.state is State.RESERVED
-            for place in named_directories(one)
+            for place in named_directories(self._index, one)
         }
         # The commands were read before the users of the files: if a command has ended since, its files are in the index
         # by now.

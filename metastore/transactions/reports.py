@@ -62,6 +62,37 @@ class RecoveryReport:
         return tuple(t for t in self.transactions if t.action is RecoveryAction.FAILED)
 
 
+class RollbackAction(StrEnum):
+    """The action of a rollback for files of a partition, or in a dry run the intended action."""
+
+    RESTORED = "restored"
+    REMOVED = "removed"
+    KEPT = "kept"
+    MISSING = "missing"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackEntry:
+    """The files of one partition for which a rollback has the same action.
+
+    Attributes:
+        partition: The name of the partition; empty for an unpartitioned table.
+        rows: Their rows; None if the rows of a file were not counted.
+        bytes: Their size.
+        reason: The cause or the consequence, as text for people; empty if there is nothing to say.
+        version: The version whose state the partition gets.
+    """
+
+    action: RollbackAction
+    partition: str
+    files: int
+    rows: int | None
+    bytes: int
+    reason: str
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class LostFile:
     """A file that a stream kept invisible until its partition is due, and that disappeared from the store.

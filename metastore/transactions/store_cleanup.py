@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.file_identity import has_only_its_name
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     CheckedAdd,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    CheckedWrite,
-    Promotion,
     RelocatePartition,
 )
+from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import (
     CatalogExtError,

@@ -26,6 +26,7 @@ from catalog_ext.metastore.transactions.commit_locks import CommitLocks
 from catalog_ext.metastore.transactions.lease import LeaseRenewal, renew
 from catalog_ext.metastore.transactions.recovery import Recovery
 from catalog_ext.metastore.transactions.resources import Resources
+from catalog_ext.metastore.transactions.restorable_files import RestorableFiles
 from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps.run import DEFAULT_UNKNOWN_TIMEOUT_S, attempts, load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
@@ -37,7 +38,7 @@ from catalog_ext.metastore.transactions.waiting import WaitingCommits
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.partition_plans import AskedCommand
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import BegunWrite, Transaction, WriteOutcome
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
     from catalog_ext.metastore.transactions.resources import DeliveryOutcome
+    from catalog_ext.metastore.transactions.restorable_files import Restorable
 
 logger = logging.getLogger(__name__)
 
@@ -234,6 +236,17 @@ class Transactions:
         asked = Overwrite(predicate, keep_emptied=truncate)
         request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", this_process(), table, options=options)
         return self.commit(self.begin(request).transaction_id, recorded=0)
+
+    def restorable(self, table: Table, version: int, predicate: Predicate | None) -> Restorable:
+        """Return the effect of a rollback of the table to an earlier version, and the files that it cannot restore.
+
+        The predicate is bound; None for all partitions. Nothing is changed.
+
+        Raises:
+            TableLayoutError: A directory that a partition gets again has files that no version of the table has.
+            StorageError: The store refuses or does not answer.
+        """
+        return RestorableFiles(self._resources).compare(table, version, predicate)
 
     def command(
         self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS

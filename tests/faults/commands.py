@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import InjectedFault
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
@@ -16,20 +16,24 @@ from catalog_ext.metastore.commit.plan import (
     NewPartition,
     RelocatePartition,
     RenamePartition,
+    Rollback,
 )
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, LocationNotFoundError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.taken_files import take_files
-from tests.kit.write_cases import Stand, definition
+from tests.kit.write_cases import RELOCATE, Stand, definition
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import WriteOutcome
 
 OTHER = TableIdentifier("s", "o")
 BEFORE = {"k=1": "1\n", "k=2": "2\n"}
+EARLIER = {"k=1": "0\n", "k=3": "3\n"}
+"""The table's first version, if a rollback goes wrong."""
 THEIRS = {"k=5": "5\n", "k=6": "6\n"}
 INCOMING = {"000000_0": "8\n", "000001_0": "9\n"}
 _IS_ONE = Comparison(Operator.EQ, "k", "1")
@@ -42,12 +46,14 @@ class Command:
 
     Attributes:
         takes: Whether it takes the files of ``INCOMING``, which otherwise stay.
+        leaves: Whether it leaves the files that it removes from the table to a vacuum.
     """
 
     run: Callable[[Stand], WriteOutcome]
     after: Rows
     theirs: Rows
     takes: bool = False
+    leaves: bool = False
 
 
 def _add(stand: Stand) -> WriteOutcome:
@@ -73,6 +79,10 @@ def _exchange(stand: Stand) -> WriteOutcome:
     source = stand.table(OTHER)
     asked = ExchangePartitions(source.table_id, "s.o", source.version, Comparison(Operator.EQ, "k", "5"))
     return stand.engine.command(stand.table(), asked, "EXCHANGE PARTITION")
+
+
+def _roll_back(stand: Stand) -> WriteOutcome:
+    return stand.engine.command(stand.table(), Rollback(1), "ROLLBACK")
 
 
 def _load(stand: Stand, partition: str, *, replaces: bool) -> WriteOutcome:
@@ -101,6 +111,7 @@ COMMANDS = {
     "rename": Command(_rename, {"k=2": "2\n", "k=3": "1\n"}, THEIRS),
     "set location": Command(_relocate, {**BEFORE, "k=1": ""}, THEIRS),
     "exchange": Command(_exchange, {**BEFORE, "k=5": "5\n"}, {"k=6": "6\n"}),
+    "rollback": Command(_roll_back, EARLIER, THEIRS, leaves=True),
     "load": _loads("k=7", {**BEFORE, "k=7": "8\n9\n"}, replaces=False),
     "load over": _loads("k=1", {**BEFORE, "k=1": "8\n9\n"}, replaces=True),
 }
@@ -108,10 +119,17 @@ LOADING = ["load", "load over"]
 MOVING = ["rename", "exchange", *LOADING]
 
 
-def prepare(stand: Stand, location: object) -> None:
+def prepare(stand: Stand, location: object, name: str = "") -> None:
+    """Makes the tables for a command, given by its name."""
     stand.create(definition(str(location)))
     stand.create(definition(f"{location}-o", name="o"))
-    stand.write(BEFORE)
+    if name == "rollback":
+        # The rollback moves a partition back, deletes the appended file, brings one back and drops one.
+        stand.write(EARLIER)
+        stand.write({"k=1": "appended\n"})
+        stand.write(BEFORE, WriteKind.OVERWRITE, options=RELOCATE)
+    else:
+        stand.write(BEFORE)
     stand.write(THEIRS, table=stand.table(OTHER))
     place = Location.parse(f"{location}-in")
     stand.storage.create_directory(place)
@@ -135,6 +153,8 @@ def check(stand: Stand, command: Command, reported: str, *, point: str) -> None:
     found = stand.rows(), stand.rows(OTHER), incoming(stand)
     old, new = (BEFORE, THEIRS, INCOMING), (command.after, command.theirs, {} if command.takes else INCOMING)
     assert found in ([new] if reported == "success" else [old] if reported == "failure" else [old, new]), point
+    if command.leaves:
+        assert stand.engine.vacuum(stand.table(), 0).failed == ()
     if command.run is not _relocate or found == old:
         root = Location.parse(stand.table().definition.location)
         # S3 has no directory of a partition without files.

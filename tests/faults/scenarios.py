@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.fault_points import InjectedFault
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
 from catalog_ext.metastore.index.write import deferred_deletes
 from tests.kit.write_cases import TABLE, Stand, definition

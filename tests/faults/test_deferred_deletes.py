@@ -14,14 +14,14 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import DEFERRED_DELETE_POINTS, InjectedFault, armed
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
     NewPartition,
     RenamePartition,
-    WriteKind,
 )
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.write import deferred_deletes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, PartitionNotFoundError
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

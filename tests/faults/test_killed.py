@@ -90,9 +90,10 @@ def test_a_writer_killed_on_postgresql(tmp_path: Path, postgres_url: str) -> Non
             index.tables.drop(stand(index, order).table().identifier, deliver=False)
 
 
-@pytest.mark.parametrize("command", commands.MOVING)
-def test_a_move_of_partitions_killed_at_every_step(tmp_path: Path, command: str) -> None:
-    points = ("check.after", "reserve.after", "promote.file", "promote.after", "apply.after", "clean.removed")
+@pytest.mark.parametrize("command", ["rollback", *commands.MOVING])
+def test_a_partition_command_killed_at_every_step(tmp_path: Path, command: str) -> None:
+    fourth = "promote.file" if command in commands.MOVING else "apply.before"
+    points = ("check.after", "reserve.after", fourth, "promote.after", "apply.after", "clean.removed")
     orders = []
     for number, point in enumerate(points):
         path = tmp_path / f"{number}.db"
@@ -100,7 +101,7 @@ def test_a_move_of_partitions_killed_at_every_step(tmp_path: Path, command: str)
         kill = ((point, "kill", 1),)
         order = Order(f"sqlite:///{path}", f"file://{tmp_path}/{number}", command, kill)
         with Index.open(order.index) as index:
-            commands.prepare(stand(index, order), order.location)
+            commands.prepare(stand(index, order), order.location, command)
         orders.append(order)
     assert run_all(orders) == [KILLED] * len(orders)
     for order, point in zip(orders, points, strict=True):

@@ -108,7 +108,7 @@ def prepare(order: Order) -> None:
     with Index.open(order.index) as index:
         ready = stand(index, order)
         if order.scenario in commands.COMMANDS:
-            commands.prepare(ready, order.location)
+            commands.prepare(ready, order.location, order.scenario)
             return
         SCENARIOS.get(order.scenario, RELOCATE).prepare(ready, order.location)
         if order.scenario == "vacuum":

@@ -30,14 +30,14 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
     ("name", "action"),
     [
         ("add", "storage"), ("drop", "error"), ("rename", "unavailable"), ("set location", "error"),
-        ("exchange", "storage"),
+        ("exchange", "storage"), ("rollback", "unavailable"), ("rollback", "error"),
     ],
 )  # fmt: skip
 def test_an_error_at_every_step(stand: Stand, tmp_path: Path, name: str, action: str) -> None:
     command = COMMANDS[name]
     for number, point in enumerate(OF_WRITING):
         case = Stand(stand.index, stand.storage)
-        prepare(case, tmp_path / f"{number}")
+        prepare(case, tmp_path / f"{number}", name)
         with armed(point, action):
             reported = attempt(case, command)
         if point in COMMITTED:
@@ -47,7 +47,7 @@ def test_an_error_at_every_step(stand: Stand, tmp_path: Path, name: str, action:
         forget(case)
 
 
-@pytest.mark.parametrize("name", ["drop", *MOVING])
+@pytest.mark.parametrize("name", ["drop", "rollback", *MOVING])
 def test_a_death_at_every_step(stand: Stand, tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
 
@@ -56,7 +56,7 @@ def test_a_death_at_every_step(stand: Stand, tmp_path: Path, name: str) -> None:
 
     for number, point in enumerate((*OF_WRITING, *(MOVE_POINTS if name in MOVING else ()))):
         case = Stand(stand.index, stand.storage)
-        prepare(case, tmp_path / f"{number}")
+        prepare(case, tmp_path / f"{number}", name)
         reported = "success"
         with armed(point, die):
             try:
@@ -68,12 +68,12 @@ def test_a_death_at_every_step(stand: Stand, tmp_path: Path, name: str) -> None:
         forget(case)
 
 
-@pytest.mark.parametrize("name", MOVING)
+@pytest.mark.parametrize("name", ["rollback", *MOVING])
 def test_a_recoverer_at_every_step_of_a_slow_owner(stand: Stand, tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
     for number, point in enumerate((*OF_WRITING, *MOVE_POINTS)):
         case = Stand(stand.index, stand.storage)
-        prepare(case, tmp_path / f"{number}")
+        prepare(case, tmp_path / f"{number}", name)
         with armed(point, lambda _, case=case: recover(case)):
             reported = attempt(case, command)
         assert reported == ("failure" if point not in (*DECIDED, *MOVE_POINTS, "begin.before") else "success"), point
@@ -135,7 +135,7 @@ def test_command_succeeds_when_its_check_is_repeated(stand: Stand, tmp_path: Pat
     """The index is away for a moment after the check has recorded the files that are to be moved."""
     pauses: list[float] = []
     case = Stand(stand.index, stand.storage, {"unknown_timeout_s": 60.0, "pause": pauses.append})
-    prepare(case, tmp_path / "t")
+    prepare(case, tmp_path / "t", name)
     with armed(point, "unavailable"):
         assert attempt(case, COMMANDS[name]) == "success"
     assert pauses == [0.1]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import Append, Overwrite, OverwritePartitions, WriteKind
+from catalog_ext.metastore.commit.plan import Append, Overwrite, OverwritePartitions
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import typed_values

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import POINTS, armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.kit.repair_cases import indexed, local_catalog, register, walked, write
 from tests.kit.writes import crash_at, insert

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, StorageAccessDeniedError
 from tests.kit.streaming_cases import Stream, announced, hourly, unseen, waiting
 

@@ -6,14 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import (
-    CheckedDrop,
-    DataDeletion,
-    DropPartitions,
-    Promotion,
-    WriteKind,
-    WritePlan,
-)
+from catalog_ext.metastore.commit.partition_plans import CheckedDrop, DataDeletion, DropPartitions
+from catalog_ext.metastore.commit.plan import Promotion, WritePlan
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles

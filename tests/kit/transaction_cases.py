@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion, WriteKind, WritePlan, asked_write
+from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion, WritePlan, asked_write
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import NOT_READ, State, Transaction, WriteOutcome
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index

@@ -6,9 +6,10 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.plan import Promotion, WriteKind, asked_write
+from catalog_ext.metastore.commit.plan import Promotion, asked_write
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExistsError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import is_hidden

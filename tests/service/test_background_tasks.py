@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.index.write import claim_checks
 from catalog_ext.service.background_task import BackgroundTask

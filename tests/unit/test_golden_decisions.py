@@ -15,8 +15,9 @@ import pytest
 from catalog_ext.conf import keys, read_keys, write_keys
 from catalog_ext.conf.resolution import Given, Use, names, resolve
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.commit.plan import Promotion, WriteKind
+from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.commit.transaction import transaction_id_in
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidIdentifierError, InvalidInputError
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
 from catalog_ext.metastore.hive.mapping.formats import storage_of

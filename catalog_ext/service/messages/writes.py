@@ -6,9 +6,11 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.plan import COMMANDS, CREATIONS, WriteKind
+from catalog_ext.metastore.commit.partition_plans import COMMANDS
+from catalog_ext.metastore.commit.plan import CREATIONS
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import PlannedFormat
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
 from catalog_ext.metastore.index.database.texts import storable
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values

@@ -208,14 +208,18 @@ class Changes(IndexPart):
         return arrow_rows.stream(self._database, statement, CHANGES_SCHEMA, _Positions(removing).step, check)
 
     def _removing(self, table_id: int, after: int, upto: int) -> dict[int, str]:
-        """Return the operations of the versions above ``after`` up to ``upto`` that removed files."""
+        """Return the operations of the versions above ``after`` up to ``upto`` that removed files, or are rollbacks.
+
+        A rollback that only brings files back adds rows that a stream has read before.
+        """
         v = table_versions.c
         statement = sa.select(v.version, v.operation, v.summary).where(
             v.table_id == table_id, v.version > after, v.version <= upto
         )
         with self._database.reading() as connection:
             rows = connection.execute(statement).all()
-        return {row.version: row.operation for row in rows if json.loads(row.summary).get("files_removed")}
+        found = ((row, json.loads(row.summary)) for row in rows)
+        return {row.version: row.operation for row, s in found if s.get("files_removed") or "restored_from" in s}
 
     def _stream_changed(self, table_id: int, version: int, operation: str) -> StreamChangedError:
         statement = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import DataDeletion
+from catalog_ext.metastore.commit.partition_plans import DataDeletion
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.clock import now_ms

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.json import outcome_to_dict
+from catalog_ext.metastore.commit.partition_plans import Rollback
 from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, Append, CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
@@ -265,6 +266,8 @@ class Applying:
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
         # Record the original writer, also when another process recovers the transaction.
         summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
+        if isinstance(self._plan.asked, Rollback):
+            summary = {**summary, "restored_from": self._plan.asked.version}
         operation = self._transaction.operation
         # A partition command's version names no transaction in the history, so that vacuum leaves alone the files that
         # the command removes from the index.

@@ -21,14 +21,14 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import (
-    Append,
+from catalog_ext.metastore.commit.partition_plans import (
     CheckedDrop,
     CheckedExchange,
     CheckedRename,
-    CheckedWrite,
+    CheckedRollback,
     DataDeletion,
 )
+from catalog_ext.metastore.commit.plan import Append, CheckedWrite
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import VACUUM, State
@@ -150,7 +150,12 @@ def ends_files(plan: WritePlan) -> bool:
 
 
 def unknown_files(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
-    """Return, by partition, the files that the statement deletes although they are not in the index."""
+    """Return, by partition, the files that the statement deletes and that its check has listed.
+
+    These are files that are not in the index, and the files that a rollback deletes.
+    """
+    if isinstance(plan.change, CheckedRollback):
+        return plan.change.deleted
     unknown = plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
     return {name: removals for name, removals in unknown.items() if removals}
 

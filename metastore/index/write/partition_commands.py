@@ -1,4 +1,4 @@
-"""Applies partition commands (ADD, DROP, RENAME PARTITION, SET LOCATION, EXCHANGE) in ``Commits.apply``.
+"""Applies partition commands (ADD, DROP, RENAME, SET LOCATION, EXCHANGE, rollback) in ``Commits.apply``.
 
 They act on the partitions as these were at ``reserve``: partitions and files that were registered later stay.
 """
@@ -15,14 +15,15 @@ from typing_extensions import assert_never
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.file_identity import indexed_file, is_unchanged
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
-    Promotion,
+    CheckedRollback,
 )
+from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM
 from catalog_ext.metastore.index.database.rows import FILE, file_of
@@ -41,6 +42,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     matching,
 )
 from catalog_ext.metastore.index.write.reservation_checks import require_registrable
+from catalog_ext.metastore.index.write.rollback_rows import RollbackRows
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.commit import Commit
-    from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
+    from catalog_ext.metastore.commit.partition_plans import CheckedCommand, MovingPartition
     from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.removals import RecordedDeletions
@@ -74,6 +76,7 @@ class PartitionCommand:
     def __init__(
         self, commit: Commit, applier: Applier, source_row: TableRow | None, removals: RecordedDeletions
     ) -> None:
+        self._commit = commit
         self._connection = applier.connection
         self._plan = commit.plan
         self._id = commit.transaction_id
@@ -90,6 +93,7 @@ class PartitionCommand:
         Raises:
             PartitionAlreadyExistsError, PartitionNotFoundError, ConflictError: The table has changed since the command
                 was checked.
+            VersionExpiredError: Vacuum has removed the version of a rollback.
         """
         match command:
             case CheckedAdd():
@@ -103,6 +107,8 @@ class PartitionCommand:
             case CheckedExchange():
                 assert self.source is not None
                 self._exchange(command, self.source)
+            case CheckedRollback():
+                RollbackRows(self._commit, self._applier, self._removals).run(command)
             case _:
                 assert_never(command)
 

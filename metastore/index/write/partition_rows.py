@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import ExchangePartitions
+from catalog_ext.metastore.commit.partition_plans import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.part import IndexPart

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import replaced_by
-from catalog_ext.metastore.commit.plan import CheckedDrop, CheckedWrite, OverwritePartitions
+from catalog_ext.metastore.commit.partition_plans import CheckedDrop, CheckedRollback
+from catalog_ext.metastore.commit.plan import CheckedWrite, OverwritePartitions
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
@@ -300,18 +301,18 @@ def _removed(connection: sa.Connection, other: Transaction, found: Files) -> dic
 def _to_be_removed(connection: sa.Connection, other: Transaction, found: Files) -> dict[str, str]:
     """Return the directories of partitions whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
-    if not isinstance(change, CheckedWrite | CheckedDrop):
+    if not isinstance(change, CheckedWrite | CheckedDrop | CheckedRollback):
         return {}
     table = _table(connection, other.table_id)
     if table is None:
         return {}
     taken: dict[str, str] = {}
-    for name, removals in change.unknown.items():
+    for name, removals in unknown_files(plan).items():
         place = plan.locations.get(name) or table.directory(name)
         for removal in removals:
             if removal.path in found.get(place, {}):
                 taken.setdefault(place, f"{place}/{removal.path}")
-    if isinstance(change, CheckedWrite) and plan.relocate:
+    if isinstance(change, CheckedRollback) or (isinstance(change, CheckedWrite) and plan.relocate):
         return taken
     is_replaced = _replaced(connection, other, table)
     for place, names in partitions_at_within(connection, table, list(found)).items():

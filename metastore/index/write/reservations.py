@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaced_by, replaces, touched
 from catalog_ext.metastore.commit.json import plan_to_dict
-from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS, ExchangePartitions
+from catalog_ext.metastore.commit.partition_plans import ExchangePartitions, Rollback
+from catalog_ext.metastore.commit.plan import CHECKED, CREATIONS
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few, together
@@ -25,6 +26,7 @@ from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITH
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, lock_with_transaction
 from catalog_ext.metastore.index.write.reservation_checks import check_name, require_in_place, require_own_format
+from catalog_ext.metastore.index.write.rollback_rows import require_kept
 from catalog_ext.metastore.index.write.transaction_files import (
     ANY_STAGED,
     add_files,
@@ -220,6 +222,8 @@ class Reservation:
 
     def _reserve_partitions(self, locked: TableRow) -> Transaction:
         table = locked.table
+        if isinstance(self._plan.asked, Rollback):
+            require_kept(locked, self._plan.asked.version)
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
         keys = table.definition.keys

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict, plan_from_dict, plan_to_dict
-from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
+from catalog_ext.metastore.commit.partition_plans import CheckedDrop, DataDeletion, DropPartitions
+from catalog_ext.metastore.commit.plan import Promotion, WritePlan
 from catalog_ext.metastore.commit.transaction import State, Transaction, new_transaction_id
 from catalog_ext.metastore.errors import TransactionNotFoundError, TransactionStateError
 from catalog_ext.metastore.index.database.clock import NOW_MS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.json import digest_of
-from catalog_ext.metastore.commit.plan import COMMANDS
+from catalog_ext.metastore.commit.partition_plans import COMMANDS
 from catalog_ext.metastore.transactions.steps.check_command import CommandCheck
 from catalog_ext.metastore.transactions.steps.check_write import WriteCheck
 

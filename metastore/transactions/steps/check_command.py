@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit import rules
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     CheckedAdd,
     CheckedDrop,
@@ -20,6 +20,7 @@ from catalog_ext.metastore.commit.plan import (
     MovingPartition,
     RelocatePartition,
     RenamePartition,
+    Rollback,
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -38,11 +39,13 @@ from catalog_ext.metastore.transactions.linked_directories import (
 from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.new_files import NewFiles, pending_deletions, removal_of
 from catalog_ext.metastore.transactions.staging_locations import relocation_base
+from catalog_ext.metastore.transactions.steps.check_rollback import checked_rollback
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, NewPartition, WritePlan
+    from catalog_ext.metastore.commit.partition_plans import AskedCommand, CheckedRename, NewPartition
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.storage.entries import Entry
@@ -73,6 +76,7 @@ class CommandCheck:
             PartitionAlreadyExistsError, PartitionNotFoundError: The partitions do not fit the command.
             LocationNotFoundError: A directory outside the table's does not exist.
             TableLayoutError: There are files at a partition's target.
+            FilesLostError: Files that a rollback restores are gone or changed.
             InvalidInputError: The command does not apply to this table.
             StorageError: The store refuses or does not answer.
         """
@@ -88,6 +92,8 @@ class CommandCheck:
                 return replace(plan, change=self._relocate(asked))
             case ExchangePartitions():
                 return replace(plan, change=self._exchange(asked))
+            case Rollback():
+                return checked_rollback(self._resources, self._transaction, self._table, asked)
             case _:
                 assert_never(asked)
 

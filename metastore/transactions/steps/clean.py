@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import CheckedExchange
+from catalog_ext.metastore.commit.partition_plans import CheckedExchange
 from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError

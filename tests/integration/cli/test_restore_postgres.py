@@ -12,7 +12,7 @@ import pytest
 from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import IndexRestoredError
 from catalog_ext.metastore.index import Index
 from tests.servers.databases import PostgresServer

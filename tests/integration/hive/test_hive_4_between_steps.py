@@ -9,7 +9,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.kit.repair_cases import write
 from tests.kit.writes import begin, crash_at, stage

@@ -18,7 +18,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import HiveLockLostError, HiveLockTimeoutError
 from catalog_ext.metastore.hive.locks import HiveLock
 from catalog_ext.metastore.hive.mapping.model import LockComponent, LockType

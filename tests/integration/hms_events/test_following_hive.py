@@ -14,7 +14,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.service.server import Service
 from tests.kit.repair_cases import indexed, write

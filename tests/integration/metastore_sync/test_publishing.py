@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.cli.main import main
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions
+from catalog_ext.metastore.commit.partition_plans import DataDeletion, DropPartitions
 from catalog_ext.metastore.errors import (
     InvalidValueError,
     PartitionAlreadyExistsError,

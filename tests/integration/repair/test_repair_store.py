@@ -11,8 +11,8 @@ import pytest
 from botocore.config import Config
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,

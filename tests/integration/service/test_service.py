@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import IndexNotAtHeadError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import AddPartitions, NewPartition, RenamePartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import AddPartitions, NewPartition, RenamePartition
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths

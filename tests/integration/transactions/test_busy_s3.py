@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import RenamePartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import RenamePartition
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageUnavailableError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.retry import Backoff

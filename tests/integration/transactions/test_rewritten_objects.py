@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from botocore.config import Config
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.index.database.schema import files
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location

@@ -9,8 +9,8 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.commit.fault_points import InjectedFault, armed
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError, StagedFileMissingError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from tests.kit.repair_cases import local_catalog
 from tests.kit.write_cases import Stand, definition
 from tests.kit.writes import insert

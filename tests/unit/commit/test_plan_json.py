@@ -15,16 +15,9 @@ import pytest
 
 from catalog_ext.metastore.commit.json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
-from catalog_ext.metastore.commit.plan import (
-    CHECKED,
-    COMMANDS,
-    Append,
-    CheckedWrite,
-    Overwrite,
-    Promotion,
-    WriteKind,
-    WritePlan,
-)
+from catalog_ext.metastore.commit.partition_plans import COMMANDS
+from catalog_ext.metastore.commit.plan import CHECKED, Append, CheckedWrite, Overwrite, Promotion, WritePlan
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.predicates.tree import IsNull
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from catalog_ext.conf.resolved import Settings
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
 from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database
 from catalog_ext.metastore.index import Index

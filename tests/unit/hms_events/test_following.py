@@ -10,7 +10,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.conf.service_keys import allowed_locations
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.index.write.applier import Applier

@@ -15,7 +15,7 @@ from catalog_ext.conf.resolved import Settings
 from catalog_ext.identity.adoption import take_on
 from catalog_ext.identity.known_metastore import KnownMetastore
 from catalog_ext.identity.record import METASTORE_ID
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplacedError, MetastoreUnavailableError
 from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.identity import ID_PARAMETER, PROPOSED_PARAMETER, give_id, metastore_id

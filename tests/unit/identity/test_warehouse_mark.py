@@ -14,7 +14,7 @@ import catalog_ext
 from catalog_ext.cli.main import main
 from catalog_ext.identity.record import INDEX_ID
 from catalog_ext.identity.warehouse_mark import MARK_FILE, WarehouseSharedWarning, read_mark
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageError, StorageUnavailableError
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.metastore.model.identifiers import TableIdentifier

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.migration import known_revisions
 from catalog_ext.metastore.index.database.schema import files, partitions

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     CheckedAdd,
     CheckedRename,
-    CheckedWrite,
     MovingPartition,
     NewPartition,
-    Promotion,
     RenamePartition,
-    WriteKind,
-    WritePlan,
 )
+from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion, WritePlan
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, PartitionAlreadyExistsError
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles

@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database.schema import (
     namespaces,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.index.database.schema import partitions
 from catalog_ext.metastore.index.write import version_record
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from catalog_ext.cli.main import cli
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.changes import DropPartition
 from catalog_ext.metastore.transactions.reports import VacuumAction

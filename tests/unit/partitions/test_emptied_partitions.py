@@ -8,7 +8,7 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.partition_commit import POLICY_KIND
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import StorageAccessDeniedError
 from catalog_ext.metastore.storage.store import Storage
 from tests.kit.repair_cases import write

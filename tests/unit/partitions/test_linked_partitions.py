@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
 from tests.kit.repair_cases import indexed, walked
 from tests.kit.writes import insert

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.messages import SyncPartitions, read_message
 from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, RenameColumn
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles

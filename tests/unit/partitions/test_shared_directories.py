@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.tables.locations import TableOverlapWarning

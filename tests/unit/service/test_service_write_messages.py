@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import WriteOutcome
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.service.messages.core import Request

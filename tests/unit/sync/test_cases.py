@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.commit import Commit
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.tables import Column
 from tests.kit.repair_cases import deny, indexed, write

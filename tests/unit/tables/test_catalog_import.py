@@ -10,7 +10,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.conf.service_keys import allowed_locations
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IncompleteListingError,

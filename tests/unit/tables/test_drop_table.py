@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     ConflictError,
     IndexUnavailableError,

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     HiveLockLostError,
     HiveLocksRefusedError,

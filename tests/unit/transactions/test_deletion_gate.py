@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
@@ -19,9 +19,9 @@ from catalog_ext.metastore.commit.plan import (
     NewPartition,
     RelocatePartition,
     RenamePartition,
-    WriteKind,
 )
 from catalog_ext.metastore.commit.transaction import VACUUM, State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.read import file_lifetime as ended_files
 from catalog_ext.metastore.index.tables.dropped import overlap

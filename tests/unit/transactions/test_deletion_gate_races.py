@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
     NewPartition,
     RelocatePartition,
     RenamePartition,
-    WriteKind,
 )
 from catalog_ext.metastore.commit.transaction import VACUUM, State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, StorageUnavailableError, TableLayoutError
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.changes import AddPartition

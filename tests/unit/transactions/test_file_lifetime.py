@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
@@ -22,9 +22,9 @@ from catalog_ext.metastore.commit.plan import (
     NewPartition,
     RelocatePartition,
     RenamePartition,
-    WriteKind,
 )
 from catalog_ext.metastore.commit.transaction import BeginWrite
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.index.read import file_lifetime as ended_files
 from catalog_ext.metastore.index.read import file_lifetime as needed_files

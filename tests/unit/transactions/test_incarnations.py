@@ -23,7 +23,7 @@ from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
 from catalog_ext.identity.counter_file import COUNTER_FILE
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     IndexRestoredError,
     InvalidInputError,

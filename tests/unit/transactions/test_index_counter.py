@@ -18,7 +18,7 @@ from catalog_ext.conf.resolved import Settings
 from catalog_ext.identity import counter_file, index_counter
 from catalog_ext.identity.counter_file import COUNTER_FILE, CounterFile
 from catalog_ext.metastore.commit.fault_points import RESTORE_POINTS, InjectedFault, armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import IndexRestoredError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import VERSIONS
 from tests.unit.transactions.test_incarnations import copied, files, made, opened, overwrite, rows, write

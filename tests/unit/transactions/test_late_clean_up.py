@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from tests.kit.repair_cases import indexed, walked, write
 from tests.kit.writes import crash_at, insert
 from tests.unit.partitions.test_partition_commands import equals, managed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavailableError, TransactionStateError
 from catalog_ext.metastore.index.write.transactions import IndexedTransactions
 from catalog_ext.metastore.storage.store import Storage

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
     NewPartition,
     RelocatePartition,
     RenamePartition,
-    WriteKind,
 )
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.kit.index_cases import local_index
 from tests.kit.made_once import MadeOnce, making

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import AddPartitions, DataDeletion, DropPartitions, NewPartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import AddPartitions, DataDeletion, DropPartitions, NewPartition
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables.dropped import check_location_free

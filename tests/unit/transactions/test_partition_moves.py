@@ -11,8 +11,8 @@ import pytest
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit.fault_points import MOVE_POINTS, armed
-from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

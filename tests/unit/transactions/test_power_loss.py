@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.storage.local import files
 from catalog_ext.metastore.storage.store import Storage

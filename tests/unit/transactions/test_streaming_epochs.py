@@ -11,8 +11,9 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, SUCCESS_FILE, TRIGGER
-from catalog_ext.metastore.commit.plan import RenamePartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import RenamePartition
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidConfigurationError,

@@ -13,8 +13,9 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import AddPartitions, NewPartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import AddPartitions, NewPartition
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,

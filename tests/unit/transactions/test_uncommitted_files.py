@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions, RenamePartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import DataDeletion, DropPartitions, RenamePartition
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.kit.index_cases import local_index

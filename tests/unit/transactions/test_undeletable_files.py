@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import ExchangePartitions, RenamePartition, WriteKind
+from catalog_ext.metastore.commit.partition_plans import ExchangePartitions, RenamePartition
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

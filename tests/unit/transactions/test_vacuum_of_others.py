@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_KIND, TIME_PATTERN, TRIGGER
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.schema import forgotten_transactions

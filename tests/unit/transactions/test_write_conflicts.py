@@ -5,27 +5,30 @@ from __future__ import annotations
 import pytest
 
 from catalog_ext.metastore.commit.claims import Claims, replaces, touched
-from catalog_ext.metastore.commit.plan import (
+from catalog_ext.metastore.commit.partition_plans import (
     AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    NewPartition,
+    RelocatePartition,
+    RenamePartition,
+    Rollback,
+)
+from catalog_ext.metastore.commit.plan import (
     Append,
     Asked,
     Checked,
     CheckedWrite,
     Create,
     CreateOrReplace,
-    DataDeletion,
-    DropPartitions,
-    ExchangePartitions,
-    NewPartition,
     Overwrite,
     OverwritePartitions,
     Promotion,
-    RelocatePartition,
-    RenamePartition,
     Replace,
-    WriteKind,
     WritePlan,
 )
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableDefinition, TableType
 
@@ -73,7 +76,7 @@ NEW = TableDefinition(TableIdentifier("s", "t"), TableType.MANAGED, "csv", "file
 ASKED: tuple[Asked, ...] = (
     Append(), OverwritePartitions(), Overwrite(), Create(NEW), Replace(NEW), CreateOrReplace(NEW),
     AddPartitions((NewPartition("k=1"),)), DropPartitions(None, DataDeletion.NONE), RenamePartition("k=1", "k=2"),
-    RelocatePartition("k=1", "file:///u"), ExchangePartitions(2, "s.o", 1, None),
+    RelocatePartition("k=1", "file:///u"), ExchangePartitions(2, "s.o", 1, None), Rollback(1),
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import OperationNotSupportedError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.writes.writes import Batch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.index.write import applier, partition_rows, row_writes
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Operator, Or
 from catalog_ext.metastore.transactions import new_files
