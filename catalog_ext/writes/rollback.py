@@ -38,8 +38,11 @@ class Rollbacks:
     def rollback(self, table: str, version: int, where: Where = None, *, dry_run: bool = False) -> list[RollbackEntry]:
         """Give a table, or some of its partitions, the files of an earlier version; return a report.
 
-        The rollback is a new version of the table, and can be undone by a rollback to the version before it. Columns,
-        options and properties stay. If files of the earlier version are gone, nothing is changed.
+        The rollback is a new version of the table. Columns, options and properties stay. If files of the earlier
+        version are gone, nothing is changed.
+
+        A rollback to the version before it undoes it, except that newer files in a directory that a partition keeps are
+        deleted: a dry run reports them.
 
         Args:
             table: The table's name.

@@ -48,19 +48,48 @@ def page() -> list[str]:
 
 def test_the_page_brings_the_rows_back_for_good(lake: Lake) -> None:
     table = overwritten(lake, "trips")
-    preview, set_location = (
+    history, count, restore = (
         statement.replace("lake.sales.", "lake.s.").replace("'sales.", "'s.") for statement in page()
     )
-    (kept,) = (row for row in lake.sql(preview).collect() if row.action == "kept")
-    assert "SET LOCATION to this directory brings it back" in kept.reason
-    lake.sql(set_location.replace("s3a://b/trips/ds=2025-01-01", kept.path))
-    assert lake.rows(f"SELECT count(*) FROM {table}") == [(200,)]
-    vacuum = "CALL lake.system.vacuum(table => 's.trips', retention => '0s', allow_short_retention => true"
-    found = {row.action: row.reason for row in lake.sql(f"{vacuum})").collect()}
-    assert "no kept version of the table uses these files" in found["skipped"]
-    assert "delete" not in found
-    assert [row.action for row in lake.sql(f"{vacuum}, unknown_writes => true)").collect()][:1] == ["delete"]
+    states = lake.sql(history).collect()
+    assert [(state.operation, state.rows) for state in states] == [("INSERT", 200), ("INSERT OVERWRITE", 1)]
+    assert "VERSION AS OF 1 " in count
+    assert lake.rows(count.replace("VERSION AS OF 1 ", f"VERSION AS OF {states[0].version} ")) == [(200,)]
+    done = {row.action: (row.partition, row.files, row.rows) for row in lake.sql(restore).collect()}
+    assert done["restored"] == ("ds=2025-01-01", 1, 200)
     assert lake.rows(f"SELECT count(*), max(id) FROM {table}") == [(200, 199)]
+    vacuum = "CALL lake.system.vacuum(table => 's.trips', retention => '0s', allow_short_retention => true)"
+    assert "delete" in {row.action for row in lake.sql(vacuum).collect()}, "the file of the mistake"
+    assert lake.rows(f"SELECT count(*), max(id) FROM {table}") == [(200, 199)]
+
+
+def test_the_same_statement_undoes_it(lake: Lake) -> None:
+    table = overwritten(lake, "twice")
+    restore = "CALL lake.system.restore_partition(table => 's.twice', partition => 'ds=2025-01-01'{})"
+    preview = lake.sql(restore.format(", dry_run => true")).collect()
+    assert [(row.action, row.rows) for row in preview] == [("restored", 200), ("removed", 1)]
+    for rows in (200, 1, 200):
+        lake.sql(restore.format(""))
+        assert lake.rows(f"SELECT count(*) FROM {table}") == [(rows,)]
+    (version,) = lake.rows(f"SELECT min(version) FROM {table}.history WHERE operation = 'INSERT OVERWRITE'")[0]
+    lake.sql(f"CALL lake.system.rollback(table => 's.twice', version => {version}, where => \"ds = '2025-01-01'\")")
+    assert lake.rows(f"SELECT count(*) FROM {table}") == [(1,)]
+    assert lake.rows(f"SELECT operation FROM {table}.history ORDER BY version DESC LIMIT 1") == [("ROLLBACK",)]
+
+
+def test_overwrite_in_place_names_what_is_gone(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE lake.s.placed (id BIGINT, ds STRING) PARTITIONED BY (ds)",
+        "INSERT INTO lake.s.placed VALUES (1, 'a'), (2, 'b')",
+        "INSERT OVERWRITE lake.s.placed PARTITION (ds = 'a') VALUES (3)",
+    )
+    restore = "CALL lake.system.restore_partition(table => 's.placed', partition => 'ds=a'{})"
+    assert lake.condition(restore.format("")) == "CATALOG_EXT_FILES_LOST"
+    assert [row.action for row in lake.sql(restore.format(", dry_run => true")).collect()][:1] == ["missing"]
+    assert lake.rows("SELECT * FROM lake.s.placed ORDER BY id") == [(2, "b"), (3, "a")]
+    assert lake.condition("CALL lake.system.rollback(table => 's.placed', version => 99)") == (
+        "CATALOG_EXT_VERSION_NOT_FOUND"
+    )
 
 
 def test_rows_brought_back_survive_drop_vacuum_and_add(lake: Lake) -> None:
