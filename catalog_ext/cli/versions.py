@@ -46,8 +46,8 @@ def rollback(
     """Give TABLE, or the partitions that match a condition, the files of an earlier version.
 
     The files must still exist, as those that an overwrite with `overwrite-mode` relocate has replaced do until a
-    vacuum. If one is missing or was changed, nothing is changed. The rollback is a new version. A rollback to the version
-    before it undoes it, except that newer files in a directory that a partition keeps are deleted: --dry-run shows them.
+    vacuum. If one is missing or was changed, nothing is changed. The rollback is a new version, and a rollback to the
+    version before it undoes it. But newer files in a directory that a partition keeps are deleted: see --dry-run.
 
     \b
     catalog-ext rollback sales.trips --version 41 --dry-run

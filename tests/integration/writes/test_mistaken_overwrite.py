@@ -55,8 +55,8 @@ def test_the_page_brings_the_rows_back_for_good(lake: Lake) -> None:
     assert [(state.operation, state.rows) for state in states] == [("INSERT", 200), ("INSERT OVERWRITE", 1)]
     assert "VERSION AS OF 1 " in count
     assert lake.rows(count.replace("VERSION AS OF 1 ", f"VERSION AS OF {states[0].version} ")) == [(200,)]
-    done = {row.action: (row.partition, row.files, row.rows) for row in lake.sql(restore).collect()}
-    assert done["restored"] == ("ds=2025-01-01", 1, 200)
+    done = {row.action: (row.partition, row.rows) for row in lake.sql(restore).collect()}
+    assert done["restored"] == ("ds=2025-01-01", 200)
     assert lake.rows(f"SELECT count(*), max(id) FROM {table}") == [(200, 199)]
     vacuum = "CALL lake.system.vacuum(table => 's.trips', retention => '0s', allow_short_retention => true)"
     assert "delete" in {row.action for row in lake.sql(vacuum).collect()}, "the file of the mistake"
