@@ -82,11 +82,18 @@ class Vacuum:
         if not self._dry_run:
             self._cleanup.before_deleting()
         version = self._index.history.version_at(self._table.table_id, self._before_ms)
+        if not self._dry_run:
+            # Before the first file is deleted, because a query may otherwise choose a version whose files vacuum is
+            # deleting, and fail in its tasks.
+            self._index.versions.raise_floor(self._table.table_id, version)
+            fault_point("vacuum.floor")
         entries: list[VacuumEntry] = []
         strays = self._strays
         for find in (partial(self._ended, version), partial(strays.files, version, self._data), strays.copies,
                      strays.uploads):  # fmt: skip
             self._remove(find(), entries)
+        if not self._dry_run:
+            fault_point("vacuum.deleted")
         entries.extend(self._kept.entries())
         if not (self._failed or self._dry_run or strays.unseen):
             # All leftovers of ended writes were examined, so the index need not keep the ids of these writes any

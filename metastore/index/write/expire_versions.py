@@ -45,11 +45,22 @@ _AT_ONCE = 500
 class Versions(IndexPart):
     """Removes old versions of tables."""
 
+    def raise_floor(self, table_id: int, version: int) -> None:
+        """Make the versions of a table below ``version`` unreadable, in one transaction, without removing their rows.
+
+        Readers of these versions get an error from now on, and no new query chooses one. A lower number than that of
+        an earlier call changes nothing, nor does a number above the newest version.
+        """
+        t = tables.c
+        raised = sa.update(tables).where(t.table_id == table_id, t.oldest_version < version, t.version >= version)
+        self._database.change(raised.values(oldest_version=version))
+
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
         """Remove the versions below ``before_version``, in short transactions; return the number of removed rows.
 
-        Before the first row is removed, readers of these versions get an error. The work depends on the number of ended
-        rows, not on the size of the table.
+        Before the first row is removed, readers of these versions get an error. Rows of other unreadable versions stay:
+        by them, vacuum finds the files that it still has to delete. The work depends on the number of ended rows, not
+        on the size of the table.
 
         Args:
             table_id: The table's number.
@@ -64,9 +75,7 @@ class Versions(IndexPart):
             return 0
         # Complete a deferred delete first: rows that have no end version yet would never be removed.
         complete(self._database, table_id=table_id)
-        t = tables.c
-        raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
-        self._database.change(raise_oldest.values(oldest_version=limit))
+        self.raise_floor(table_id, limit)
         removed = 0
         while max_rows is None or removed < max_rows:
             page = self._database.write(lambda connection: _expire_some(connection, table_id, limit))
@@ -80,13 +89,11 @@ class Versions(IndexPart):
         return removed
 
     def _limit(self, table_id: int, before_version: int) -> tuple[int, bool]:
-        """Return the oldest version that stays, and whether rows of older versions are left."""
+        """Return the version below which rows are removed (0: none), and whether there are such rows."""
         t, v = tables.c, table_versions.c
-        oldest = sa.case((t.version >= before_version, before_version), else_=0)
-        asked = sa.select(t.oldest_version, oldest).where(t.table_id == table_id)
+        newest = sa.select(t.version).where(t.table_id == table_id)
         with self._database.reading() as connection:
-            row = connection.execute(asked).one_or_none()
-            limit = 0 if row is None else max(row)
+            limit = before_version if before_version <= (connection.execute(newest).scalar() or 0) else 0
             history = sa.exists().where(v.table_id == table_id, v.version < limit)
             left = connection.execute(sa.select(sa.or_(history, sa.exists().where(_ended(table_id, limit))))).scalar()
         return limit, bool(left)
