@@ -44,6 +44,7 @@ from catalog_ext.writes.column_statistics import StatisticsCommand
 from catalog_ext.writes.loading import Loading
 from catalog_ext.writes.maintenance import WriteMaintenance
 from catalog_ext.writes.metadata_tables import MetadataTables
+from catalog_ext.writes.tags import Tags
 from catalog_ext.writes.writes import Writes
 
 if TYPE_CHECKING:
@@ -170,10 +171,7 @@ class Catalog(Displayed):
 
     @property
     def storage(self) -> Storage:
-        """The stores.
-
-        They are created at the first use, because a Spark session's settings are known only when it runs.
-        """
+        """The stores; created at the first use, because a Spark session's settings are known only when it runs."""
         return self._context.storage
 
     def __enter__(self) -> Self:
@@ -229,6 +227,9 @@ class Catalog(Displayed):
     release_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.release_waiting)
     discard_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
     vacuum = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
+    tag = Forwarded(lambda c: Tags(c._context), Tags.tag)
+    untag = Forwarded(lambda c: Tags(c._context), Tags.untag)
+    tags = Forwarded(lambda c: Tags(c._context), Tags.tags)
     status = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)

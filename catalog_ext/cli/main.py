@@ -40,7 +40,7 @@ COMMANDS = {
     "discard-waiting": "writes", "drop-partitions": "partitions", "expire-partitions": "partitions",
     "outbox": "outbox", "publish": "outbox", "adopt": "index", "backup": "index", "restored": "index",
     "migrate": "index", "serve": "serve", "events": "events", "drift": "drift", "export": "outbox",
-    "follow": "follow", "doctor": "doctor", "init-conf": "init_conf",
+    "follow": "follow", "doctor": "doctor", "init-conf": "init_conf", "tag": "tags", "untag": "tags", "tags": "tags",
 }  # fmt: skip
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -21,14 +21,16 @@ TEXT, LONG = pa.string(), pa.int64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ARROW_TYPES = {"string": TEXT, "bigint": LONG, "int": pa.int32(), "boolean": pa.bool_(), "timestamp": TIMESTAMP}
 _ARROW_NAMES = {arrow: name for name, arrow in _ARROW_TYPES.items()}
-_PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, MAP: Mapping}
+_PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, "bigint": int, MAP: Mapping}
 _ROWS_AT_ONCE = 10_000
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means no default.
+    """A parameter of type ``string``, ``boolean``, ``bigint`` or ``map<string,string>``.
+
+    A default of None means no default.
 
     Attributes:
         takes_boolean: Whether a string may also be given as a Boolean, as in ``verify => true``.
@@ -164,7 +166,7 @@ class Procedure:
 
 
 def _is_of(value: object, type_name: str) -> bool:
-    if not isinstance(value, _PYTHON_TYPES[type_name]):
+    if not isinstance(value, _PYTHON_TYPES[type_name]) or (type_name == "bigint" and isinstance(value, bool)):
         return False
     return not isinstance(value, Mapping) or all(isinstance(v, str) for v in value.values())
 

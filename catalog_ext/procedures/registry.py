@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ProcedureNotFoundError
 from catalog_ext.metastore.runtime.wording import did_you_mean
-from catalog_ext.procedures import metastore, partitions, tables, views, writes
+from catalog_ext.procedures import metastore, partitions, tables, tags, views, writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from catalog_ext.procedures.procedure import Procedure
 
 PROCEDURES: Sequence[Procedure] = (
-    *tables.PROCEDURES, *partitions.PROCEDURES, *writes.PROCEDURES, *views.PROCEDURES, *metastore.PROCEDURES,
+    *tables.PROCEDURES, *partitions.PROCEDURES, *writes.PROCEDURES, *tags.PROCEDURES, *views.PROCEDURES,
+    *metastore.PROCEDURES,
 )  # fmt: skip
 _BY_NAME = {p.name: p for p in PROCEDURES}
 

@@ -12,6 +12,7 @@ from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTION
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
 from catalog_ext.metastore.index.read.metadata_rows import FILE_ROWS_SCHEMA, PARTITION_STATES_SCHEMA, NumberPredicate
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA, SKIPPED_SCHEMA
+from catalog_ext.metastore.index.write.version_holds import TAGS_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.conditions import bound_to, key_named
@@ -30,6 +31,7 @@ _WHOLE = {
     "history": HISTORY_SCHEMA,
     "repairs": REPAIRS_SCHEMA,
     "skipped": SKIPPED_SCHEMA,
+    "tags": TAGS_SCHEMA,
     "transactions": TRANSACTIONS_SCHEMA,
 }
 NAMES = tuple(sorted((*_BY_PARTITION, *_WHOLE)))
@@ -119,6 +121,7 @@ class MetadataTables:
             "transactions": index.history.transactions,
             "repairs": index.repairs.rows,
             "skipped": index.repairs.skipped_rows,
+            "tags": index.version_holds.rows,
         }
         if name not in by_partition and name not in whole:
             metadata_tables = ", ".join((*by_partition, *whole))

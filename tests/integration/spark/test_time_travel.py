@@ -5,15 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
+from pyarrow import parquet as pq
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
+from catalog_ext.metastore.errors import FilesLostError
 from tests.integration.lake import local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyspark.sql.streaming import DataStreamReader
 
     from tests.integration.lake import Lake
     from tests.integration.spark_driver import Driver
@@ -67,10 +73,23 @@ def test_two_versions_meet_in_one_query(lake: Lake) -> None:
         old.unpersist()
 
 
+def test_views_and_caches_keep_the_version(lake: Lake) -> None:
+    lake.sql(f"CREATE OR REPLACE TEMPORARY VIEW was AS SELECT id, ds FROM {TABLE} VERSION AS OF 2")
+    lake.sql(f"CACHE TABLE held AS SELECT id, ds FROM {TABLE} VERSION AS OF 1")
+    try:
+        assert lake.rows("SELECT * FROM was ORDER BY id") == STATES[2]
+        assert lake.rows("SELECT * FROM held") == STATES[1]
+        assert lake.rows(f"SELECT id, ds FROM {TABLE} VERSION AS OF 1") == STATES[1]
+        assert lake.rows(f"SELECT id, ds FROM {TABLE}") == STATES[-1]
+    finally:
+        lake.sql("UNCACHE TABLE held", "DROP VIEW held", "DROP VIEW was")
+
+
 def test_partition_is_written_back_from_an_old_version(lake: Lake) -> None:
     """The statement reads a version of its own target; commits after this version are no conflict."""
     lake.sql(
-        "CREATE TABLE lake.w.back (id INT, ds STRING) PARTITIONED BY (ds) TBLPROPERTIES ('overwrite-mode' = 'relocate')",
+        "CREATE TABLE lake.w.back (id INT, ds STRING) PARTITIONED BY (ds) "
+        "TBLPROPERTIES ('overwrite-mode' = 'relocate')",
         "INSERT INTO lake.w.back VALUES (1, 'a')",
         "INSERT OVERWRITE lake.w.back PARTITION (ds = 'a') VALUES (2)",
         "INSERT OVERWRITE lake.w.back SELECT * FROM lake.w.back VERSION AS OF 1 WHERE ds = 'a'",
@@ -78,23 +97,144 @@ def test_partition_is_written_back_from_an_old_version(lake: Lake) -> None:
     assert lake.rows("SELECT * FROM lake.w.back") == [(1, "a")]
 
 
+def test_virtual_columns_are_there_at_each_version(lake: Lake) -> None:
+    location = f"{lake.folder}/virtual"
+    lake.spark.sql("SELECT 1 AS id, 'a' AS ds").write.partitionBy("ds").parquet(location)
+    lake.catalog.register_table("w.virtual", location=location, format="parquet", partition_columns={"ds": "string"})
+    lake.catalog.repair_partitions("w.virtual")
+    lake.sql("INSERT INTO lake.w.virtual PARTITION (ds = 'b') VALUES (2)")
+    newest = lake.rows("SELECT max(version) FROM lake.w.virtual.history")[0][0]
+    for version, expected in ((newest - 1, [(1, "a")]), (newest, [(1, "a"), (2, "b")])):
+        old = f"lake.w.virtual VERSION AS OF {version}"
+        assert lake.sql(f"SELECT * FROM {old}").columns == ["id"]
+        assert lake.rows(f"SELECT id, ds FROM {old} ORDER BY id") == expected
+        assert lake.rows(f"SELECT ds, `$partition` FROM {old} WHERE ds = 'b'") == [
+            (ds, f"ds={ds}") for _, ds in expected if ds == "b"
+        ]
+
+
+def test_version_whose_files_are_gone_says_so(lake: Lake) -> None:
+    """An overwrite in place deletes the replaced files; the other partitions of the version are still there."""
+    lake.sql(
+        "CREATE TABLE lake.w.replaced (id INT, ds STRING) PARTITIONED BY (ds) "
+        "TBLPROPERTIES ('overwrite-mode' = 'in-place')",
+        "INSERT INTO lake.w.replaced VALUES (1, 'a'), (2, 'b')",
+        "INSERT OVERWRITE lake.w.replaced PARTITION (ds = 'a') VALUES (3)",
+    )
+    old = "SELECT id FROM lake.w.replaced VERSION AS OF 1"
+    assert lake.rows(f"{old} WHERE ds = 'b'") == [(2,)]
+    error = lake.error(old)
+    assert error.getCondition() == "CATALOG_EXT_FILES_LOST"
+    assert "belongs to version 1 of the table, which the query names" in str(error)
+    assert "`overwrite-mode` = relocate" in str(error)
+
+
+def test_file_that_was_written_again_is_not_read_as_the_old_one(lake: Lake) -> None:
+    """Hive's INSERT OVERWRITE gives its files the names of the files that it replaces: 000000_0, 000001_0."""
+    table, file = "lake.w.rewritten", lake.folder / "rewritten/ds=a/000000_0"
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3], pa.int32())}), file)
+    lake.catalog.register_table(
+        "w.rewritten", location=str(lake.folder / "rewritten"), format="parquet", partition_columns={"ds": "string"}
+    )
+    lake.catalog.repair_partitions("w.rewritten")
+    old = f"{table} VERSION AS OF {lake.rows(f'SELECT max(version) FROM {table}.history')[0][0]}"
+    assert lake.rows(f"SELECT count(*), sum(id) FROM {old}") == [(3, 6)]
+    pq.write_table(pa.table({"id": pa.array([7, 8], pa.int32())}), file)
+    lake.catalog.repair_partitions("w.rewritten", mode="sync")
+    assert lake.rows(f"SELECT count(*), sum(id) FROM {table}") == [(2, 15)]
+    for query in (f"SELECT id FROM {old}", f"SELECT count(id) FROM {old} WHERE id > 0"):
+        error = lake.error(query)
+        assert error.getCondition() == "CATALOG_EXT_FILES_LOST", query
+        assert "was written again since version" in str(error)
+    with pytest.raises(FilesLostError, match="was written again"):
+        lake.catalog.dataset("w.rewritten", version=1)
+
+
 def test_versions_that_are_not_there_are_refused(lake: Lake) -> None:
-    for version in ("5", "'x'", "-1"):
-        error = lake.error(f"SELECT * FROM {TABLE} VERSION AS OF {version}")
-        assert error.getCondition() in ("CATALOG_EXT_VERSION_NOT_FOUND", "PARSE_SYNTAX_ERROR"), version
+    for version in ("5", "'x'"):
+        assert lake.condition(f"SELECT * FROM {TABLE} VERSION AS OF {version}") == "CATALOG_EXT_VERSION_NOT_FOUND"
+    assert lake.condition(f"SELECT * FROM {TABLE} VERSION AS OF -1") == "PARSE_SYNTAX_ERROR"
     created = lake.rows(f"SELECT min(committed_at) FROM {TABLE}.history")[0][0] - timedelta(days=1)
     assert lake.condition(f"SELECT * FROM {TABLE} TIMESTAMP AS OF '{created}'") == "CATALOG_EXT_VERSION_NOT_FOUND"
     assert lake.condition("SELECT * FROM lake.w.nothing VERSION AS OF 1") == "TABLE_OR_VIEW_NOT_FOUND"
-    for table in (f"{TABLE}.files", f"{TABLE}.history"):
-        assert lake.condition(f"SELECT * FROM {table} VERSION AS OF 1") == "CATALOG_EXT_NOT_SUPPORTED"
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_files_and_partitions_are_those_of_the_version(lake: Lake, version: int) -> None:
+    expected = STATES[version]
+    files, partitions = (f"{TABLE}.{name} VERSION AS OF {version}" for name in ("files", "partitions"))
+    names = sorted({f"ds={ds}" for _, ds in expected})
+    assert lake.rows(f"SELECT partition FROM {partitions} ORDER BY partition") == [(name,) for name in names]
+    assert lake.rows(f"SELECT count(*), sum(rows) FROM {files}") == [(len(expected), len(expected) or None)]
+    assert lake.rows(f"SELECT count(*) FROM {partitions} WHERE ds = 'b'") == [(names.count("ds=b"),)]
+    assert lake.rows(f"SELECT ds, count(*) FROM {files} GROUP BY ds ORDER BY ds") == [
+        (name.removeprefix("ds="), sum(ds in name[3:] for _, ds in expected)) for name in names
+    ]
+    read_files = lake.rows(f"SELECT DISTINCT _metadata.file_path FROM {TABLE} VERSION AS OF {version}")
+    assert sorted(lake.rows(f"SELECT file_path FROM {files}")) == sorted(read_files)
+    read = lake.spark.read.option("versionAsOf", version).table(f"{TABLE}.partitions")
+    assert read.count() == len(names)
+    lake.sql("USE lake.w")
+    try:
+        assert lake.rows(f"SELECT count(*) FROM t.files VERSION AS OF {version}") == [(len(expected),)]
+    finally:
+        lake.sql("USE spark_catalog.default")
+
+
+def test_states_of_a_partition_are_listed(lake: Lake) -> None:
+    history = f"{TABLE}.partition_history"
+    states = f"SELECT version, until_version, operation, files, rows FROM {history}"
+    b = [(2, 3, "INSERT", 1, 1), (3, None, "INSERT OVERWRITE", 1, 1)]
+    for condition in ("ds = 'b'", "partition = 'ds=b'", "values.ds = 'b'"):
+        assert lake.rows(f"{states} WHERE {condition} ORDER BY version") == b
+    assert lake.rows(f"{states} WHERE ds = 'a'") == [(1, 4, "INSERT", 1, 1)]
+    assert lake.rows(f"SELECT count(*), max(version) FROM {history}") == [(3, 3)]
+    assert lake.rows(f"SELECT ds, count(*) FROM {history} GROUP BY ds ORDER BY ds") == [("a", 1), ("b", 2)]
+    assert lake.rows(f"SELECT count(*) FROM {history} WHERE rows > 1") == [(0,)]
+    (place,) = lake.rows(f"SELECT location FROM {history} WHERE until_version IS NULL")[0]
+    assert lake.rows(f"SELECT DISTINCT `$path` LIKE '{place}/%' FROM {TABLE}") == [(True,)]
+    of_commits = f"SELECT version FROM {history} JOIN {TABLE}.history USING (version, committed_at) ORDER BY version"
+    assert lake.rows(of_commits) == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{TABLE}.history", f"{TABLE}.partition_history", f"{TABLE}.transactions", "lake.`{location}`"],
+)
+def test_names_without_versions_are_refused(lake: Lake, name: str) -> None:
+    named = name.format(location=lake.location("t"))
+    for query in (f"SELECT * FROM {named} VERSION AS OF 1", f"SELECT * FROM {named} TIMESTAMP AS OF '2025-01-01'"):
+        assert lake.condition(query) == "CATALOG_EXT_NOT_SUPPORTED"
+    for option in (("versionAsOf", "1"), ("timestampAsOf", "2025-01-01")):
+        read = lake.spark.read.option(*option)
+        with pytest.raises(AnalysisException, match="CATALOG_EXT_NOT_SUPPORTED"):
+            read.table(named)
+
+
+def test_version_that_vacuum_removed_has_expired(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE lake.w.short (id INT, ds STRING) PARTITIONED BY (ds) "
+        "TBLPROPERTIES ('overwrite-mode' = 'relocate')",
+        "INSERT INTO lake.w.short VALUES (1, 'a')",
+        "INSERT OVERWRITE lake.w.short PARTITION (ds = 'a') VALUES (2)",
+        "CALL lake.system.vacuum(table => 'w.short', retention => '0s', allow_short_retention => true)",
+    )
+    assert lake.condition("SELECT * FROM lake.w.short VERSION AS OF 1") == "CATALOG_EXT_VERSION_EXPIRED"
+    assert lake.rows("SELECT * FROM lake.w.short VERSION AS OF 2") == [(2, "a")]
 
 
 def test_streams_and_writes_take_no_version(lake: Lake, tmp_path: Path) -> None:
+    """Spark itself refuses a write and, but for 4.0, a stream."""
     stream = lake.spark.readStream.option("versionAsOf", 1)
-    with pytest.raises(PySparkException, match=r"(?i)version|time travel"):
-        writer = stream.table(TABLE).writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
-        writer.format("noop").start().awaitTermination()
-    with pytest.raises(PySparkException, match=r"(?i)time travel|version"):
-        lake.spark.range(1).select(F.col("id").cast("int"), F.lit("a").alias("ds")).writeTo(TABLE).option(
-            "versionAsOf", "1"
-        ).append()
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)as of version|time travel"):
+        _run(stream, str(tmp_path))
+    rows = lake.spark.range(1).select(F.col("id").cast("int"), F.lit("a").alias("ds"))
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"(?i)time travel|version"):
+        rows.writeTo(TABLE).option("versionAsOf", "1").append()
+    assert lake.rows(f"SELECT id, ds FROM {TABLE}") == STATES[-1]
+
+
+def _run(stream: DataStreamReader, checkpoint: str) -> None:
+    writer = stream.table(TABLE).writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    writer.format("noop").start().awaitTermination()
