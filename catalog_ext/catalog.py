@@ -45,6 +45,7 @@ from catalog_ext.writes.loading import Loading
 from catalog_ext.writes.maintenance import WriteMaintenance
 from catalog_ext.writes.metadata_tables import MetadataTables
 from catalog_ext.writes.rollback import Rollbacks
+from catalog_ext.writes.tags import Tags
 from catalog_ext.writes.writes import Writes
 
 if TYPE_CHECKING:
@@ -171,10 +172,7 @@ class Catalog(Displayed):
 
     @property
     def storage(self) -> Storage:
-        """The stores.
-
-        They are created at the first use, because a Spark session's settings are known only when it runs.
-        """
+        """The stores; created at the first use, because a Spark session's settings are known only when it runs."""
         return self._context.storage
 
     def __enter__(self) -> Self:
@@ -232,6 +230,9 @@ class Catalog(Displayed):
     vacuum = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
     rollback = Forwarded(lambda c: Rollbacks(c._context), Rollbacks.rollback)
     restore_partition = Forwarded(lambda c: Rollbacks(c._context), Rollbacks.restore_partition)
+    tag = Forwarded(lambda c: Tags(c._context), Tags.tag)
+    untag = Forwarded(lambda c: Tags(c._context), Tags.untag)
+    tags = Forwarded(lambda c: Tags(c._context), Tags.tags)
     status = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)

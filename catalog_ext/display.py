@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Progress
 
 _Row = TypeVar("_Row")
-RowsKind: TypeAlias = Literal["commits", "transactions", "in flight"]
+RowsKind: TypeAlias = Literal["commits", "transactions", "in flight", "tags"]
 ROWS_MARK = (b"catalog-ext", b"rows")
 """Schema metadata that marks Arrow tables of the catalog, which a notebook shows as rows."""
 

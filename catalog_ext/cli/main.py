@@ -42,6 +42,7 @@ COMMANDS = {
     "migrate": "index", "serve": "serve", "events": "events", "drift": "drift", "export": "outbox",
     "follow": "follow", "doctor": "doctor", "init-conf": "init_conf", "rollback": "versions",
     "restore-partition": "versions",
+    "tag": "tags", "untag": "tags", "tags": "tags",
 }  # fmt: skip
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -151,10 +151,10 @@ def version_options(command: F) -> F:
     """Add ``--version`` and ``--timestamp``; the command is called with a ``version``, None for the newest."""
 
     @functools.wraps(command)
-    def with_version(*args: Any, number: int | None, at: datetime | None, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
-        if number is not None and at is not None:
+    def with_version(*args: Any, named: int | str | None, at: datetime | None, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
+        if named is not None and at is not None:
             raise click.UsageError("--version and --timestamp exclude each other: say one of them.")
-        return command(*args, version=at if number is None else number, **kwargs)
+        return command(*args, version=at if named is None else named, **kwargs)
 
     with_time = click.option(
         "--timestamp", "at", metavar="TIME", callback=_time,
@@ -162,9 +162,14 @@ def version_options(command: F) -> F:
         "UTC, as the command `history` shows it.",
     )(with_version)  # fmt: skip
     return click.option(  # type: ignore[return-value]
-        "--version", "number", type=click.IntRange(min=0), metavar="NUMBER",
-        help="Show the version of that number, as the command `history` lists them. Default: the newest.",
+        "--version", "named", metavar="VERSION", callback=_version,
+        help="Show the version of that number, as the command `history` lists them, or of that tag. Default: the "
+        "newest.",
     )(with_time)  # fmt: skip
+
+
+def _version(context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    return int(value) if value is not None and value.isascii() and value.isdigit() else value
 
 
 def _time(context: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:

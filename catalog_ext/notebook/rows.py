@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
 from catalog_ext.overview.layout import ListColumn, room
 from catalog_ext.overview.list_table import list_text
-from catalog_ext.overview.lists import HISTORY, STATUS, TRANSACTIONS, commit_fields, transaction_fields
+from catalog_ext.overview.lists import HISTORY, STATUS, TAGS, TRANSACTIONS, commit_fields, transaction_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,6 +89,7 @@ def listed(rows: Rows[Any]) -> ShownRows:
 _LISTS: dict[RowsKind, tuple[Sequence[ListColumn], Callable[[Any], Mapping[str, Any]], str]] = {
     "commits": (HISTORY, commit_fields, "There is no commit."),
     "in flight": (STATUS, lambda entry: entry._asdict(), "Nothing is under way."),
+    "tags": (TAGS, asdict, "No version is tagged."),
     "transactions": (TRANSACTIONS, transaction_fields, "There is no transaction."),
 }
 

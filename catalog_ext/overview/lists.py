@@ -66,6 +66,10 @@ HISTORY = (
     ListColumn("user", rank=1),
     ListColumn("summary", "changes", cell=in_words, wraps=True),
 )
+TAGS = (
+    ListColumn("name"), ListColumn("version", right=True), ListColumn("until_ms", "until (UTC)", cell=moment),
+    ListColumn("user", rank=1), ListColumn("readable"),
+)  # fmt: skip
 TRANSACTIONS = (
     ListColumn("transaction_id", "transaction"),
     ListColumn("operation"),

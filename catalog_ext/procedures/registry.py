@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ProcedureNotFoundError
 from catalog_ext.metastore.runtime.wording import did_you_mean
-from catalog_ext.procedures import metastore, partitions, tables, versions, views, writes
+from catalog_ext.procedures import metastore, partitions, tables, tags, versions, views, writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from catalog_ext.procedures.procedure import Procedure
 
 PROCEDURES: Sequence[Procedure] = (
-    *tables.PROCEDURES, *partitions.PROCEDURES, *writes.PROCEDURES, *versions.PROCEDURES,
+    *tables.PROCEDURES, *partitions.PROCEDURES, *writes.PROCEDURES, *versions.PROCEDURES, *tags.PROCEDURES,
     *views.PROCEDURES, *metastore.PROCEDURES,
 )  # fmt: skip
 _BY_NAME = {p.name: p for p in PROCEDURES}

@@ -78,7 +78,7 @@ class Datasets:
             table: ``namespace.table``.
             where: A condition on partition columns, or a partition spec. Conditions on other columns belong to the
                 library that reads the dataset.
-            version: The number of a version, or a time with a zone; the newest version if it is None.
+            version: The number of a version, the name of a tag, or a time with a zone; None for the newest version.
 
         Raises:
             TableNotFoundError: There is no table of that name.

@@ -88,7 +88,7 @@ class TableReads:
         Args:
             table: ``namespace.table``.
             where: A condition or a partition spec that the partitions satisfy.
-            version: The number of a version, or a time with a zone; the newest version if it is None.
+            version: The number of a version, the name of a tag, or a time with a zone; None for the newest version.
 
         Raises:
             TableNotFoundError: There is no table of that name.
@@ -108,7 +108,7 @@ class TableReads:
         Args:
             table: ``namespace.table``.
             where: A condition or a partition spec that the files' partitions satisfy.
-            version: The number of a version, or a time with a zone; the newest version if it is None.
+            version: The number of a version, the name of a tag, or a time with a zone; None for the newest version.
 
         Raises:
             TableNotFoundError: There is no table of that name.

@@ -35,12 +35,14 @@ class TimeTravel:
         """Return a loaded table at another version, with that version's totals.
 
         Raises:
-            VersionNotFoundError: The table has no such version.
+            VersionNotFoundError: The table has no such version or tag.
             VersionExpiredError: Vacuum has removed the version.
             TableNotFoundError: The table is gone.
         """
         lookup = self._context.index.version_lookup
         if as_of.version is not None:
             return lookup.at_version(table, as_of.version)
+        if as_of.tag is not None:
+            return lookup.at_tag(table, as_of.tag)
         assert as_of.timestamp_ms is not None
         return lookup.at_time(table, as_of.timestamp_ms)

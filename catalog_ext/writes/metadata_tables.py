@@ -13,6 +13,7 @@ from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggrega
 from catalog_ext.metastore.index.read.metadata_rows import FILE_ROWS_SCHEMA, PARTITION_STATES_SCHEMA, NumberPredicate
 from catalog_ext.metastore.index.read.partition_history import PARTITION_HISTORY_SCHEMA
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA, SKIPPED_SCHEMA
+from catalog_ext.metastore.index.write.version_holds import TAGS_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.conditions import bound_to, key_named
@@ -32,6 +33,7 @@ _WHOLE = {
     "history": HISTORY_SCHEMA,
     "repairs": REPAIRS_SCHEMA,
     "skipped": SKIPPED_SCHEMA,
+    "tags": TAGS_SCHEMA,
     "transactions": TRANSACTIONS_SCHEMA,
 }
 NAMES = tuple(sorted((*_BY_PARTITION, *_WHOLE)))
@@ -155,6 +157,7 @@ class MetadataTables:
             "transactions": index.history.transactions,
             "repairs": index.repairs.rows,
             "skipped": index.repairs.skipped_rows,
+            "tags": index.version_holds.rows,
         }[name](table)
 
     def _rows(

@@ -42,8 +42,9 @@ MOVE_POINTS = ("move.before", "move.taken", "move.asked")
 DROP_POINTS = ("drop.before", "drop.aside")
 """Fault points of deleting a dropped table's directory: before it is renamed, and after."""
 
-VACUUM_POINTS = ("vacuum.claimed",)
-"""The fault point of a vacuum, reached before it deletes the files that it has claimed."""
+VACUUM_POINTS = ("vacuum.floor", "vacuum.claimed", "vacuum.deleted")
+"""Fault points of a vacuum: after it has made old versions unreadable, before it deletes files that it has claimed, and
+after it has deleted all files, before the index forgets them."""
 
 DEFERRED_DELETE_POINTS = ("deferred.before", "deferred.page", "deferred.after")
 """Fault points of completing a deferred delete: before it, after each of its transactions, and after the last one."""

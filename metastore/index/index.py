@@ -42,6 +42,7 @@ from catalog_ext.metastore.index.write.repairs import Repairs, Verifications
 from catalog_ext.metastore.index.write.restoration import Restoration
 from catalog_ext.metastore.index.write.transaction_files import TransactionFiles
 from catalog_ext.metastore.index.write.transactions import IndexedTransactions
+from catalog_ext.metastore.index.write.version_holds import VersionHolds
 from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Index:
         self.ended_files = EndedFiles(database)
         self.deletions = Deletions(database)
         self.versions = Versions(database)
+        self.version_holds = VersionHolds(database)
         # The messages for the metastore that are not delivered yet, and the means to enqueue a table's state again.
         self.outbox = Outbox(database)
         self.publications = Publications(database)

@@ -8,31 +8,36 @@ from typing import TypeAlias
 
 from catalog_ext.metastore.errors import InvalidInputError
 
-Version: TypeAlias = "int | datetime"
-"""A version of a table as callers name it: its number, or a time with a zone, whose newest version is meant."""
+Version: TypeAlias = "int | str | datetime"
+"""A version of a table as callers name it: its number, the name of a tag, or a time with a zone, whose newest version
+is meant."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """A version of a table, by its number or by a time; one of the attributes is set.
+    """A version of a table, by its number, a time or a tag; one of the attributes is set.
 
     Attributes:
         version: The version's number.
         timestamp_ms: The time whose newest version is read, in milliseconds since the epoch, UTC.
+        tag: The name of a tag of the version.
     """
 
     version: int | None = None
     timestamp_ms: int | None = None
+    tag: str | None = None
 
     @classmethod
     def of(cls, version: Version) -> AsOf:
-        """Return a number or a time as such a version.
+        """Return a number, the name of a tag, or a time as such a version.
 
         Raises:
-            InvalidInputError: The time has no zone, or the argument is neither.
+            InvalidInputError: The time has no zone, or the argument is neither of them.
         """
+        if isinstance(version, str):
+            return cls(tag=version)
         if isinstance(version, datetime):
             if version.tzinfo is None:
                 raise InvalidInputError(
@@ -42,6 +47,7 @@ class AsOf:
             return cls(timestamp_ms=(version - _EPOCH) // timedelta(milliseconds=1))
         if isinstance(version, bool) or not isinstance(version, int):
             raise InvalidInputError(
-                f"A version is a number or a time (datetime), and not {version!r}.", {"version": str(version)}
+                f"A version is a number, a tag's name or a time (datetime), and not {version!r}.",
+                {"version": str(version)},
             )
         return cls(version)

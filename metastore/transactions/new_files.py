@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM, State, transaction_id_in
-from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
+from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -111,6 +111,28 @@ class NewFiles:
             if directory in names:
                 found.setdefault(names[directory], []).append(replace(removal, path=path))
         return {name: tuple(removals) for name, removals in found.items()}
+
+    def require_not_held(self, table: Table, directories: Mapping[str, Location]) -> None:
+        """Check that no tag holds a version that has replaced files in the directories of recreated partitions.
+
+        Raises:
+            TableLayoutError: A tag holds such a version.
+        """
+        names = {str(directory): name for name, directory in directories.items()}
+        tags = {tag.version: tag.name for tag in self._index.version_holds.tags(table) if tag.in_force}
+        pages = self._index.ended_files.pages(table, table.version, held=tags) if tags else ()
+        for file in (file for page in pages for file in page):
+            directory = file.uri.rpartition("/")[0]
+            if file.held_at is not None and directory in names:
+                tag = tags[file.held_at]
+                raise TableLayoutError(
+                    f"The partition {names[directory][:200]!r} of table {table.identifier} cannot be created at "
+                    f"{directory[:500]}: the directory has files of version {file.held_at}, which the tag {tag!r} "
+                    "holds. Engines that list directories would read them. Remove the tag with CALL "
+                    "<catalog>.system.untag, or add the partition with ALTER TABLE … ADD PARTITION, which gives it "
+                    "another directory.",
+                    {"table": str(table.identifier), "partition": names[directory][:200], "tag": tag},
+                )
 
     def unneeded(
         self, table: Table, left: Mapping[str, tuple[Removal, ...]], directories: Mapping[str, Location]

@@ -40,6 +40,9 @@ _YOUNG = (
     "ADD PARTITION … LOCATION where the partition itself is gone"
 )
 _NAMED_AGAIN = "replaced by version {}, and used again by a later version"
+_HELD = (
+    "replaced by version {}, and held by the tag '{tag}' of version {held}. CALL <catalog>.system.untag removes the tag"
+)
 _AT_COMMIT_MS = 60_000
 """The longest expected time, in milliseconds, from a commit's version to its message in the outbox."""
 
@@ -71,6 +74,7 @@ class Vacuum:
         self._failed = False
         self._kept = KeptFiles()
         self._data: set[str] = set()
+        self._tags: dict[int, str] = {}
 
     def run(self) -> VacuumReport:
         """Vacuum the table and return the report.
@@ -82,11 +86,15 @@ class Vacuum:
         if not self._dry_run:
             self._cleanup.before_deleting()
         version = self._index.history.version_at(self._table.table_id, self._before_ms)
+        self._tags = self._held_below(version)
         entries: list[VacuumEntry] = []
         strays = self._strays
-        for find in (partial(self._ended, version), partial(strays.files, version, self._data), strays.copies,
+        oldest = min((version, *self._tags))
+        for find in (partial(self._ended, version), partial(strays.files, oldest, self._data), strays.copies,
                      strays.uploads):  # fmt: skip
             self._remove(find(), entries)
+        if not self._dry_run:
+            fault_point("vacuum.deleted")
         entries.extend(self._kept.entries())
         if not (self._failed or self._dry_run or strays.unseen):
             # All leftovers of ended writes were examined, so the index need not keep the ids of these writes any
@@ -99,12 +107,23 @@ class Vacuum:
             # If not every directory was searched, keep the rows of aborted writes: a repair recognizes their leftover
             # files by them.
             aborted, number = not strays.unseen, self._table.table_id
-            if self._dry_run or self._index.versions.expire(number, version, aborted=aborted):
+            if self._dry_run or self._index.versions.expire(number, version, aborted=aborted, held=self._tags):
                 reason = f"versions below {version} are older than the retention"
                 entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
         self._index.repairs.expire(self._table.table_id, self._before_ms, dry_run=self._dry_run)
         name = str(self._table.identifier)
         return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
+
+    def _held_below(self, version: int) -> dict[int, str]:
+        """Make the versions below ``version`` unreadable, except in a dry run, and return the tags of held ones."""
+        if self._dry_run:
+            tags = [(tag.version, tag.name) for tag in self._index.version_holds.tags(self._table) if tag.in_force]
+        else:
+            # Before the first file is deleted, because a query may otherwise choose a version whose files vacuum is
+            # deleting, and fail in its tasks.
+            tags = self._index.versions.raise_floor(self._table.table_id, version)
+            fault_point("vacuum.floor")
+        return {held: name for held, name in tags if held < version}
 
     def _remove(self, found: Iterator[Found], entries: list[VacuumEntry]) -> None:
         """Remove the found files in batches; report those that cannot be removed, and continue."""
@@ -227,12 +246,12 @@ class Vacuum:
             MetastoreError: Hive engines may still read them, because the write is not delivered to the metastore yet.
         """
         behind = self._index.outbox.oldest_of(self._table.table_id)
-        for page in self._index.ended_files.pages(self._table, self._table.version, named_again=True):
+        pages = self._index.ended_files.pages(self._table, self._table.version, named_again=True, held=self._tags)
+        for page in pages:
             self._data.update(file.uri.rpartition("/")[0] for file in page)
-            due = [file for file in page if file.version <= version and not file.named_again]
-            for file in (file for file in page if file.version > version or file.named_again):
-                reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
-                self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
+            due = [file for file in page if file.version <= version and not file.named_again and file.held_at is None]
+            for file in (file for file in page if file not in due):
+                self._keep_replaced(file)
             there = self._storage.identify_many([Location.parse(file.uri) for file in due])
             # Compare size and time, too: Hive reuses names, and the store's clock may differ from the database's.
             found = [
@@ -245,6 +264,17 @@ class Vacuum:
             for file in found:
                 entry = VacuumEntry(VacuumAction.DELETE, file.uri, file.size, _REPLACED.format(file.version))
                 yield Found(entry, replaced=file, is_data=True)
+
+    def _keep_replaced(self, file: EndedFile) -> None:
+        """Report a replaced file that stays."""
+        held = file.held_at is not None and not file.named_again
+        template = _HELD if held else _NAMED_AGAIN if file.named_again else _YOUNG
+        tag = None if file.held_at is None else self._tags[file.held_at]
+        reason = template.format(file.version, tag=tag, held=file.held_at)
+        # The rows of the later registration stay with those of the held version: without them a vacuum after ``untag``
+        # would take the file, which the later registration made the user's, for the overwrite's.
+        until = file.version if file.held_at is not None and file.was_named_again else None
+        self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason, until)
 
 
 def _recorded(file: EndedFile) -> Removal:

@@ -26,7 +26,8 @@ KEY_BYTES = 255
 NAME_BYTES = 512
 
 _TABLES = (
-    "namespaces", "tables", "table_versions", "dropped_tables", "settlements", "partitions", "partition_descriptors",
+    "namespaces", "tables", "table_versions", "version_holds",
+    "dropped_tables", "settlements", "partitions", "partition_descriptors",
     "partition_sums", "files", "file_statistics", "outbox", "transactions", "transaction_files", "transaction_claims",
     "transaction_locations", "forgotten_transactions", "applications", "waiting_files", "repairs", "skipped_paths",
     "verifications", "followed_metastore", "followed_tables", "followed_suspects", "views", "view_sources",
@@ -37,6 +38,7 @@ _TABLES = (
 def upgrade() -> None:
     _create_tables()
     _create_table_history()
+    _create_version_holds()
     _create_partitions()
     _create_partition_indexes()
     _create_files()
@@ -99,6 +101,15 @@ def _create_table_history() -> None:
         _big("table_id"), _big("version"), _text("transaction_id", 32), _flag("delivers"), _big("committed_at_ms"),
         _big("settled_id"),
         key="table_id",
+    )  # fmt: skip
+
+
+def _create_version_holds() -> None:
+    _create(
+        "version_holds",
+        _big("table_id"), _text("kind", 16), _text("name", NAME_BYTES), _big("version"), _text("owner"),
+        _big("since_ms"), _big("until_ms", null=True),
+        key="table_id, kind, name", sqlite_with_rowid=False,
     )  # fmt: skip
 
 

@@ -960,7 +960,27 @@ def test_the_page_describes_every_procedure(page: str, procedure: Procedure) -> 
 # Views
 
 
-@pytest.mark.parametrize("name", ["files", "history", "partition_history", "partitions", "repairs", "transactions"])
+def test_table_is_loaded_at_a_tag(client: Client, catalog: Catalog) -> None:
+    catalog.tag("s.t", 0, "empty")
+    loaded = client.call("tables/load", namespace="s", name="t", tag="empty").json
+    assert (loaded["version"], loaded["totals"]["files"]) == (0, 0)
+    for wrong, code in (({"tag": "x"}, "VERSION_NOT_FOUND"), ({"tag": "empty", "version": 0}, "INVALID_INPUT"),
+                        ({"tag": 7}, "INVALID_INPUT")):  # fmt: skip
+        assert code in json.dumps(client.call("tables/load", namespace="s", name="t", **wrong).json)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "files",
+        "history",
+        "partition_history",
+        "partitions",
+        "repairs",
+        "tags",
+        "transactions",
+    ],
+)
 def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Client, name: str) -> None:
     table = client.load()
     loaded = client.call("tables/load", namespace="s", name="t", metadata=name).json
@@ -968,7 +988,7 @@ def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Cl
     assert loaded == {
         **table, "metadata": described,
         "metadata_tables": [
-            "files", "history", "partition_history", "partitions", "repairs", "skipped", "transactions",
+            "files", "history", "partition_history", "partitions", "repairs", "skipped", "tags", "transactions",
         ],
     }  # fmt: skip
     rows = client.call("tables/metadata", table_id=table["table_id"], name=name).table

@@ -37,13 +37,13 @@ def column_changes(request: Request) -> list[ColumnChange]:
 
 
 def as_of_of(request: Request) -> AsOf | None:
-    """Return the version that a client of ``tables/load`` names by its number or a time; None for the newest."""
+    """Return the version that a client of ``tables/load`` names by its number, a time or a tag; None for the newest."""
     version, timestamp_ms = request.optional_count("version"), request.optional_integer("timestamp_ms")
-    if version is None and timestamp_ms is None:
-        return None
-    if version is not None and timestamp_ms is not None:
-        raise InvalidInputError("A request has either a 'version' or a 'timestamp_ms', not both.")
-    return AsOf(version, timestamp_ms)
+    tag = request.optional_text("tag")
+    given = [each for each in (version, timestamp_ms, tag) if each is not None]
+    if len(given) > 1:
+        raise InvalidInputError("A request has one of 'version', 'timestamp_ms' and 'tag', not several.")
+    return AsOf(version, timestamp_ms, tag) if given else None
 
 
 def removals_of(request: Request) -> Removals:

@@ -74,6 +74,19 @@ table_versions = sa.Table(
     big("first_file_id", nullable=True),
 )  # fmt: skip
 
+version_holds = sa.Table(
+    "version_holds", metadata,
+    key("table_id"),
+    sa.Column("kind", ExactText(16), primary_key=True),
+    sa.Column("name", name_type(), primary_key=True),
+    big("version"),
+    text("owner"),
+    big("since_ms"),
+    big("until_ms", nullable=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""Versions that vacuum keeps. The name is unique among the holds of its kind; ``owner`` is the user."""
+
 partitions = sa.Table(
     "partitions", metadata,
     key("partition_id"), key("begin_version"),

@@ -6,6 +6,7 @@ versions.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,6 +164,8 @@ class EndedFile:
         partition: The name of the partition that had the file.
         named_again: Whether a readable version, from the overwrite's on, has the file again: then it must not be
             deleted.
+        held_at: The newest held version that has the file; None without one. The file must not be deleted.
+        was_named_again: Whether a version from the overwrite's on had the file again, readable or not.
     """
 
     uri: str
@@ -172,6 +175,8 @@ class EndedFile:
     version: int
     partition: str
     named_again: bool = False
+    held_at: int | None = None
+    was_named_again: bool = False
 
 
 class _Stay(NamedTuple):
@@ -189,7 +194,9 @@ _NAMES_AT_ONCE = 500
 class EndedFiles(IndexPart):
     """Finds files that relocating overwrites have replaced."""
 
-    def pages(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
+    def pages(
+        self, table: Table, before_version: int, *, named_again: bool = False, held: Collection[int] = ()
+    ) -> Iterator[list[EndedFile]]:
         """Yield, in pages, the files that relocating overwrites up to ``before_version`` replaced.
 
         The index may have several entries for a path; the latest decides. A file that SET LOCATION, ADD PARTITION or a
@@ -198,13 +205,14 @@ class EndedFiles(IndexPart):
         clean-up deleted them, and a file at such a path was brought back on purpose.
 
         ``before_version`` is the oldest version that is kept. With ``named_again``, replaced files that a kept version
-        has again are yielded too, marked by ``EndedFile.named_again``.
+        has again are yielded too, marked by ``EndedFile.named_again``. Files that one of the versions ``held`` has are
+        yielded with ``EndedFile.held_at``, also if a later version had them again.
         """
         versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:
             return iter(())
         complete(self._database, table_id=table.table_id)
-        return _Ended(self._database, table, before_version, versions, with_named=named_again).pages()
+        return _Ended(self._database, table, before_version, versions, with_named=named_again, held=held).pages()
 
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions of a table that relocating overwrites have made."""
@@ -214,13 +222,15 @@ class EndedFiles(IndexPart):
 
 class _Ended:
     def __init__(
-        self, database: Database, table: Table, before_version: int, versions: Collection[int], *, with_named: bool
-    ) -> None:
+        self, database: Database, table: Table, before_version: int, versions: Collection[int], *, with_named: bool,
+        held: Collection[int],
+    ) -> None:  # fmt: skip
         self._database = database
         self._table = table
         self._before = before_version
         self._versions = versions
         self._with_named = with_named
+        self._held = sorted(held)
 
     def pages(self) -> Iterator[list[EndedFile]]:
         located = self._located()
@@ -234,25 +244,28 @@ class _Ended:
             for row in sorted(page, key=lambda row: row["end_version"]):
                 if row["end_version"] in self._versions:
                     replaced[f"{self._directory(row)}/{row['path']}"] = row
-            ends = self._last_ends(list(replaced.values()), located)
+            ends, held = self._last_ends(list(replaced.values()), located)
             # A vacuum may remove rows between the two queries. Their files are already deleted, or belong to the user:
             # skip them.
-            found = [self._ended_file(uri, row, ends[uri]) for uri, row in replaced.items() if uri in ends]
+            found = [
+                self._ended_file(uri, row, ends[uri], held.get(uri)) for uri, row in replaced.items() if uri in ends
+            ]
             if wanted := [file for file in found if file is not None]:
                 yield wanted
 
-    def _ended_file(self, uri: str, row: Mapping[str, Any], last_end: int) -> EndedFile | None:
+    def _ended_file(self, uri: str, row: Mapping[str, Any], last_end: int, held_at: int | None) -> EndedFile | None:
         """Return a replaced file that no later version has, or (``named_again``) that a kept version has; else None.
 
         ``last_end`` is the version that last removed the path from a partition. If it is the version of the overwrite,
         no later version has the file.
         """
         is_leftover = last_end == row["end_version"]
-        if not is_leftover and not (self._with_named and last_end > self._before):
+        named_again = not is_leftover and self._with_named and last_end > self._before
+        if not is_leftover and not named_again and held_at is None:
             return None
         return EndedFile(
             uri, row["size"], row["modified_ms"], row["etag_hash"], row["end_version"], row["name"],
-            named_again=not is_leftover,
+            named_again=named_again, held_at=held_at, was_named_again=not is_leftover,
         )  # fmt: skip
 
     def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
@@ -294,10 +307,13 @@ class _Ended:
                 located.setdefault(location, set()).add(partition_id)
         return located
 
-    def _last_ends(self, page: Sequence[Mapping[str, Any]], located: Mapping[str, set[int]]) -> dict[str, int]:
+    def _last_ends(
+        self, page: Sequence[Mapping[str, Any]], located: Mapping[str, set[int]]
+    ) -> tuple[dict[str, int], dict[str, int]]:
         """Return, for each file in the page's directories, the version that last removed it from a partition.
 
-        The version is ``ALIVE`` if a partition of the newest version still has the file.
+        The version is ``ALIVE`` if a partition of the newest version still has the file. The second result has the
+        newest held version of each file that a held version has.
         """
         directories = {self._directory(row) for row in page}
         root = f"{self._table.definition.location}/"
@@ -311,6 +327,7 @@ class _Ended:
         paths = sorted({row["path"] for row in page})
         p = partitions.c
         ends: dict[str, int] = {}
+        held: dict[str, int] = {}
         with self._database.reading() as connection:
             for chunk in batched(names, _NAMES_AT_ONCE):
                 same_name = sa.select(p.partition_id).where(
@@ -318,12 +335,17 @@ class _Ended:
                 )
                 ids.update(connection.execute(same_name).scalars())
             for some in batched(sorted(ids), _NAMES_AT_ONCE):
-                for uri, end in self._ends(connection, some, paths):
+                for uri, begin, end in self._lives(connection, some, paths):
                     ends[uri] = max(end, ends.get(uri, 0))
-        return ends
+                    at = bisect_left(self._held, end) - 1
+                    if at >= 0 and self._held[at] >= begin:
+                        held[uri] = max(self._held[at], held.get(uri, 0))
+        return ends, held
 
-    def _ends(self, connection: sa.Connection, ids: Sequence[int], paths: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Yield each URI at which a partition had a file with one of the paths, and the version that removed it."""
+    def _lives(
+        self, connection: sa.Connection, ids: Sequence[int], paths: Sequence[str]
+    ) -> Iterator[tuple[str, int, int]]:
+        """Yield each URI at which a partition had a file with one of the paths, and the versions from and to when."""
         stays: dict[int, list[_Stay]] = {}
         p, f = partitions.c, files.c
         of_partitions = (
@@ -345,7 +367,8 @@ class _Ended:
         for file in connection.execute(of_files):
             for stay in stays.get(file.partition_id, ()):
                 if file.begin_version < stay.end and file.end_version > stay.begin:
-                    yield f"{stay.directory}/{file.path}", min(stay.end, file.end_version)
+                    uri = f"{stay.directory}/{file.path}"
+                    yield uri, max(stay.begin, file.begin_version), min(stay.end, file.end_version)
 
     def _stay(self, row: Mapping[str, Any]) -> _Stay:
         return _Stay(self._directory(row), row["begin_version"], row["end_version"])

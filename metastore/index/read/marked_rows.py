@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError, VersionNotFoundError
+from catalog_ext.metastore.index.database.clock import NOW_MS
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.schema import partition_ids, partitions, tables
+from catalog_ext.metastore.index.database.schema import partition_ids, partitions, tables, version_holds
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
@@ -101,9 +102,24 @@ def marked(table: Table, schema: pa.Schema, **columns: sa.ColumnElement[Any]) ->
         field.name: sa.null() if field.nullable else text("") if pa.types.is_string(field.type) else ZERO
         for field in schema
     }
-    mark |= {schema.names[0]: sa.literal(MARK), schema.names[4]: tables.c.oldest_version, **columns}
+    mark |= {schema.names[0]: sa.literal(MARK), schema.names[4]: _oldest(table), **columns}
     named = (column.label(name) for name, column in mark.items())
     return sa.select(*named).where(tables.c.table_id == table.table_id)
+
+
+IN_FORCE = sa.or_(version_holds.c.until_ms.is_(None), version_holds.c.until_ms > NOW_MS)
+"""The condition for rows of ``version_holds`` whose time is not over."""
+
+
+def is_held(table_id: int, version: int) -> sa.ColumnElement[bool]:
+    """Return the condition that a hold, such as a tag, keeps a version of a table."""
+    return sa.exists().where(version_holds.c.table_id == table_id, version_holds.c.version == version, IN_FORCE)
+
+
+def _oldest(table: Table) -> sa.ColumnElement[int]:
+    """Return the oldest version that can be read, or the table's version if that is older and held."""
+    oldest, version = tables.c.oldest_version, sa.literal(table.version, sa.BigInteger())
+    return sa.case((sa.and_(oldest > version, is_held(table.table_id, table.version)), version), else_=oldest)
 
 
 def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
@@ -112,6 +128,15 @@ def version_expired(table: str, version: int, oldest: int) -> VersionExpiredErro
         f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
         f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
         {"table": table, "version": str(version), "oldest": str(oldest)},
+    )
+
+
+def version_not_found(table: Table, asked: str, oldest: int, newest: int) -> VersionNotFoundError:
+    """Return the error for a version that the table does not have."""
+    return VersionNotFoundError(
+        f"Table {table.identifier} has no {asked}; it has versions from {oldest} to {newest}. The metadata table "
+        f"{table.identifier}.history lists them.",
+        {"table": str(table.identifier), "oldest": str(oldest), "newest": str(newest)},
     )
 
 

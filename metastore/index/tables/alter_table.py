@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import (
     InvalidValueError,
     PartitionDescriptorError,
     TableAlreadyExistsError,
+    UnsupportedTypeChangeError,
 )
 from catalog_ext.metastore.index.database.clock import insert_version
 from catalog_ext.metastore.index.database.column_types import ExactText
@@ -35,6 +36,7 @@ from catalog_ext.metastore.index.write.partition_descriptors import living_descr
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.partition_sums import sum_anew
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
+from catalog_ext.metastore.index.write.version_holds import end_expired
 from catalog_ext.metastore.messages import AlterTable, RenameTable
 from catalog_ext.metastore.model.conversions import conversion_problem, widening_problem
 from catalog_ext.metastore.model.json import to_json
@@ -69,6 +71,7 @@ class Retyping:
         if self._definition == self._before.definition:
             return self._before
         self._require_quiet()
+        self._require_no_tags()
         long_keys = self._encode(self._definition.keys)
         table_id, version = self._before.table_id, self._before.version + 1
         self._connection.execute(
@@ -103,6 +106,18 @@ class Retyping:
                 f"The partition columns of table {self._before.identifier} cannot change while the transaction {found} "
                 "writes to it. Try again later; CALL <catalog>.system.recover finishes what dead writers left.",
                 {"table": str(self._before.identifier), "transaction": found},
+            )
+
+    def _require_no_tags(self) -> None:
+        """Check that no tag keeps an earlier version: the encoded keys of its partitions are not converted."""
+        held = end_expired(self._connection, self._before.table_id)
+        if held:
+            version, name = held[0]
+            raise UnsupportedTypeChangeError(
+                f"The types of the partition columns of table {self._before.identifier} cannot change while the tag "
+                f"{name!r} holds version {version}: versions before the change cannot be read after it. Remove the "
+                f"table's tags first, with CALL <catalog>.system.untag.",
+                {"table": str(self._before.identifier), "tag": name, "version": str(version)},
             )
 
     def _encode(self, keys: Sequence[Key]) -> bool:

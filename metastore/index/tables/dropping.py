@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transactions,
     verifications,
+    version_holds,
     view_partition_dependencies,
     view_sources,
     views,
@@ -308,6 +309,7 @@ _REMOVE_BY_TABLE = (
     *(_by_table(rows) for rows in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
         repairs, skipped_paths, verifications, views, view_sources, settlements, followed_tables, partition_descriptors,
+        version_holds,
     )),
     _by_table(dropped_tables, dropped_tables.c.location.is_(None)),
 )  # fmt: skip

@@ -7,6 +7,8 @@ which is in the file's name, shows which write a file belongs to.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -31,6 +33,7 @@ from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.partition_sums import merge_sums
 from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS
+from catalog_ext.metastore.index.write.version_holds import end_expired, lock_row
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -45,11 +48,35 @@ _AT_ONCE = 500
 class Versions(IndexPart):
     """Removes old versions of tables."""
 
-    def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
+    def raise_floor(self, table_id: int, version: int) -> list[tuple[int, str]]:
+        """Make the versions of a table below ``version`` unreadable, in one transaction, without removing their rows.
+
+        Readers of these versions get an error from now on, and no new query chooses one; except versions that a tag
+        holds, which stay readable. A lower number than that of an earlier call changes nothing, nor does a number
+        above the newest version.
+
+        Returns the held versions and the names of their tags, ascending. A version below ``version`` that is not among
+        them cannot be tagged any more.
+        """
+        t = tables.c
+        raised = sa.update(tables).where(t.table_id == table_id, t.oldest_version < version, t.version >= version)
+
+        def work(connection: sa.Connection) -> list[tuple[int, str]]:
+            lock_row(connection, table_id)
+            connection.execute(raised.values(oldest_version=version))
+            return end_expired(connection, table_id)
+
+        return self._database.write(work)
+
+    def expire(
+        self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True,
+        held: Collection[int] = (),
+    ) -> int:  # fmt: skip
         """Remove the versions below ``before_version``, in short transactions; return the number of removed rows.
 
-        Before the first row is removed, readers of these versions get an error. The work depends on the number of ended
-        rows, not on the size of the table.
+        Before the first row is removed, readers of these versions get an error. Rows of other unreadable versions stay:
+        by them, vacuum finds the files that it still has to delete. The work depends on the number of ended rows, not
+        on the size of the table. Rows that a held version needs stay, and so does its row of the history.
 
         Args:
             table_id: The table's number.
@@ -58,35 +85,40 @@ class Versions(IndexPart):
             aborted: Whether aborted transactions are removed too. By their rows, repair recognizes files that a late
                 task left behind; without the row it would register the files. So remove them only after a search for
                 such files.
+            held: Versions that were held when the caller called ``raise_floor``: their rows stay, although a tag may be
+                gone, because the files of these versions are still there.
         """
         limit, left = self._limit(table_id, before_version)
         if not (left or aborted):
             return 0
         # Complete a deferred delete first: rows that have no end version yet would never be removed.
         complete(self._database, table_id=table_id)
-        t = tables.c
-        raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
-        self._database.change(raise_oldest.values(oldest_version=limit))
+        now_held = {version for version, _ in self.raise_floor(table_id, limit)}
+        kept = sorted(version for version in now_held.union(held) if version < limit)
         removed = 0
-        while max_rows is None or removed < max_rows:
-            page = self._database.write(lambda connection: _expire_some(connection, table_id, limit))
-            if not page:
-                while self._database.write(lambda connection: merge_sums(connection, table_id, limit)):
-                    pass
-                return removed + self._database.write(
-                    lambda connection: _expire_history(connection, table_id, limit, aborted=aborted)
-                )
-            removed += page
-        return removed
+        # Each range of versions ends with a held one, except the last: rows that began and ended in it are needed by no
+        # held version.
+        for after, upto in pairwise([-1, *kept, limit]):
+            while max_rows is None or removed < max_rows:
+                page = self._database.write(partial(_expire_some, table_id=table_id, after=after, limit=upto))
+                if not page:
+                    break
+                removed += page
+        if max_rows is not None and removed >= max_rows:
+            return removed
+        for after, upto in pairwise([-1, *kept, limit]):
+            while self._database.write(partial(merge_sums, table_id=table_id, limit=upto, after=after)):
+                pass
+        return removed + self._database.write(
+            partial(_expire_history, table_id=table_id, limit=limit, kept=kept, aborted=aborted)
+        )
 
     def _limit(self, table_id: int, before_version: int) -> tuple[int, bool]:
-        """Return the oldest version that stays, and whether rows of older versions are left."""
+        """Return the version below which rows are removed (0: none), and whether there are such rows."""
         t, v = tables.c, table_versions.c
-        oldest = sa.case((t.version >= before_version, before_version), else_=0)
-        asked = sa.select(t.oldest_version, oldest).where(t.table_id == table_id)
+        newest = sa.select(t.version).where(t.table_id == table_id)
         with self._database.reading() as connection:
-            row = connection.execute(asked).one_or_none()
-            limit = 0 if row is None else max(row)
+            limit = before_version if before_version <= (connection.execute(newest).scalar() or 0) else 0
             history = sa.exists().where(v.table_id == table_id, v.version < limit)
             left = connection.execute(sa.select(sa.or_(history, sa.exists().where(_ended(table_id, limit))))).scalar()
         return limit, bool(left)
@@ -98,12 +130,22 @@ def _ended(table_id: int, limit: int) -> sa.ColumnElement[bool]:
     return sa.and_(p.table_id == table_id, p.end_version <= limit, p.end_version < sa.literal_column(str(ALIVE)))
 
 
-def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Remove a page of the partition rows that ended first, and their files' rows; return the number of rows."""
+def _expire_some(connection: sa.Connection, *, table_id: int, after: int, limit: int) -> int:
+    """Remove a page of the partition rows that ended first, and their files' rows; return the number of rows.
+
+    Only rows that began after the version ``after``, a held one, and ended up to ``limit`` are removed.
+    """
     f, p, s = files.c, partitions.c, file_statistics.c
+    unneeded = [_ended(table_id, limit)]
+    if after >= 0:
+        # A file is found by the partition row that ended with it. If the held version has the file, that row stays.
+        begun = sa.exists().where(
+            f.partition_id == p.partition_id, f.end_version == p.end_version, f.begin_version <= after
+        )  # fmt: skip
+        unneeded += [p.end_version > after, p.begin_version > after, ~begun]
     first = (
         sa.select(p.partition_id, p.end_version, p.n_files)
-        .where(_ended(table_id, limit))
+        .where(*unneeded)
         .order_by(p.end_version, p.partition_id)
         .limit(_PAGE)
     )
@@ -120,28 +162,35 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
     removed = 0
     # Whenever a file ends, its partition's row is replaced. So the ended files are those of the ended partition rows.
     for ids in batched(sorted({row.partition_id for row in page}), _AT_ONCE):
-        dead = sa.exists().where(f.partition_id == s.partition_id, f.file_id == s.file_id, f.end_version <= upto)
+        ended = (f.end_version <= upto, f.begin_version > after)
+        dead = sa.exists().where(f.partition_id == s.partition_id, f.file_id == s.file_id, *ended)
         for statement in (
             sa.delete(file_statistics).where(s.partition_id.in_(ids), dead),
-            sa.delete(files).where(f.partition_id.in_(ids), f.end_version <= upto),
-            sa.delete(partitions).where(p.partition_id.in_(ids), p.end_version <= upto),
+            sa.delete(files).where(f.partition_id.in_(ids), *ended),
+            sa.delete(partitions).where(p.partition_id.in_(ids), p.end_version <= upto, *unneeded[1:]),
         ):
             removed += connection.execute(statement).rowcount
     return removed
 
 
-def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, aborted: bool) -> int:
+def _expire_history(
+    connection: sa.Connection, *, table_id: int, limit: int, kept: Collection[int], aborted: bool
+) -> int:
     """Remove the history below the limit, and the ended transactions that neither conflict checks nor streams need."""
-    # This UPDATE changes nothing, but locks the table's row.
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    lock_row(connection, table_id)
     forget_claims(connection, table_id)
     v, t = table_versions.c, transactions.c
     at = sa.select(v.committed_at_ms).where(v.table_id == table_id, v.version == limit)
     since = connection.execute(at).scalar() or 0
     removed: int = connection.execute(
-        sa.delete(table_versions).where(v.table_id == table_id, v.version < limit)
+        sa.delete(table_versions).where(v.table_id == table_id, v.version < limit, v.version.not_in(list(kept)))
     ).rowcount
     ended = sa.and_(t.state == str(State.FINISHED), t.version < limit)
+    if kept:
+        # By its transaction vacuum knows that an overwrite relocated the partitions, and that it may delete the files.
+        rows = partitions.alias().c
+        still_ended = sa.exists().where(rows.table_id == table_id, rows.end_version == t.version)
+        ended = sa.and_(ended, ~still_ended)
     if aborted:
         ended = sa.or_(ended, sa.and_(t.state == str(State.ABORTED), t.ended_at_ms < since))
     waits = sa.exists().where(waiting_files.c.transaction_id == t.transaction_id)

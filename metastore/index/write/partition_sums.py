@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.prepared import insert_rows
-from catalog_ext.metastore.index.database.schema import partition_sums, partitions, tables
+from catalog_ext.metastore.index.database.schema import partition_sums, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
+from catalog_ext.metastore.index.write.version_holds import held_versions, lock_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -152,9 +153,10 @@ def add_in_place(connection: sa.Connection, table: TableRow, changes: Sequence[_
     """Add row counts that were found after the partitions' versions were made; the caller holds the table's lock."""
     together: dict[_Group, list[int]] = {}
     table_id, n_keys = table.table.table_id, len(table.table.definition.keys)
+    held = held_versions(connection, table_id, table.oldest_version)
     for first_key, begin, n_rows, n_uncounted in changes:
-        # Rows below the oldest readable version may already be merged into one row at that version.
-        version = max(begin, table.oldest_version)
+        # Rows below the oldest readable version may already be merged into one row at that version, or at a held one.
+        version = max(begin, min((at for at in held if at >= begin), default=table.oldest_version))
         groups: list[_Group] = [(ALL, "", version)]
         if n_keys > 1:
             groups.append((BY_FIRST_KEY, first_key or "", version))
@@ -195,18 +197,23 @@ def sum_anew(connection: sa.Connection, table_id: int, version: int, n_keys: int
         connection.execute(sa.insert(partition_sums).from_select(_COLUMNS, found))
 
 
-def merge_sums(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Merge, for a batch of groups, the rows up to the oldest readable version; return the number of groups."""
+def merge_sums(connection: sa.Connection, table_id: int, limit: int, *, after: int = -1) -> int:
+    """Merge, for a batch of groups, the rows up to the oldest readable version; return the number of groups.
+
+    With ``after``, a held version, only the rows above it are merged: a query of the held version sums the others.
+    """
     # Lock the table's row, as ``add_in_place`` does: otherwise counts that it adds to a merged row would be lost.
-    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    lock_row(connection, table_id)
     s = partition_sums.c
-    old = (s.table_id == table_id, s.version <= limit)
+    old = (s.table_id == table_id, s.version <= limit, s.version > after)
+    # Without earlier rows, a group without partitions is over. After a held version its row ends the group.
+    over = sa.func.sum(s.n_partitions) == 0 if after < 0 else sa.false()
     totals = [sa.cast(sa.func.sum(s[name]), sa.BigInteger).label(name) for name in _COUNTED]
     several = (
         sa.select(s.depth, s.k1, sa.func.max(s.version).label("version"), *totals)
         .where(*old)
         .group_by(s.depth, s.k1)
-        .having(sa.or_(sa.func.count() > 1, sa.func.sum(s.n_partitions) == 0))
+        .having(sa.or_(sa.func.count() > 1, over))
         .limit(_GROUPS_AT_ONCE)
     )
     rows = [tuple(row) for row in connection.execute(several)]
@@ -214,6 +221,6 @@ def merge_sums(connection: sa.Connection, table_id: int, limit: int) -> int:
         return 0
     gone = sa.delete(partition_sums).where(*old, s.depth == sa.bindparam("d"), s.k1 == sa.bindparam("k"))
     connection.execute(gone, [{"d": depth, "k": key} for depth, key, *_ in rows])
-    left = [(table_id, *row) for row in rows if row[3]]
+    left = [(table_id, *row) for row in rows if row[3] or after >= 0]
     insert_rows(connection, partition_sums, _COLUMNS, left)
     return len(rows)

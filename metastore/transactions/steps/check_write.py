@@ -245,6 +245,8 @@ class WriteCheck:
             return unknown
         directories = self._new_directories(names)
         left = self._new_files.left(self._table(), directories) if directories else {}
+        if left:
+            self._new_files.require_not_held(self._table(), {name: directories[name] for name in left})
         left = self._new_files.unneeded(self._table(), left, directories) if left else {}
         merged = dict(unknown)
         for name, removals in left.items():

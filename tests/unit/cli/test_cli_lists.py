@@ -80,6 +80,7 @@ def test_earlier_versions_are_listed_by_number_and_time(run: Run, command: str) 
     assert listed("--timestamp", "2100-01-01T00:00:00Z") == listed("--timestamp", "2100-01-01T00:00+09:00") == listed()
     for options, message in (
         (("--version", "77"), "has no version 77"),
+        (("--version", "never"), "never"),
         (("--timestamp", "2001-01-01"), "it was created at"),
         (("--timestamp", "yesterday"), "'yesterday' is not a time"),
         (("--version", "0", "--timestamp", "2100-01-01"), "exclude each other"),

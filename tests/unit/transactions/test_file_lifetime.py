@@ -364,13 +364,13 @@ def test_replaced_files_of_one_partition_are_read_once(stand: Stand, monkeypatch
     stand.write({"k=1": "wrong again\n"}, DYNAMIC, options=RELOCATE)
     read: list[str] = []
 
-    def ends(self: ended_files._Ended, *given: Any) -> Iterator[tuple[str, int]]:
+    def lives(self: ended_files._Ended, *given: Any) -> Iterator[tuple[str, int, int]]:
         found = list(original(self, *given))
-        read.extend(uri for uri, _ in found)
+        read.extend(uri for uri, *_ in found)
         return iter(found)
 
-    original = ended_files._Ended._ends
-    monkeypatch.setattr(ended_files._Ended, "_ends", ends)
+    original = ended_files._Ended._lives
+    monkeypatch.setattr(ended_files._Ended, "_lives", lives)
     monkeypatch.setattr(ended_files, "_PAGE", 2)
     table = stand.index.tables.load(TABLE)
     replaced = [file.uri for page in stand.index.ended_files.pages(table, table.version) for file in page]

@@ -50,14 +50,17 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _ => throw new NoSuchTableException(ident)
   }
 
-  /** The table at an earlier version. A text that is no number is refused: tables have no tags. */
-  def loadVersion(ident: Identifier, version: String): Table = {
-    val number = version.toLongOption.filter(_ >= 0).getOrElse(throw ConnectorErrors.analysis(
-      ConnectorErrors.VersionNotFound,
-      s"Table $catalogName.$ident has no version '$version': give the number of a version, as the metadata table " +
-        "`history` lists them.", Map("table" -> ident.toString, "version" -> version)))
-    loadAsOf(ident, "version" -> long(number))
-  }
+  /** The table at an earlier version. A text of digits is the number of a version, another text a tag. */
+  def loadVersion(ident: Identifier, version: String): Table =
+    if (version.isEmpty || !version.forall(char => char >= '0' && char <= '9')) {
+      loadAsOf(ident, "tag" -> text(version))
+    } else {
+      val number = version.toLongOption.getOrElse(throw ConnectorErrors.analysis(
+        ConnectorErrors.VersionNotFound,
+        s"Table $catalogName.$ident has no version '$version': give the number of a version, as the metadata table " +
+          "`history` lists them.", Map("table" -> ident.toString, "version" -> version)))
+      loadAsOf(ident, "version" -> long(number))
+    }
 
   /** The table at its newest version at a time, in microseconds since the epoch. */
   def loadTime(ident: Identifier, micros: Long): Table =
