@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,9 +11,11 @@ import click
 from catalog_ext.cli.completion import complete_column, complete_partition
 from catalog_ext.cli.invocation import pairs
 from catalog_ext.cli.listing import CSV, JSON, SHOWN, TABLE, Shape
+from catalog_ext.metastore.model.as_of import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.overview.layout import ListColumn
@@ -147,25 +148,30 @@ def where_of(where: str | None, spec: tuple[str, ...]) -> Where:
     return where
 
 
-def version_options(command: F) -> F:
-    """Add ``--version`` and ``--timestamp``; the command is called with a ``version``, None for the newest."""
+def version_options(meant: str, default: str) -> Callable[[F], F]:
+    """Add ``--version`` and ``--timestamp``; the command is called with a ``version``, None without both.
 
-    @functools.wraps(command)
-    def with_version(*args: Any, named: int | str | None, at: datetime | None, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
-        if named is not None and at is not None:
-            raise click.UsageError("--version and --timestamp exclude each other: say one of them.")
-        return command(*args, version=at if named is None else named, **kwargs)
+    ``meant`` and ``default`` are parts of the help: which version is meant, and a sentence on the default.
+    """
 
-    with_time = click.option(
-        "--timestamp", "at", metavar="TIME", callback=_time,
-        help="Show the newest version of that time, such as 2025-01-01T09:00:00+01:00. A time without offset is in "
-        "UTC, as the command `history` shows it.",
-    )(with_version)  # fmt: skip
-    return click.option(  # type: ignore[return-value]
-        "--version", "named", metavar="VERSION", callback=_version,
-        help="Show the version of that number, as the command `history` lists them, or of that tag. Default: the "
-        "newest.",
-    )(with_time)  # fmt: skip
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def with_version(*args: Any, named: int | str | None, at: datetime | None, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
+            if named is not None and at is not None:
+                raise click.UsageError("--version and --timestamp exclude each other: say one of them.")
+            return command(*args, version=at if named is None else named, **kwargs)
+
+        with_time = click.option(
+            "--timestamp", "at", metavar="TIME", callback=_time,
+            help=f"A time of {meant}, such as 2025-01-01T09:00:00+01:00: the newest version of that time. Without an "
+            "offset it is in UTC, as the command `history` shows it.",
+        )(with_version)  # fmt: skip
+        return click.option(  # type: ignore[return-value]
+            "--version", "named", metavar="VERSION", callback=_version,
+            help=f"The number of {meant}, as the command `history` lists them, or its tag.{default}",
+        )(with_time)  # fmt: skip
+
+    return add
 
 
 def _version(context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
@@ -173,11 +179,4 @@ def _version(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 def _time(context: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
-    if value is None:
-        return None
-    try:
-        # Python 3.10 does not know the letter Z.
-        at = datetime.fromisoformat(value.removesuffix("Z") + ("+00:00" if value.endswith("Z") else ""))
-    except ValueError:
-        raise click.BadParameter(f"{value[:60]!r} is not a time such as 2025-01-01T09:00:00+01:00.") from None
-    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+    return None if value is None else time_of(value)

@@ -59,7 +59,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show what would be drop
 @click.command(short_help="List the registered partitions of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
-@version_options
+@version_options("the version to list", " Default: the newest.")
 @list_options(_PARTITIONS)
 @click.pass_obj
 def partitions(
@@ -74,7 +74,7 @@ def partitions(
 @click.command(short_help="List the registered files of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
-@version_options
+@version_options("the version to list", " Default: the newest.")
 @list_options(_FILES)
 @click.pass_obj
 def files(

@@ -9,7 +9,7 @@ import click
 
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.listing import UNCHANGED, Listing
-from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.options import list_options, version_options, where_of, where_options
 from catalog_ext.metastore.runtime.wording import format_bytes
 from catalog_ext.overview.layout import ListColumn
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
+    from catalog_ext.metastore.model.as_of import Version
     from catalog_ext.metastore.transactions.reports import RollbackEntry
 
 _ENTRIES = (
@@ -34,14 +35,14 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show what would be rest
 
 @click.command(short_help="Give TABLE the files of an earlier version.")
 @click.argument("table", shell_complete=complete_table)
-@click.option("--version", type=int, required=True, help="The number of the earlier version. `history` lists them.")
 @where_options
+@version_options("the earlier version", "")
 @_dry_run
 @list_options(_ENTRIES)
 @click.pass_obj
 def rollback(
-    invocation: Invocation, table: str, version: int, where: str | None, spec: tuple[str, ...], dry_run: bool,
-    shape: Shape,
+    invocation: Invocation, table: str, version: Version | None, where: str | None, spec: tuple[str, ...],
+    dry_run: bool, shape: Shape,
 ) -> None:  # fmt: skip
     """Give TABLE, or the partitions that match a condition, the files of an earlier version.
 
@@ -53,6 +54,8 @@ def rollback(
     catalog-ext rollback sales.trips --version 41 --dry-run
     catalog-ext rollback sales.trips --version 41 --where "ds = '2025-01-31'"
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    if version is None:
+        raise click.UsageError("Name the earlier version by --version or --timestamp.")
     with invocation.catalog() as catalog:
         entries = catalog.rollback(table, version, where_of(where, spec), dry_run=dry_run)
     _show(table, entries, shape, dry_run=dry_run)
@@ -61,14 +64,12 @@ def rollback(
 @click.command("restore-partition", short_help="Give a partition of TABLE its earlier files.")
 @click.argument("table", shell_complete=complete_table)
 @click.argument("partition")
-@click.option(
-    "--version", type=int, help="The number of the earlier version. Default: before the partition's last change."
-)
+@version_options("the earlier version", " Default: before the partition's last change.")
 @_dry_run
 @list_options(_ENTRIES)
 @click.pass_obj
 def restore_partition(
-    invocation: Invocation, table: str, partition: str, version: int | None, dry_run: bool, shape: Shape
+    invocation: Invocation, table: str, partition: str, version: Version | None, dry_run: bool, shape: Shape
 ) -> None:
     """Give PARTITION of TABLE, such as ds=2025-01-31, the files of an earlier version.
 

@@ -10,17 +10,20 @@ from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.write_keys import transaction_options
 from catalog_ext.metastore.commit.partition_plans import Rollback
 from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.model.as_of import AsOf
 from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.predicates.conditions import bound_to, bound_where
 from catalog_ext.metastore.predicates.partition_specs import partition_name, spec_condition
 from catalog_ext.metastore.predicates.tree import unbound
 from catalog_ext.metastore.transactions.reports import RollbackAction, RollbackEntry
+from catalog_ext.tables.time_travel import TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.index.read.version_differences import VersionDifference
+    from catalog_ext.metastore.model.as_of import Version
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -35,7 +38,9 @@ class Rollbacks:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def rollback(self, table: str, version: int, where: Where = None, *, dry_run: bool = False) -> list[RollbackEntry]:
+    def rollback(
+        self, table: str, version: Version, where: Where = None, *, dry_run: bool = False
+    ) -> list[RollbackEntry]:
         """Give a table, or some of its partitions, the files of an earlier version; return a report.
 
         The rollback is a new version of the table. Columns, options and properties stay. If files of the earlier
@@ -46,7 +51,7 @@ class Rollbacks:
 
         Args:
             table: The table's name.
-            version: The number of the earlier version.
+            version: The number of the earlier version, the name of a tag, or a time with a zone.
             where: A condition in SQL over partition columns, or a spec, which may be partial; None for the whole table.
             dry_run: Preview: report and change nothing. Files that cannot be restored are reported as ``missing`` or
                 ``changed``.
@@ -57,6 +62,7 @@ class Rollbacks:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             VersionNotFoundError: The table has no such version.
             VersionExpiredError: Vacuum, or a change of the types of partition columns, has removed the version.
+            InvalidInputError: ``version`` is a time without zone.
             FilesLostError: Files of the version do not exist any more, or were changed. Nothing was changed.
             TableLayoutError: A directory that a partition gets again has files that no version of the table has.
             ConflictError: Another writer was first.
@@ -66,7 +72,7 @@ class Rollbacks:
         return self._run(target, version, bound_where(target, where), "ROLLBACK", dry_run=dry_run)
 
     def restore_partition(
-        self, table: str, partition: str, version: int | None = None, *, dry_run: bool = False
+        self, table: str, partition: str, version: Version | None = None, *, dry_run: bool = False
     ) -> list[RollbackEntry]:
         """Give one partition the files of an earlier version; return a report.
 
@@ -75,7 +81,8 @@ class Rollbacks:
         Args:
             table: The table's name.
             partition: The partition's name, such as ``ds=2025-01-31/region=eu``. It may have been dropped.
-            version: The number of the earlier version; None for the state before the partition's last change.
+            version: The number of the earlier version, the name of a tag, or a time with a zone; None for the state
+                before the partition's last change.
             dry_run: Preview: report and change nothing.
 
         Raises:
@@ -96,10 +103,10 @@ class Rollbacks:
         return self._run(target, before, bound, "RESTORE PARTITION", dry_run=dry_run)
 
     def _run(
-        self, target: Table, version: int, bound: Predicate | None, operation: str, *, dry_run: bool
+        self, target: Table, named: Version, bound: Predicate | None, operation: str, *, dry_run: bool
     ) -> list[RollbackEntry]:
         index, transactions = self._context.index, self._context.transactions
-        index.version_lookup.at_version(target, version)
+        version = TimeTravel(self._context).load(target, AsOf.of(named)).version
         if dry_run:
             found = transactions.restorable(target, version, bound)
             return sorted(

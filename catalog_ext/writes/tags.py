@@ -6,8 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from catalog_ext.display import Rows
-from catalog_ext.metastore.backports import from_iso
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.as_of import time_of
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
@@ -61,11 +60,5 @@ class Tags:
 def _milliseconds(until: str | datetime | None) -> int | None:
     if until is None:
         return None
-    try:
-        at = from_iso(until.strip()) if isinstance(until, str) else until
-    except ValueError as error:
-        raise InvalidInputError(
-            f"The time {until!r}, until when the tag holds, is not valid. Use a form such as 2027-01-31 or "
-            "2027-01-31T12:00:00+01:00."
-        ) from error
+    at = time_of(until) if isinstance(until, str) else until
     return round((at if at.tzinfo else at.replace(tzinfo=timezone.utc)).timestamp() * 1000)

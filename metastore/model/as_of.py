@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TypeAlias
 
+from catalog_ext.metastore.backports import from_iso
 from catalog_ext.metastore.errors import InvalidInputError
 
 Version: TypeAlias = "int | str | datetime"
@@ -51,3 +52,18 @@ class AsOf:
                 {"version": str(version)},
             )
         return cls(version)
+
+
+def time_of(text: str) -> datetime:
+    """Return a time in ISO form, such as ``2025-01-01T09:00:00+01:00``; without an offset it is in UTC.
+
+    Raises:
+        InvalidInputError: The text is no such time.
+    """
+    try:
+        at = from_iso(text.strip())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{text[:60]!r} is not a time. Use a form such as 2027-01-31 or 2027-01-31T12:00:00+01:00."
+        ) from error
+    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)

@@ -249,9 +249,12 @@ class Vacuum:
         pages = self._index.ended_files.pages(self._table, self._table.version, named_again=True, held=self._tags)
         for page in pages:
             self._data.update(file.uri.rpartition("/")[0] for file in page)
-            due = [file for file in page if file.version <= version and not file.named_again and file.held_at is None]
-            for file in (file for file in page if file not in due):
-                self._keep_replaced(file)
+            due: list[EndedFile] = []
+            for file in page:
+                if file.version <= version and not file.named_again and file.held_at is None:
+                    due.append(file)
+                else:
+                    self._keep_replaced(file)
             there = self._storage.identify_many([Location.parse(file.uri) for file in due])
             # Compare size and time, too: Hive reuses names, and the store's clock may differ from the database's.
             found = [

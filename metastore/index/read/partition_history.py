@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.part import IndexPart
-from catalog_ext.metastore.index.database.schema import partitions, table_versions, tables
+from catalog_ext.metastore.index.database.schema import partitions, table_versions, tables, version_holds
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
-from catalog_ext.metastore.index.read.marked_rows import Check, marked, raw, source_of
+from catalog_ext.metastore.index.read.marked_rows import IN_FORCE, Check, marked, raw, source_of
 from catalog_ext.metastore.index.read.metadata_rows import columns_of, directories
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.predicates.tree import TRUE
@@ -63,7 +63,7 @@ class PartitionHistory(IndexPart):
         """Return the states of the partitions that satisfy a predicate, in bounded memory and in no order.
 
         ``columns`` are the names of the wanted columns of ``PARTITION_HISTORY_SCHEMA``, None for all. States that ended
-        at or before the oldest version are left out, because no version has them any more.
+        at or before the oldest version are left out, unless a tagged version has them.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -92,6 +92,8 @@ def history_statement(dialect: str, table: Table, predicate: Predicate | None) -
     deferred = sa.and_(p.begin_version < table.begins_at, p.end_version > table.begins_at)
     until = sa.case((deferred, table.begins_at), else_=p.end_version) if table.begins_at else p.end_version
     oldest = sa.select(tables.c.oldest_version).where(tables.c.table_id == table.table_id).scalar_subquery()
+    h = version_holds.c
+    held = sa.exists().where(h.table_id == p.table_id, h.version >= p.begin_version, h.version < until, IN_FORCE)
     source = source_of(condition).outerjoin(
         table_versions, sa.and_(v.table_id == p.table_id, v.version == p.begin_version)
     )
@@ -101,7 +103,7 @@ def history_statement(dialect: str, table: Table, predicate: Predicate | None) -
             v.committed_at_ms, raw(v.operation), raw(v.summary),
         )
         .select_from(source)
-        .where(p.table_id == table.table_id, until > oldest, condition.clause)
+        .where(p.table_id == table.table_id, sa.or_(until > oldest, held), condition.clause)
     )  # fmt: skip
     return sa.union_all(marked(table, _READ_SCHEMA), rows), condition.exact
 

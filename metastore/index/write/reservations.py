@@ -223,7 +223,7 @@ class Reservation:
     def _reserve_partitions(self, locked: TableRow) -> Transaction:
         table = locked.table
         if isinstance(self._plan.asked, Rollback):
-            require_kept(locked, self._plan.asked.version)
+            require_kept(self._connection, locked, self._plan.asked.version)
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
         keys = table.definition.keys

@@ -13,7 +13,7 @@ from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
-from catalog_ext.metastore.index.read.marked_rows import version_expired
+from catalog_ext.metastore.index.read.marked_rows import is_held, version_expired
 from catalog_ext.metastore.index.read.version_differences import differences_within
 from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
@@ -39,15 +39,16 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 
 
-def require_kept(row: TableRow, version: int) -> None:
+def require_kept(connection: sa.Connection, row: TableRow, version: int) -> None:
     """Check, under the lock of the table's row, that vacuum has not removed the version of a rollback.
 
-    Vacuum raises the oldest version before it removes the first row of an older version.
+    Vacuum raises the oldest version before it removes the first row of an older version that no tag holds.
 
     Raises:
         VersionExpiredError: Vacuum has removed the version.
     """
-    if version < row.oldest_version:
+    held = is_held(row.table.table_id, version)
+    if version < row.oldest_version and not connection.execute(sa.select(held)).scalar():
         raise version_expired(str(row.table.identifier), version, row.oldest_version)
 
 
@@ -77,7 +78,7 @@ class RollbackRows:
             ConflictError: A repair has changed one of the partitions since ``reserve``, or a statement deletes one of
                 the files to restore, or may have deleted it.
         """
-        require_kept(self._applier.row, command.asked.version)
+        require_kept(self._connection, self._applier.row, command.asked.version)
         predicate = bound_predicate(self._plan, self._table)
         self._require_unchanged(predicate or TRUE)
         base = replace(self._table, version=self._base_version)

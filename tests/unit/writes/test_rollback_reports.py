@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -232,3 +233,29 @@ def test_procedures_and_commands(
     assert indexed(catalog) == new
     assert main(("restore-partition", "s.t", ONE, "--version", "2")) == 0
     assert "The partitions are as they were in that version." in capsys.readouterr().out
+
+
+def test_tag_below_the_oldest_version_and_a_time_name_the_version(catalog: Catalog) -> None:
+    managed(catalog, keys=KEYS)
+    insert(catalog, ONE)
+    first = catalog.history("s.t")[0]
+    catalog.tag("s.t", first.version, "before")
+    relocate(catalog, ONE)
+    relocate(catalog, ONE)
+    catalog.vacuum("s.t", retention="0s", allow_short_retention=True)
+    with pytest.raises(errors.VersionExpiredError):
+        catalog.rollback("s.t", first.version + 1)
+    files = catalog.files("s.t", version="before").column("path").to_pylist()
+    found = call(catalog, "rollback", table="s.t", tag="before")
+    assert [(row["action"], row["version"]) for row in found][:1] == [("restored", first.version)]
+    assert catalog.files("s.t").column("path").to_pylist() == files
+    moment = datetime.now(timezone.utc) + timedelta(days=1)
+    assert catalog.rollback("s.t", moment, dry_run=True) == []
+    assert call(catalog, "restore_partition", table="s.t", partition=ONE, timestamp="2100-01-01") == []
+
+
+@pytest.mark.parametrize("given", [{}, {"version": 1, "tag": "x"}, {"timestamp": "2100-01-01", "tag": "x"}])
+def test_rollback_needs_one_version(catalog: Catalog, given: dict[str, object]) -> None:
+    managed(catalog, keys=KEYS)
+    with pytest.raises(errors.InvalidInputError, match="by one of the arguments version, timestamp and tag"):
+        call(catalog, "rollback", table="s.t", **given)
