@@ -197,10 +197,10 @@ def _ended(table: Table, version: int, difference: VersionDifference) -> tuple[R
 def _users_file(table: Table, version: int, name: str, path: str) -> TableLayoutError:
     part = f"Partition {shown(name)} of table" if name else "Table"
     return TableLayoutError(
-        f"{part} {table.identifier} cannot get the files of version {version}: it keeps its directory, in which another "
-        f"program has written {shown(path)} since. The table is an external one, so the file is not deleted, and "
-        "engines that list the directory would go on reading it. Nothing was changed. Move the file away, run a repair "
-        "in mode sync, and then the rollback.",
+        f"{part} {table.identifier} cannot get the files of version {version}: it keeps its directory, in which "
+        f"another program has written {shown(path)} since. The table is an external one, so the file is not deleted, "
+        "and engines that list the directory would go on reading it. Nothing was changed. Move the file away, run a "
+        "repair in mode sync, and then the rollback.",
         {"table": str(table.identifier), "partition": name[:200], "location": path[:200]},
     )
 
