@@ -441,6 +441,21 @@ def test_vacuum_keeps_users_files_of_a_partition_that_goes(tmp_path: Path, root:
         assert (root / "k=1" / found.path).exists() == external
 
 
+def test_vacuum_deletes_users_files_that_an_overwrite_replaced(tmp_path: Path, root: Path) -> None:
+    """As before the two rollbacks: the partition lies in another directory."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, external=True))
+        found = foreign_file(root / "k=1")
+        adds = [AddPartition("k=1", (found,))]
+        index.commits.apply_changes(stand.table().table_id, adds, operation="REPAIR", deliver=False)
+        overwrite(stand, {"k=1": "new\n"})
+        for version, rows in ((1, "hive\n"), (2, "new\n")):
+            roll_back(stand, version)
+            assert stand.rows() == {"k=1": rows} == stand.listed()
+        assert vacuum(stand) == [f"file://{root}/k=1/{found.path}"]
+
+
 def foreign_file(folder: Path) -> DataFile:
     """A file that a Hive engine has written."""
     folder.mkdir(parents=True, exist_ok=True)
