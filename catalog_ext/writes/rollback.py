@@ -10,8 +10,10 @@ from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.write_keys import transaction_options
 from catalog_ext.metastore.commit.partition_plans import Rollback
 from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.model.as_of import AsOf
 from catalog_ext.metastore.model.partition_names import parse_partition_name
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to, bound_where
 from catalog_ext.metastore.predicates.partition_specs import partition_name, spec_condition
 from catalog_ext.metastore.predicates.tree import unbound
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.restorable_files import UnrestorableFile
 
 _STAY = "its files stay until a vacuum"
+_DELETED = "they are deleted, as the directory stays in use"
 
 
 class Rollbacks:
@@ -64,7 +67,8 @@ class Rollbacks:
             VersionExpiredError: Vacuum, or a change of the types of partition columns, has removed the version.
             InvalidInputError: ``version`` is a time without zone.
             FilesLostError: Files of the version do not exist any more, or were changed. Nothing was changed.
-            TableLayoutError: A directory that a partition gets again has files that no version of the table has.
+            TableLayoutError: A directory that a partition keeps or gets again has files of other programs, which the
+                rollback may not delete.
             ConflictError: Another writer was first.
             StorageError: The store refuses or does not answer.
         """
@@ -131,7 +135,9 @@ def _changes(table: Table, differences: Iterable[VersionDifference], version: in
     for each in differences:
         present, then = each.present, each.then
         if then is None:
-            reason = f"the partition was added after version {version}; {_STAY}"
+            reason = (
+                _DELETED if not each.name else f"the partition was added after version {version}; {_fate(table, each)}"
+            )
             yield _entry(RollbackAction.REMOVED, each.name, each.ended, reason, version)
             continue
         place = table.directory_of(then)
@@ -144,10 +150,18 @@ def _changes(table: Table, differences: Iterable[VersionDifference], version: in
             reason = f"the partition moves back to {place}" if moves else ""
             yield _entry(RollbackAction.RESTORED, each.name, each.restored, reason, version)
         if each.ended:
-            reason = _STAY if moves else "they are deleted, as the partition keeps its directory"
+            reason = _STAY if moves else _DELETED
             yield _entry(RollbackAction.REMOVED, each.name, each.ended, reason, version)
         if each.kept:
             yield _entry(RollbackAction.KEPT, each.name, each.kept, "both versions have them", version)
+
+
+def _fate(table: Table, dropped: VersionDifference) -> str:
+    """Return what becomes of the files of a partition that a rollback drops, as text for people."""
+    external = table.definition.table_type is TableType.EXTERNAL
+    if external and any(transaction_id_in(file.path) is None for file in dropped.ended):
+        return "files of other programs stay, and the next repair registers them again"
+    return _STAY
 
 
 def _lost(files: Iterable[UnrestorableFile], version: int) -> Iterator[RollbackEntry]:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.file_identity import indexed_file, is_unchanged
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import FilesLostError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
@@ -76,8 +78,8 @@ class RestorableFiles:
         """Return the comparison of an earlier version with the table's version and with the store.
 
         Raises:
-            TableLayoutError: A directory that a partition gets again has visible files that no version of the table
-                has: Hive engines would read them.
+            TableLayoutError: A directory that a partition keeps or gets again has visible files that the rollback may
+                not delete: Hive engines would read them.
             StorageError: The store refuses or does not answer.
         """
         found = self._index.version_differences.between(table, version, predicate)
@@ -109,18 +111,22 @@ class RestorableFiles:
     def _deleted(
         self, table: Table, version: int, found: Sequence[VersionDifference]
     ) -> dict[str, tuple[Removal, ...]]:
-        """Return the files to delete in the directories that partitions keep or get again, by partition."""
+        """Return the files to delete in the directories that partitions keep or get again, by partition.
+
+        Raises:
+            TableLayoutError: There are files that the rollback may not delete.
+        """
         deleted: dict[str, tuple[Removal, ...]] = {}
         again: dict[str, VersionDifference] = {}
         for each in found:
             if each.then is None:
-                continue
-            if each.present is None or table.directory_of(each.present) != table.directory_of(each.then):
+                if not each.name:
+                    # An unpartitioned table has only its own directory, which engines go on listing.
+                    deleted[each.name] = _ended(table, version, each)
+            elif each.present is None or table.directory_of(each.present) != table.directory_of(each.then):
                 again[each.name] = each
             elif each.ended:
-                kept_names = {file.path for file in each.restored}
-                ended = (indexed_file(file.path, file) for file in each.ended if file.path not in kept_names)
-                deleted[each.name] = tuple(ended)
+                deleted[each.name] = _ended(table, version, each)
         return {**deleted, **self._others(table, version, again)} if again else deleted
 
     def _others(
@@ -171,6 +177,32 @@ def files_lost(table: Table, version: int, lost: Sequence[UnrestorableFile]) -> 
         {"table": str(table.identifier), "partition": first.partition[:200], "version": str(version),
          "files": str(len(lost))},
     )  # fmt: skip
+
+
+def _ended(table: Table, version: int, difference: VersionDifference) -> tuple[Removal, ...]:
+    """Return the files that a partition loses in a directory that it keeps.
+
+    Raises:
+        TableLayoutError: Another program wrote one of them into an external table: it belongs to the user.
+    """
+    names = {file.path for file in difference.restored}
+    ended = [file for file in difference.ended if file.path not in names]
+    if table.definition.table_type is TableType.EXTERNAL:
+        foreign = next((file.path for file in ended if transaction_id_in(file.path) is None), None)
+        if foreign is not None:
+            raise _users_file(table, version, difference.name, foreign)
+    return tuple(indexed_file(file.path, file) for file in ended)
+
+
+def _users_file(table: Table, version: int, name: str, path: str) -> TableLayoutError:
+    part = f"Partition {shown(name)} of table" if name else "Table"
+    return TableLayoutError(
+        f"{part} {table.identifier} cannot get the files of version {version}: it keeps its directory, in which "
+        f"another program has written {shown(path)} since. The table is an external one, so the file is not deleted, "
+        "and engines that list the directory would go on reading it. Nothing was changed. Move the file away, run a "
+        "repair in mode sync, and then the rollback.",
+        {"table": str(table.identifier), "partition": name[:200], "location": path[:200]},
+    )
 
 
 def _is_as_recorded(entry: Entry, uri: str, file: DataFile) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
@@ -27,6 +28,7 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -202,7 +204,9 @@ class EndedFiles(IndexPart):
         The index may have several entries for a path; the latest decides. A file that SET LOCATION, ADD PARTITION or a
         repair registered again belongs to that partition, and later changes of the partition (DROP PARTITION, an
         expiry, a repair) decide whether the file stays. Files that an in-place overwrite replaced are left out: its
-        clean-up deleted them, and a file at such a path was brought back on purpose.
+        clean-up deleted them, and a file at such a path was brought back on purpose. Files of other programs are left
+        out, too, if a rollback has dropped their partition from an external table: as after a DROP PARTITION, they
+        belong to the user.
 
         ``before_version`` is the oldest version that is kept. With ``named_again``, replaced files that a kept version
         has again are yielded too, marked by ``EndedFile.named_again``. Files that one of the versions ``held`` has are
@@ -212,7 +216,17 @@ class EndedFiles(IndexPart):
         if not versions:
             return iter(())
         complete(self._database, table_id=table.table_id)
-        return _Ended(self._database, table, before_version, versions, with_named=named_again, held=held).pages()
+        return _Ended(
+            self._database, table, before_version, versions, with_named=named_again, held=held,
+            rollbacks=self._rollbacks(table),
+        ).pages()  # fmt: skip
+
+    def _rollbacks(self, table: Table) -> set[int]:
+        """Return the versions of an external table that rollbacks have made; none for other tables."""
+        if table.definition.table_type is not TableType.EXTERNAL:
+            return set()
+        with self._database.reading() as connection:
+            return set(_ROLLBACKS.scalars(connection, {"table_id": table.table_id}))
 
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions of a table that relocating overwrites have made."""
@@ -223,7 +237,7 @@ class EndedFiles(IndexPart):
 class _Ended:
     def __init__(
         self, database: Database, table: Table, before_version: int, versions: Collection[int], *, with_named: bool,
-        held: Collection[int],
+        held: Collection[int], rollbacks: Collection[int],
     ) -> None:  # fmt: skip
         self._database = database
         self._table = table
@@ -231,6 +245,7 @@ class _Ended:
         self._versions = versions
         self._with_named = with_named
         self._held = sorted(held)
+        self._rollbacks = rollbacks
 
     def pages(self) -> Iterator[list[EndedFile]]:
         located = self._located()
@@ -242,7 +257,7 @@ class _Ended:
             after = (page[-1]["partition_id"], page[-1]["file_id"])
             replaced: dict[str, Mapping[str, Any]] = {}
             for row in sorted(page, key=lambda row: row["end_version"]):
-                if row["end_version"] in self._versions:
+                if row["end_version"] in self._versions and not self._is_users(row):
                     replaced[f"{self._directory(row)}/{row['path']}"] = row
             ends, held = self._last_ends(list(replaced.values()), located)
             # A vacuum may remove rows between the two queries. Their files are already deleted, or belong to the user:
@@ -252,6 +267,11 @@ class _Ended:
             ]
             if wanted := [file for file in found if file is not None]:
                 yield wanted
+
+    def _is_users(self, row: Mapping[str, Any]) -> bool:
+        """Return whether another program wrote the file, and a rollback dropped its partition (``rollbacks``)."""
+        is_dropped = row["end_version"] in self._rollbacks and not row["stays"]
+        return is_dropped and transaction_id_in(row["path"]) is None
 
     def _ended_file(self, uri: str, row: Mapping[str, Any], last_end: int, held_at: int | None) -> EndedFile | None:
         """Return a replaced file that no later version has, or (``named_again``) that a kept version has; else None.
@@ -271,10 +291,12 @@ class _Ended:
     def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
         p, f = partitions.c, files.c
         low, high = partition_ids(self._table.table_id)
+        later = partitions.alias().c
+        stays = sa.exists().where(later.partition_id == f.partition_id, later.begin_version == f.end_version)
         statement = (
             sa.select(
                 f.partition_id, f.file_id, f.path, f.size, f.modified_ms, f.etag_hash, f.end_version, p.name,
-                p.location,
+                p.location, (stays if self._rollbacks else sa.true()).label("stays"),
             )
             .join(
                 partitions,
@@ -377,6 +399,13 @@ class _Ended:
         return self._table.directory(row["name"], row["location"])
 
 
+_ROLLBACKS = Prepared(
+    sa.select(transactions.c.version).where(
+        transactions.c.table_id == sa.bindparam("table_id"),
+        transactions.c.version.is_not(None),
+        transactions.c.plan.like('%"kind":"rollback"%'),
+    )
+)
 _RELOCATIONS = Prepared(
     sa.select(transactions.c.version).where(
         transactions.c.table_id == sa.bindparam("table_id"),

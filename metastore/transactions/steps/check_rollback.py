@@ -34,5 +34,5 @@ def checked_rollback(resources: Resources, transaction: Transaction, table: Tabl
         raise files_lost(table, asked.version, found.lost)
     returning = tuple(each.name for each in found.differences if each.present is None)
     then = {each.name: each.then for each in found.differences if each.then is not None}
-    own = {name: table.directory_of(then[name]) for name in found.deleted if then[name].location is not None}
+    own = {name: table.directory_of(then[name]) for name in found.deleted if name in then and then[name].location}
     return replace(plan, locations=own, change=CheckedRollback(asked, returning, found.deleted))

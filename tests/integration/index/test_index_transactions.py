@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.commit import Commit
+from catalog_ext.metastore.commit.partition_plans import CheckedRollback, Rollback
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.commit.write_kinds import WriteKind
@@ -25,7 +26,8 @@ from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
-from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from tests.kit import fixed_set_cases
 from tests.kit.index_cases import create, data_files, definition
 from tests.kit.transaction_cases import (
@@ -102,6 +104,32 @@ def test_every_kind_of_write(index: Index, table: Table) -> None:
     assert rows.num_rows == 7
     history = index.history.rows(table).read_all().column("operation").to_pylist()
     assert history == ["INSERT"] * 5 + ["repair"] + ["INSERT"] * 2 + ["create"]
+
+
+def test_a_rollback_of_moved_dropped_and_later_partitions(index: Index, table: Table) -> None:
+    write(index, table, plan(table), *names(1, 2, 3))
+    then = index.tables.load(table.identifier)
+    write(index, table, relocated(table, "moved"), *names(1))
+    write(index, table, plan(table), *names(3, 4))
+    index.commits.apply_changes(table.table_id, [DropPartition(names(2)[0])], operation="drop", deliver=False)
+    now = index.tables.load(table.identifier)
+    few = Comparison(Operator.LT, "k", "9")
+    bound = bound_to(now, few)
+    found = index.version_differences.between(now, then.version, bound)
+    sizes = [(each.name, len(each.kept), len(each.ended), len(each.restored)) for each in found]
+    assert sizes == list(zip(names(1, 2, 3, 4), (0, 0, 1, 0), (1, 0, 1, 1), (1, 1, 0, 0), strict=True))
+    assert [index.version_differences.last_change(now, bound_to(now, Comparison(Operator.EQ, "k", k)) or TRUE)
+            for k in "1234"] == [2, 4, 3, 3]  # fmt: skip
+    change = CheckedRollback(Rollback(then.version, few), returning=tuple(names(2)))
+    outcome = finish(index, begin(index, now, replace(plan(now), change=change, relocate=True)))
+    assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 2)
+    newest = index.tables.load(table.identifier)
+    assert counts(index, table) == dict.fromkeys(names(1, 2, 3), 1)
+    assert newest.totals == index.version_lookup.at_version(newest, then.version).totals
+    assert index.partitions.located(newest) == {}
+    places = index.version_differences.directories(newest, now.version, bound)
+    assert places == {f"{table.definition.location}/_catalog_ext_data/moved/{names(1)[0]}",
+                      *(newest.directory(name) for name in names(3, 4))}  # fmt: skip
 
 
 def test_the_last_fact_about_a_path_decides_and_its_users_are_found(index: Index, table: Table) -> None:

@@ -122,6 +122,8 @@ def commands(catalog: Catalog) -> dict[str, Callable[[], object]]:
         "drop partition": lambda: do.drop("s.t", [IS_ONE]),
         "rename partition": lambda: do.rename("s.t", {"Day": "1"}, {"Day": "9"}),
         "exchange partition": lambda: do.exchange("s.o", "s.t", [{"Day": "1"}]),
+        "rollback where": lambda: catalog.rollback("s.t", 0, "Day = 1"),
+        "rollback of all": lambda: catalog.rollback("s.t", 0),
         "repair": lambda: catalog.repair_partitions("s.t"),
         "drop table": lambda: catalog.drop_table("s.t"),
     }
@@ -138,6 +140,8 @@ ASKED = {
     "drop partition": [("t/day=1", EXCLUSIVE)],
     "rename partition": [("t/day=1", EXCLUSIVE), ("t/day=9", EXCLUSIVE)],
     "exchange partition": [("o/day=1", EXCLUSIVE), ("t/day=1", EXCLUSIVE)],
+    "rollback where": [("t/day=1", EXCLUSIVE)],
+    "rollback of all": [("t/", EXCLUSIVE)],
     "repair": [("t/", SHARED)],
     "drop table": [("t/", EXCLUSIVE)],
 }

@@ -30,7 +30,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.read.history import Removals
 from catalog_ext.metastore.index.write import deferred_deletes
-from catalog_ext.metastore.model.changes import ReplaceFiles
+from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.reports import VacuumAction
@@ -418,6 +418,81 @@ def test_a_shared_directory_keeps_the_file_of_the_other_partition(tmp_path: Path
         stand.engine.command(stand.table(), AddPartitions((NewPartition("k=5", place),)), "ADD PARTITION")
         roll_back(stand, 1, K1)
         assert stand.rows() == {"k=1": "1\n", "k=5": "1\nmore\n"}
+
+
+# Files of other programs
+
+
+@pytest.mark.parametrize("external", [True, False])
+def test_vacuum_keeps_users_files_of_a_partition_that_goes(tmp_path: Path, root: Path, external: bool) -> None:
+    """As after a DROP PARTITION of an external table: version 0 is the table as it was registered."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, external=external))
+        found = foreign_file(root / "k=1")
+        adds = [AddPartition("k=1", (found,))]
+        index.commits.apply_changes(stand.table().table_id, adds, operation="REPAIR", deliver=False)
+        stand.write({"k=2": "2\n"})
+        (own,) = (uri for uri in files_of(stand) if "k=2" in uri)
+        roll_back(stand, 0)
+        assert stand.rows() == {}
+        users = f"file://{root}/k=1/{found.path}"
+        assert set(vacuum(stand)) == ({own} if external else {own, users})
+        assert (root / "k=1" / found.path).exists() == external
+
+
+def test_vacuum_deletes_users_files_that_an_overwrite_replaced(tmp_path: Path, root: Path) -> None:
+    """As before the two rollbacks: the partition lies in another directory."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, external=True))
+        found = foreign_file(root / "k=1")
+        adds = [AddPartition("k=1", (found,))]
+        index.commits.apply_changes(stand.table().table_id, adds, operation="REPAIR", deliver=False)
+        overwrite(stand, {"k=1": "new\n"})
+        for version, rows in ((1, "hive\n"), (2, "new\n")):
+            roll_back(stand, version)
+            assert stand.rows() == {"k=1": rows} == stand.listed()
+        assert vacuum(stand) == [f"file://{root}/k=1/{found.path}"]
+
+
+def foreign_file(folder: Path) -> DataFile:
+    """A file that a Hive engine has written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "000000_0"
+    path.write_text("hive\n")
+    return DataFile(path.name, 5, path.stat().st_mtime_ns // 1_000_000)
+
+
+@pytest.mark.parametrize("keys", [{"k": "int"}, {}])
+@pytest.mark.parametrize("external", [True, False])
+def test_users_files_in_a_directory_that_stays(
+    tmp_path: Path, root: Path, keys: dict[str, str], external: bool
+) -> None:
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, keys, external=external))
+        name = "k=1" if keys else ""
+        stand.write({name: "1\n"})
+        found = foreign_file(root / name)
+        changes = [ReplaceFiles(name, added=(found,))]
+        index.commits.apply_changes(stand.table().table_id, changes, operation="REPAIR", deliver=False)
+        if external:
+            with pytest.raises(TableLayoutError, match="another program has written"):
+                roll_back(stand, 1)
+        else:
+            roll_back(stand, 1)
+        assert stand.rows() == {name: "1\nhive\n" if external else "1\n"} == stand.listed()
+
+
+def test_unpartitioned_table_is_emptied(tmp_path: Path, root: Path) -> None:
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, {}))
+        stand.write({"": "1\n"})
+        roll_back(stand, 0)
+        assert stand.rows() == {}
+        assert stand.listed() == {"": ""}
 
 
 # Recovery

@@ -69,7 +69,7 @@ def test_report_of_a_whole_table(catalog: Catalog) -> None:
     ]  # fmt: skip
     assert {(entry.rows, entry.bytes, entry.version) for entry in preview} == {(1, 2, 1)}
     assert [entry.reason for entry in preview] == [
-        "they are deleted, as the partition keeps its directory", "both versions have them",
+        "they are deleted, as the directory stays in use", "both versions have them",
         f"the partition moves back to {location}/{TWO}",
         "the partition was added after version 1; its files stay until a vacuum",
     ]  # fmt: skip

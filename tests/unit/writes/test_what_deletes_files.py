@@ -73,6 +73,10 @@ def drop(catalog: Catalog) -> None:
     catalog.partition_commands.drop("s.t", [K1])
 
 
+def roll_back(catalog: Catalog) -> None:
+    catalog.rollback("s.t", 0, {"k": "1"})
+
+
 def add(catalog: Catalog) -> None:
     catalog.partition_commands.add("s.t", [({"k": "7"}, None)])
 
@@ -96,7 +100,7 @@ def unregister(catalog: Catalog) -> None:
 
 
 ROWS: list[Callable[[Catalog], None]] = [
-    overwrite, load, delete, truncate, purge, drop, add, set_location, repair, replace_there, replace_elsewhere,
+    overwrite, load, delete, truncate, purge, drop, roll_back, add, set_location, repair, replace_there, replace_elsewhere,
     drop_table, unregister,
 ]  # fmt: skip
 """What the rows of the page's table do, in its order."""
