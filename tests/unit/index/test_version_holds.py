@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -169,27 +167,6 @@ def test_tag_ends_at_its_time(index: Index, table: Table) -> None:
 def end_now(index: Index) -> None:
     with index._database.engine.begin() as connection:
         connection.execute(sa.update(version_holds).values(until_ms=1))
-
-
-def test_tag_waits_for_an_expiry_that_is_raising_the_floor(index: Index, table: Table) -> None:
-    """Two connections: the tag comes after the floor and is refused, or before it and is among the held versions."""
-    for _ in range(10):
-        newest = index.tables.load(table.identifier).version
-        result: list[object] = []
-
-        def tag(version: int = newest) -> None:
-            try:
-                result.append(index.version_holds.tag(table, version, f"t{version}"))  # noqa: B023
-            except VersionExpiredError as error:
-                result.append(error)  # noqa: B023
-
-        commit(index, table, AddPartition(f"k={newest + 100}", data_files(1)))
-        thread = threading.Thread(target=tag)
-        thread.start()
-        time.sleep(random.random() / 500)
-        held = index.versions.raise_floor(table.table_id, newest + 1)
-        thread.join()
-        assert isinstance(result[0], Tag) is ((newest, f"t{newest}") in held)
 
 
 def test_types_of_keys_do_not_change_below_a_tag(index: Index, table: Table) -> None:
