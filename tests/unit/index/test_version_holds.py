@@ -169,6 +169,19 @@ def end_now(index: Index) -> None:
         connection.execute(sa.update(version_holds).values(until_ms=1))
 
 
+def test_row_counts_that_are_found_later_hold_for_a_held_version(index: Index) -> None:
+    table = create(index, keys={"k": "int"}, name="counted")
+    for number in (1, 2, 3):
+        commit(index, table, AddPartition(f"k={number}", data_files(2, None if number == 1 else 5)))
+    table = index.tables.load(table.identifier)
+    index.version_holds.tag(table, 1, "one")
+    index.versions.expire(table.table_id, 3)
+    index.file_statistics.put(table, {"k=1": data_files(2, 7)}, deliver=False)
+    index.versions.expire(table.table_id, 3)
+    rows = [index.version_lookup.at_version(table, version).totals for version in (1, 3)]
+    assert [each.rows for each in rows if each] == [14, 34]
+
+
 def test_types_of_keys_do_not_change_below_a_tag(index: Index, table: Table) -> None:
     index.version_holds.tag(table, 1, "x")
     with pytest.raises(UnsupportedTypeChangeError, match="while the tag 'x' holds version 1"):
