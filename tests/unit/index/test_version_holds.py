@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -171,25 +169,17 @@ def end_now(index: Index) -> None:
         connection.execute(sa.update(version_holds).values(until_ms=1))
 
 
-def test_tag_waits_for_an_expiry_that_is_raising_the_floor(index: Index, table: Table) -> None:
-    """Two connections: the tag comes after the floor and is refused, or before it and is among the held versions."""
-    for _ in range(10):
-        newest = index.tables.load(table.identifier).version
-        result: list[object] = []
-
-        def tag(version: int = newest) -> None:
-            try:
-                result.append(index.version_holds.tag(table, version, f"t{version}"))  # noqa: B023
-            except VersionExpiredError as error:
-                result.append(error)  # noqa: B023
-
-        commit(index, table, AddPartition(f"k={newest + 100}", data_files(1)))
-        thread = threading.Thread(target=tag)
-        thread.start()
-        time.sleep(random.random() / 500)
-        held = index.versions.raise_floor(table.table_id, newest + 1)
-        thread.join()
-        assert isinstance(result[0], Tag) is ((newest, f"t{newest}") in held)
+def test_row_counts_that_are_found_later_hold_for_a_held_version(index: Index) -> None:
+    table = create(index, keys={"k": "int"}, name="counted")
+    for number in (1, 2, 3):
+        commit(index, table, AddPartition(f"k={number}", data_files(2, None if number == 1 else 5)))
+    table = index.tables.load(table.identifier)
+    index.version_holds.tag(table, 1, "one")
+    index.versions.expire(table.table_id, 3)
+    index.file_statistics.put(table, {"k=1": data_files(2, 7)}, deliver=False)
+    index.versions.expire(table.table_id, 3)
+    rows = [index.version_lookup.at_version(table, version).totals for version in (1, 3)]
+    assert [each.rows for each in rows if each] == [14, 34]
 
 
 def test_types_of_keys_do_not_change_below_a_tag(index: Index, table: Table) -> None:
