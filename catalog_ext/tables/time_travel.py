@@ -17,7 +17,7 @@ class TimeTravel:
         self._lookup = context.index.version_lookup
 
     def load(self, table: Table, as_of: AsOf) -> Table:
-        """Return a loaded table at another version, with that version's totals.
+        """Return a loaded table at another version, with that version's totals and definition.
 
         Raises:
             VersionNotFoundError: The table has no such version.

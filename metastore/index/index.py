@@ -21,6 +21,7 @@ from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
 from catalog_ext.metastore.index.read.version_lookup import VersionLookup
 from catalog_ext.metastore.index.tables.alter_table import Alterations
+from catalog_ext.metastore.index.tables.definition_history import DefinitionHistory
 from catalog_ext.metastore.index.tables.dropped import DroppedTables
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
 from catalog_ext.metastore.index.tables.incarnations import Incarnations, Properties
@@ -80,6 +81,7 @@ class Index:
         self.changes = Changes(database)
         self.history = History(database)
         self.version_lookup = VersionLookup(database)
+        self.definition_history = DefinitionHistory(database)
         self.overviews = Overviews(database)
         # Readers and writers for a table's newest version.
         self.planner_statistics = PlannerStatistics(database)
@@ -116,7 +118,7 @@ class Index:
         """
         database = open_database(url)
         try:
-            at_head = migration.current_revision(database) == migration.head_revision()
+            at_head = migration.is_at_head(database)
             if not at_head and (migrate or (migrate is None and database.dialect == "sqlite")):
                 migration.migrate(database)
             elif not at_head:

@@ -694,6 +694,29 @@ def test_a_plan_is_pinned_to_its_version_whatever_is_committed_later(
     }  # fmt: skip
 
 
+def test_table_at_a_version_has_the_definition_of_its_time(client: Client, catalog: Catalog, tmp_path: Path) -> None:
+    write(tmp_path / "one", "a.csv")
+    write(tmp_path / "two", "b.csv", "c.csv")
+    register(catalog, tmp_path / "one", {}, table="s.altered")
+    catalog.repair_partitions("s.altered")
+    old = client.load("altered")
+    column = {"change": "add", "path": ["n"], "type": "int"}
+    request = {"namespace": "s", "name": "altered", "set": {"a": "b"}, "remove": []}
+    answer = client.call("tables/alter", **request, changes=[column], location=str(tmp_path / "two"))
+    assert answer.status == 200, answer.error
+    new = client.load("altered")
+    for expected, columns, files in ((old, ["x"], ["a.csv"]), (new, ["x", "n"], ["b.csv", "c.csv"])):
+        version = expected["version"]
+        found = client.call(
+            "tables/load", namespace="s", name="altered", metadata=None, version=version, timestamp_ms=None
+        ).json
+        assert found == expected | {"properties": new["properties"], "settings": new["settings"]}
+        assert [each["name"] for each in found["columns"]] == columns
+        rows = client.call("tables/plan", table_id=found["table_id"], version=version, predicate=None).rows
+        assert sorted(row["path"] for row in rows) == files
+    assert [found["location"] for found in (old, new)] == [f"file://{tmp_path}/{name}" for name in ("one", "two")]
+
+
 def test_a_plan_of_a_table_that_was_dropped_is_404(client: Client, catalog: Catalog, tmp_path: Path) -> None:
     register(catalog, tmp_path / "gone", table="s.gone")
     loaded = client.load("gone")

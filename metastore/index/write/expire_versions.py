@@ -19,6 +19,7 @@ from catalog_ext.metastore.index.database.schema import (
     files,
     forgotten_transactions,
     partitions,
+    table_definitions,
     table_versions,
     tables,
     transaction_claims,
@@ -135,12 +136,14 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, abo
     # This UPDATE changes nothing, but locks the table's row.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     forget_claims(connection, table_id)
-    v, t = table_versions.c, transactions.c
+    v, t, d = table_versions.c, transactions.c, table_definitions.c
     at = sa.select(v.committed_at_ms).where(v.table_id == table_id, v.version == limit)
     since = connection.execute(at).scalar() or 0
     removed: int = connection.execute(
         sa.delete(table_versions).where(v.table_id == table_id, v.version < limit)
     ).rowcount
+    gone = sa.delete(table_definitions).where(d.table_id == table_id, d.end_version <= limit)
+    removed += connection.execute(gone).rowcount
     ended = sa.and_(t.state == str(State.FINISHED), t.version < limit)
     if aborted:
         ended = sa.or_(ended, sa.and_(t.state == str(State.ABORTED), t.ended_at_ms < since))
