@@ -179,13 +179,13 @@ class IndexTimes:
         self._index = index
         self._table = table
         self._times: dict[int, int] = {}
-        self._read([table.version])
+        self._last = index.history.last_change(table)
 
     def _read(self, versions: Sequence[int]) -> None:
         unknown = set(versions) - self._times.keys()
         if unknown:
             self._times = self._times if len(self._times) < 10_000 else {}
-            self._times |= self._index.history.version_times(self._table.table_id, unknown | {self._table.version})
+            self._times |= self._index.history.version_times(self._table.table_id, unknown)
 
     def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, ChangeTime]:
         """Return the time of each partition's last change; partitions whose version has expired are omitted."""
@@ -195,7 +195,7 @@ class IndexTimes:
 
     def _of_version(self, version: int) -> ChangeTime | None:
         at_ms = self._times.get(version)
-        return None if at_ms is None else ChangeTime(Side.INDEX, at_ms // 1000, f"version {version}")
+        return None if at_ms is None else _made(version, at_ms)
 
     def after_all(self, changed_at: ChangeTime | None) -> NewerSide:
         """Return the side with the newer change of a subject that the index lacks, with the evidence.
@@ -203,13 +203,17 @@ class IndexTimes:
         The index stores no time of a drop. If its last commit is later than the other side's change, that commit may
         have dropped the subject, and the newer side is unknown.
         """
-        last = self._of_version(self._table.version)
+        last = None if self._last is None else _made(*self._last)
         if changed_at is None or last is None:
             return NewerSide(None, "" if changed_at is None else str(changed_at))
         words = f"{changed_at} · {last}"
         if changed_at.at_s > last.at_s:
             return NewerSide(changed_at.side, words)
         return NewerSide(None, f"{words} → nothing says which side is right")
+
+
+def _made(version: int, at_ms: int) -> ChangeTime:
+    return ChangeTime(Side.INDEX, at_ms // 1000, f"version {version}")
 
 
 HAS_IT = "has it"

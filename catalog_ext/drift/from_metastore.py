@@ -10,6 +10,7 @@ from catalog_ext.drift.definitions import COMMENT, DefinitionComparison
 from catalog_ext.drift.difference import MISSING, OF_DEFINITION, DriftKind
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import InvalidInputError, MassDropError
+from catalog_ext.metastore.index.tables.definition_history import changed_parts
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.repair.options import DropLimit
 from catalog_ext.scan.equivalent_names import key_of
@@ -212,9 +213,11 @@ class MendFromMetastore:
     def _apply(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
         yield from self._alter_columns(plan.columns, dry_run=dry_run)
         yield from self._alter_properties(plan.parameters, dry_run=dry_run)
-        # Altering the definition creates no new version, so the comparison is still valid for the altered table.
-        now = self._context.index.tables.load_by_id(self._table.table_id)
-        self._base = replace(self._base, definition=now.definition)
+        now, base = self._context.index.tables.load_by_id(self._table.table_id), self._base
+        # A version of the altered definition changes no partition, so the comparison is still valid at it. If there is
+        # one further version, and the definition differs, then the alteration made that version.
+        altered = now.version == base.version + 1 and changed_parts(base.definition, now.definition)
+        self._base = replace(base, definition=now.definition, version=now.version if altered else base.version)
         batch = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
         for action in (DROP, ADD, MOVE, DESCRIBE, LOOK):
             for names in batched(plan.names(action), batch):

@@ -9,6 +9,8 @@ from catalog_ext.overview.formats import moment
 from catalog_ext.overview.layout import ListColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.model.changes import Summary
@@ -46,7 +48,15 @@ def in_words(summary: Summary) -> str:
     gone += [format_bytes(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
     if gone:
         parts.append(f"{' and '.join(gone)} removed")
+    parts.extend(altered_parts(summary))
     return ", ".join(parts)
+
+
+def altered_parts(summary: Mapping[str, Any]) -> list[str]:
+    """Return a text on the changed parts of the definition, for a version that ALTER TABLE made; else an empty list."""
+    changed = summary.get("changed")
+    # The summary of a repair has the number of changed partitions under this name.
+    return [f"{changed} changed"] if isinstance(changed, str) else []
 
 
 def _count(summary: Summary, name: str) -> int:

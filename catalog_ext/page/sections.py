@@ -19,6 +19,7 @@ from catalog_ext.metastore.index.read.overviews import GrowthPosition
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
+from catalog_ext.overview.lists import altered_parts
 from catalog_ext.overview.table_state import compacting_statement
 from catalog_ext.page import charts
 
@@ -318,6 +319,7 @@ def _in_words(summary: Mapping[str, Any], kind: str) -> str:
         words.append(f"{formats.size(size)} written")
     if summary.get("where"):
         words.append(f"where {summary['where']}")
+    words.extend(altered_parts(summary))
     return ", ".join(words) or "nothing changed"
 
 

@@ -64,7 +64,7 @@ class TableReads:
         self._context = context
         self._freshness = freshness
         self._time_travel = TimeTravel(context)
-        # A cached entry cannot become stale: the keys of a table never change for the same id and version.
+        # A cached entry cannot become stale: columns, keys and location never change for the same id and version.
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
 
@@ -290,11 +290,12 @@ class TableReads:
                 self.remember(table)
             if version != table.version:
                 self._context.index.incarnations.require_version(table_id, version)
+                table = self._context.index.definition_history.at(table, version)
         self._context.counter.look_for_query()
         behind = self._context.counter.behind
         if behind is not None:
             logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)
-        return replace(table, version=version)
+        return table
 
 
 def read_moved(

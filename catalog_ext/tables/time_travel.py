@@ -32,7 +32,7 @@ class TimeTravel:
         return newest if as_of is None else self.load(newest, as_of)
 
     def load(self, table: Table, as_of: AsOf) -> Table:
-        """Return a loaded table at another version, with that version's totals.
+        """Return a loaded table at another version, with that version's totals and definition.
 
         Raises:
             VersionNotFoundError: The table has no such version or tag.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import WriteOutcome
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
-from catalog_ext.metastore.model.properties import COLUMN_PREFIX, statistics_column
+from catalog_ext.metastore.model.properties import ANALYZED_VERSION, COLUMN_PREFIX, statistics_column
 from catalog_ext.metastore.predicates.conditions import NO_CLAUSES, PartitionClauses
 from catalog_ext.tables.lookups import require_matches
 
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import DataFile, Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
 
-VERSION = "catalog-ext.statistics.version"
-"""The property with the table version that Spark's statistics describe; for other versions they are out of date."""
-
 
 def column_statistics(table: Table) -> dict[str, dict[str, str]]:
     """Return the columns' statistics by column and by Spark's names, if they describe the table's present version."""
     properties = table.definition.properties
     found: dict[str, dict[str, str]] = {}
-    if properties.get(VERSION) == str(table.version):
+    if properties.get(ANALYZED_VERSION) == str(table.version):
         for key, text in properties.items():
             if column := statistics_column(key):
                 found.setdefault(column, {})[key.rpartition(".")[2]] = text
@@ -35,7 +32,9 @@ def column_statistics(table: Table) -> dict[str, dict[str, str]]:
 
 def without_statistics(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the user's properties of a table, without those that hold statistics."""
-    return {key: text for key, text in properties.items() if not key.startswith(SPARK_PREFIX) and key != VERSION}
+    return {
+        key: text for key, text in properties.items() if not key.startswith(SPARK_PREFIX) and key != ANALYZED_VERSION
+    }
 
 
 class StatisticsCommand:
@@ -87,13 +86,13 @@ class StatisticsCommand:
             for column, statistics in columns.items()
             for name, text in statistics.items()
         }
-        found |= {VERSION: str(table.version), f"{SPARK_PREFIX}totalSize": str(totals.bytes)}
+        found |= {ANALYZED_VERSION: str(table.version), f"{SPARK_PREFIX}totalSize": str(totals.bytes)}
         if totals.rows is not None:
             found[f"{SPARK_PREFIX}numRows"] = str(totals.rows)
 
         def change(definition: TableDefinition) -> TableDefinition:
             old = SPARK_PREFIX
-            if definition.properties.get(VERSION) == str(table.version):
+            if definition.properties.get(ANALYZED_VERSION) == str(table.version):
                 # Keep the statistics of other columns if they describe the same version.
                 old = f"{SPARK_PREFIX}numRows"
             kept = {key: text for key, text in definition.properties.items() if not key.startswith(old)}

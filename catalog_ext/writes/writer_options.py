@@ -30,7 +30,6 @@ _SYNONYMS = {"csv": (("compression", "codec"),)}
 _ZONE = "timeZone"
 """An option of every format: the time zone of TIMESTAMP keys, and of texts of times that name no zone."""
 _STREAM = "STREAMING"
-_NEVER_WRITTEN = 0
 
 
 def _plain(text: str) -> str:
@@ -203,13 +202,13 @@ def table_of_stream(context: Context, table: Table, operation: str, written: Map
     Raises:
         ConflictError: Another write to the table is under way.
     """
-    if operation != _STREAM or table.version != _NEVER_WRITTEN or table.definition.table_type is not TableType.MANAGED:
+    if operation != _STREAM or table.totals.files or table.definition.table_type is not TableType.MANAGED:
         return None
 
     def change(definition: TableDefinition) -> TableDefinition:
         return replace(definition, options=options_of_new_table(definition, written) | dict(definition.options))
 
-    if change(table.definition).options == table.definition.options:
+    if change(table.definition).options == table.definition.options or context.index.tables.had_files(table.table_id):
         return None
     altered = context.index.alterations.alter(
         table.identifier,

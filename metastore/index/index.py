@@ -10,10 +10,11 @@ from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.database import open_database
 from catalog_ext.metastore.index.database.urls import public_url
 from catalog_ext.metastore.index.read import state
-from catalog_ext.metastore.index.read.file_lifetime import EndedFiles, NeededFiles
+from catalog_ext.metastore.index.read.ended_files import EndedFiles
 from catalog_ext.metastore.index.read.history import Changes, History
 from catalog_ext.metastore.index.read.metadata_groups import MetadataGroups
 from catalog_ext.metastore.index.read.metadata_rows import MetadataRows
+from catalog_ext.metastore.index.read.needed_files import NeededFiles
 from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups
 from catalog_ext.metastore.index.read.partition_history import PartitionHistory
@@ -23,6 +24,7 @@ from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistic
 from catalog_ext.metastore.index.read.version_differences import VersionDifferences
 from catalog_ext.metastore.index.read.version_lookup import VersionLookup
 from catalog_ext.metastore.index.tables.alter_table import Alterations
+from catalog_ext.metastore.index.tables.definition_history import DefinitionHistory
 from catalog_ext.metastore.index.tables.dropped import DroppedTables
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
 from catalog_ext.metastore.index.tables.incarnations import Incarnations, Properties
@@ -85,6 +87,7 @@ class Index:
         self.partition_history = PartitionHistory(database)
         self.version_lookup = VersionLookup(database)
         self.version_differences = VersionDifferences(database)
+        self.definition_history = DefinitionHistory(database)
         self.overviews = Overviews(database)
         # Readers and writers for a table's newest version.
         self.planner_statistics = PlannerStatistics(database)
@@ -122,7 +125,7 @@ class Index:
         """
         database = open_database(url)
         try:
-            at_head = migration.current_revision(database) == migration.head_revision()
+            at_head = migration.is_at_head(database)
             if not at_head and (migrate or (migrate is None and database.dialect == "sqlite")):
                 migration.migrate(database)
             elif not at_head:

@@ -16,6 +16,9 @@ def property_value(properties: Mapping[str, str], key: str) -> str | None:
     return next((text for name, text in properties.items() if name.lower() == lower), None)
 
 
+ANALYZED_VERSION = "catalog-ext.statistics.version"
+"""The property with the table version that Spark's statistics describe; for other versions they are out of date."""
+
 COLUMN_PREFIX = "spark.sql.statistics.colStats."
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.index.read.file_lifetime import FileUser
+    from catalog_ext.metastore.index.read.needed_files import FileUser
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.transactions.resources import Resources

@@ -26,7 +26,7 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, copies_di
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index.read.file_lifetime import EndedFile
+    from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.write.expire_versions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Listed

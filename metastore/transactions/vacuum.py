@@ -22,7 +22,7 @@ from catalog_ext.metastore.transactions.strays import Found, Strays
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from catalog_ext.metastore.index.read.file_lifetime import EndedFile
+    from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.deletion_gate import Need, StillNamed
     from catalog_ext.metastore.transactions.resources import Resources

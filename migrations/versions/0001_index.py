@@ -26,12 +26,11 @@ KEY_BYTES = 255
 NAME_BYTES = 512
 
 _TABLES = (
-    "namespaces", "tables", "table_versions", "version_holds",
-    "dropped_tables", "settlements", "partitions", "partition_descriptors",
-    "partition_sums", "files", "file_statistics", "outbox", "transactions", "transaction_files", "transaction_claims",
-    "transaction_locations", "forgotten_transactions", "applications", "waiting_files", "repairs", "skipped_paths",
-    "verifications", "followed_metastore", "followed_tables", "followed_suspects", "views", "view_sources",
-    "view_partition_dependencies", "index_properties",
+    "namespaces", "tables", "table_versions", "table_definitions", "version_holds", "dropped_tables", "settlements",
+    "partitions", "partition_descriptors", "partition_sums", "files", "file_statistics", "outbox", "transactions",
+    "transaction_files", "transaction_claims", "transaction_locations", "forgotten_transactions", "applications",
+    "waiting_files", "repairs", "skipped_paths", "verifications", "followed_metastore", "followed_tables",
+    "followed_suspects", "views", "view_sources", "view_partition_dependencies", "index_properties",
 )  # fmt: skip
 
 
@@ -90,6 +89,12 @@ def _create_table_history() -> None:
         _big("table_id"), _big("version"), _text("operation", 64), _big("committed_at_ms"), _text("summary"),
         _text("transaction_id", 32, null=True), _big("first_file_id", null=True),
         key="table_id, version",
+    )  # fmt: skip
+    _create(
+        "table_definitions",
+        _big("table_id"), _big("end_version"), _text("format", 32),
+        *_texts("location", "columns", "partition_columns", "options"),
+        key="table_id, end_version",
     )  # fmt: skip
     _create(
         "dropped_tables",

@@ -355,6 +355,17 @@ def test_index_of_unknown_revision_is_refused(url: str, engine: sa.Engine) -> No
             Index.open(url, migrate=migrate)
 
 
+def test_index_made_before_the_first_release_is_refused(url: str, engine: sa.Engine) -> None:
+    """Revision 0001 was changed in place until then: an index that claims it may lack tables."""
+    with Index.open(url, migrate=True) as index:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE table_definitions")
+        opens = [partial(Index.open, url, migrate=migrate) for migrate in (None, True, False)]
+        for refused in (*opens, index.migrate):
+            with pytest.raises(IndexNotAtHeadError, match=r"no table table_definitions.*Make the index again.* init"):
+                refused()
+
+
 def test_unknown_target_revision_is_refused(tmp_path: Path) -> None:
     with Index.open(str(tmp_path / "index.db")) as index, pytest.raises(IndexNotAtHeadError, match="'nope' is not"):
         index.migrate("nope")

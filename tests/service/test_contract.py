@@ -496,7 +496,7 @@ def test_columns_change_and_the_table_gets_another_name(client: Client) -> None:
         {"name": "c", "type": "int", "nullable": True, "comment": "new", "default": "1 + 1",
          "existing_default": "2", "statistics_after": 0},
     ]  # fmt: skip
-    assert (altered["properties"]["q"], altered["version"]) == ("1", 0)
+    assert (altered["properties"]["q"], altered["version"]) == ("1", 1), "the columns of version 0 are others"
     assert client.call("tables/load", **name).json == altered
     for wrong in ({"change": "drop"}, {"change": "fall", "path": ["a"]}, {"change": "move", "path": ["a"]}):
         refused = client.call("tables/alter", **name, set={"q": "2"}, remove=[], changes=[wrong])
@@ -692,6 +692,29 @@ def test_a_plan_is_pinned_to_its_version_whatever_is_committed_later(
     assert {(r["partition"], r["path"]) for r in new} == {
         ("ds=2025-01-01/region=eu", "2.csv"), ("ds=2025-01-02/region=eu", "1.csv"),
     }  # fmt: skip
+
+
+def test_table_at_a_version_has_the_definition_of_its_time(client: Client, catalog: Catalog, tmp_path: Path) -> None:
+    write(tmp_path / "one", "a.csv")
+    write(tmp_path / "two", "b.csv", "c.csv")
+    register(catalog, tmp_path / "one", {}, table="s.altered")
+    catalog.repair_partitions("s.altered")
+    old = client.load("altered")
+    column = {"change": "add", "path": ["n"], "type": "int"}
+    request = {"namespace": "s", "name": "altered", "set": {"a": "b"}, "remove": []}
+    answer = client.call("tables/alter", **request, changes=[column], location=str(tmp_path / "two"))
+    assert answer.status == 200, answer.error
+    new = client.load("altered")
+    for expected, columns, files in ((old, ["x"], ["a.csv"]), (new, ["x", "n"], ["b.csv", "c.csv"])):
+        version = expected["version"]
+        found = client.call(
+            "tables/load", namespace="s", name="altered", metadata=None, version=version, timestamp_ms=None
+        ).json
+        assert found == expected | {"properties": new["properties"], "settings": new["settings"]}
+        assert [each["name"] for each in found["columns"]] == columns
+        rows = client.call("tables/plan", table_id=found["table_id"], version=version, predicate=None).rows
+        assert sorted(row["path"] for row in rows) == files
+    assert [found["location"] for found in (old, new)] == [f"file://{tmp_path}/{name}" for name in ("one", "two")]
 
 
 def test_a_plan_of_a_table_that_was_dropped_is_404(client: Client, catalog: Catalog, tmp_path: Path) -> None:

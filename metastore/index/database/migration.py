@@ -109,6 +109,8 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
         try:
             before = _revision(connection)
             _refuse_newer(before, order, database)
+            if target is not None:
+                _refuse_draft(connection, before, database)
             _run(connection, before, target, order)
             after = _revision(connection)
             _commit_before_unlock(connection)
@@ -155,15 +157,51 @@ def _refuse_newer(revision: str | None, known_revisions: tuple[str, ...], databa
         )
 
 
+_NEWEST_OF_FIRST = "table_definitions"
+"""The table of revision 0001 that was added to it last. Before the first release, 0001 was changed in place."""
+
+
+def _refuse_draft(connection: sa.Connection, revision: str | None, database: Database) -> None:
+    """Check that the index was not made by an earlier form of revision 0001, whose tables are not those of today.
+
+    Raises:
+        IndexNotAtHeadError: The index was made before the first release.
+    """
+    if revision is not None and not sa.inspect(connection).has_table(_NEWEST_OF_FIRST):
+        raise IndexNotAtHeadError(
+            f"The index {database.shown} was made before the first release of catalog-ext: it is at revision "
+            f"{revision}, has no table {_NEWEST_OF_FIRST}, and cannot be migrated. Nothing was done. Make the index "
+            "again: remove its tables (SQLite: the file), run "
+            f"catalog-ext --index '{database.shown}' init, and register or import the tables; their files stay.",
+            {"index": database.shown, "revision": revision},
+        )
+
+
+def is_at_head(database: Database) -> bool:
+    """Return whether the database is at the schema revision of this release.
+
+    Raises:
+        IndexNotAtHeadError: The database was made before the first release, by an earlier form of the revision.
+    """
+    with database.reading() as connection:
+        current = _revision(connection)
+        is_current = current == head_revision()
+        if is_current:
+            _refuse_draft(connection, current, database)
+    return is_current
+
+
 def require_head(database: Database) -> None:
     """Check that the database is at the schema revision of this release.
 
     Raises:
-        IndexNotAtHeadError: The database is older (the message names the command to migrate it), or newer.
+        IndexNotAtHeadError: The database is older (the message names the command to migrate it), newer, or was made
+            before the first release.
     """
-    current = current_revision(database)
-    order = known_revisions()
-    _refuse_newer(current, order, database)
+    with database.reading() as connection:
+        current, order = _revision(connection), known_revisions()
+        _refuse_newer(current, order, database)
+        _refuse_draft(connection, current, database)
     if current != order[-1]:
         state = "holds no index yet" if current is None else f"is at revision {current}; this release wants {order[-1]}"
         command = "init" if current is None else "migrate"

@@ -74,6 +74,15 @@ table_versions = sa.Table(
     big("first_file_id", nullable=True),
 )  # fmt: skip
 
+table_definitions = sa.Table(
+    "table_definitions", metadata,
+    key("table_id"), key("end_version"),
+    sa.Column("format", ExactText(32), nullable=False),
+    *map(text, ("location", "columns", "partition_columns", "options")),
+)  # fmt: skip
+"""Definitions that an ALTER TABLE has replaced, with the version that it made: they belong to earlier versions. The
+definition of a table's newest version is in ``tables``."""
+
 version_holds = sa.Table(
     "version_holds", metadata,
     key("table_id"),

@@ -26,6 +26,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.read.marked_rows import raw, version_expired
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
+from catalog_ext.metastore.index.tables.definition_history import ALTER_TABLE
 from catalog_ext.metastore.index.tables.incarnations import Incarnations
 from catalog_ext.metastore.model.batches import batched
 
@@ -150,6 +151,19 @@ class History(IndexPart):
                 statement = sa.select(v.version, v.committed_at_ms).where(v.table_id == table_id, v.version.in_(some))
                 times.update((version, at_ms) for version, at_ms in connection.execute(statement))
         return times
+
+    def last_change(self, table: Table) -> tuple[int, int] | None:
+        """Return the last version that may have changed partitions, up to the table's, and its commit time.
+
+        The time is in milliseconds since the epoch, UTC. None if vacuum has removed the version.
+        """
+        v = table_versions.c
+        statement = sa.select(v.version, v.committed_at_ms).where(
+            v.table_id == table.table_id, v.version <= table.version, v.operation != ALTER_TABLE
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(statement.order_by(v.version.desc()).limit(1)).one_or_none()
+        return None if row is None else (row.version, row.committed_at_ms)
 
 
 def _history_row(row: sa.RowMapping) -> dict[str, Any]:

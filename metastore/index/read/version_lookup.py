@@ -13,6 +13,7 @@ from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.schema import partition_sums, table_versions, tables
 from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.marked_rows import is_held, version_expired, version_not_found
+from catalog_ext.metastore.index.tables.definition_history import DefinitionHistory
 from catalog_ext.metastore.index.write.partition_sums import ALL
 from catalog_ext.metastore.index.write.version_holds import VersionHolds, tag_not_found
 from catalog_ext.metastore.model.tables import Totals
@@ -25,7 +26,7 @@ class VersionLookup(IndexPart):
     """Finds versions of a table, and the table's totals at them."""
 
     def at_version(self, table: Table, version: int) -> Table:
-        """Return the table at a version, with its totals at that version.
+        """Return the table at a version, with its definition and its totals at that version.
 
         Raises:
             VersionNotFoundError: The table has no such version.
@@ -53,7 +54,8 @@ class VersionLookup(IndexPart):
             if not row.there:
                 raise version_not_found(table, f"version {version}", row.oldest_version, row.version)
             partitions, files, size, rows, uncounted = tuple(connection.execute(sums).one())
-        return replace(table, version=version, totals=Totals(partitions, files, size, None if uncounted else rows))
+        then = DefinitionHistory(self._database).at(table, version)
+        return replace(then, totals=Totals(partitions, files, size, None if uncounted else rows))
 
     def at_tag(self, table: Table, name: str) -> Table:
         """Return the table at the version of a tag, with its totals at that version.

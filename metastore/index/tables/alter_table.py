@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
+from catalog_ext.metastore.index.tables.definition_history import write_definition
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.table_rows import load, lock, rename_within
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
@@ -199,10 +200,12 @@ class Alterations(IndexPart):
         check: Callable[[Table], None] | None = None, removed: Sequence[str] = (),
         settings: Callable[[TableDefinition], Mapping[str, str]] | None = None, deliver: bool,
     ) -> Table:  # fmt: skip
-        """Change a table's definition and return the table. Its version stays, so earlier loads of it stay readable.
+        """Change a table's definition and return the table.
 
-        Alterations of one table are serialized: ``change`` gets the definition that the previous alteration left. If
-        the location changes, the partitions stay where they are.
+        A change of columns, partition columns, format, options or location makes a version without files, and earlier
+        versions keep their definition (``DefinitionHistory``). Other changes make no version. Alterations of one table
+        are serialized: ``change`` gets the definition that the previous alteration left. If the location changes, the
+        partitions stay where they are.
 
         Args:
             identifier: The table.
@@ -225,18 +228,16 @@ class Alterations(IndexPart):
             before, after = table.definition, _with_own_statistics(table, change(table.definition))
             _prepare(connection, table, after)
             kept = _kept_descriptors(connection, table, after) if before.columns != after.columns else ()
-            connection.execute(
-                sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
-            )
+            altered = write_definition(connection, table, after)
             if deliver:
+                after = altered.definition
                 rebuild = (before.columns, before.location) != (after.columns, after.location)
-                place = before.location if rebuild else None
                 message = AlterTable(
-                    after, tuple(removed), rebuild, previous_location=place, kept=kept,
+                    after, tuple(removed), rebuild, previous_location=before.location if rebuild else None, kept=kept,
                     settings=settings(after) if settings else {},
                 )  # fmt: skip
                 enqueue(connection, message, table.table_id)
-            return replace(table, definition=after)
+            return altered
 
         return self._database.write(work)
 

@@ -24,6 +24,7 @@ from catalog_ext.metastore.index.database.schema import (
     repairs,
     settlements,
     skipped_paths,
+    table_definitions,
     table_versions,
     tables,
     transaction_claims,
@@ -307,9 +308,9 @@ _REMOVE_BY_PARTITION = tuple(
 
 _REMOVE_BY_TABLE = (
     *(_by_table(rows) for rows in (
-        table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
-        repairs, skipped_paths, verifications, views, view_sources, settlements, followed_tables, partition_descriptors,
-        version_holds,
+        table_versions, table_definitions, partition_sums, applications, transaction_claims, waiting_files,
+        forgotten_transactions, repairs, skipped_paths, verifications, views, view_sources, settlements,
+        followed_tables, partition_descriptors, version_holds,
     )),
     _by_table(dropped_tables, dropped_tables.c.location.is_(None)),
 )  # fmt: skip

@@ -77,6 +77,15 @@ class Tables(IndexPart):
         with self._database.reading() as connection:
             return self._noted(load_row_by_id(connection, table_id).table)
 
+    def had_files(self, table_id: int) -> bool:
+        """Return whether a version of the table had a file.
+
+        Raises:
+            TableNotFoundError: There is no table with this number.
+        """
+        with self._database.reading() as connection:
+            return load_row_by_id(connection, table_id).next_file > 0
+
     def find(self, key: int | TableIdentifier) -> Table | None:
         """Return the table with a number or a name; None if it does not exist."""
         try:

@@ -28,7 +28,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.file_lifetime import users_within
+from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropping import drop_within
 from catalog_ext.metastore.index.tables.namespaces import namespace_number

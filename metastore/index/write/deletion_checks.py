@@ -38,7 +38,7 @@ from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_files, transactions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
-from catalog_ext.metastore.index.read.file_lifetime import users_within
+from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.read.spellings import has_linked_neighbour
 from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write.deferred_deletes import complete
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
-    from catalog_ext.metastore.index.read.file_lifetime import FileUser
+    from catalog_ext.metastore.index.read.needed_files import FileUser
     from catalog_ext.metastore.model.tables import Partition, Table
 
 _PARTITIONS, _FILES = 500, 5000

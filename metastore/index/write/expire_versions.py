@@ -21,6 +21,7 @@ from catalog_ext.metastore.index.database.schema import (
     files,
     forgotten_transactions,
     partitions,
+    table_definitions,
     table_versions,
     tables,
     transaction_claims,
@@ -179,12 +180,19 @@ def _expire_history(
     """Remove the history below the limit, and the ended transactions that neither conflict checks nor streams need."""
     lock_row(connection, table_id)
     forget_claims(connection, table_id)
-    v, t = table_versions.c, transactions.c
+    v, t, d = table_versions.c, transactions.c, table_definitions.c
     at = sa.select(v.committed_at_ms).where(v.table_id == table_id, v.version == limit)
     since = connection.execute(at).scalar() or 0
     removed: int = connection.execute(
         sa.delete(table_versions).where(v.table_id == table_id, v.version < limit, v.version.not_in(list(kept)))
     ).rowcount
+    # The definition of a held version is the first one that ended after it.
+    ends = [sa.select(sa.func.min(d.end_version)).where(d.table_id == table_id, d.end_version > held) for held in kept]
+    needed = {connection.execute(end).scalar() or 0 for end in ends}
+    gone = sa.delete(table_definitions).where(
+        d.table_id == table_id, d.end_version <= limit, d.end_version.not_in(sorted(needed))
+    )  # fmt: skip
+    removed += connection.execute(gone).rowcount
     ended = sa.and_(t.state == str(State.FINISHED), t.version < limit)
     if kept:
         # By its transaction vacuum knows that an overwrite relocated the partitions, and that it may delete the files.

@@ -51,7 +51,10 @@ def test_alterations_follow_one_another(index: Index) -> None:
     after = index.tables.load(table.identifier)
     wanted = {f"c{n}_{i}" for n in range(4) for i in range(5)}
     assert {c.name for c in after.definition.columns} == wanted | {c.name for c in table.definition.columns}
-    assert after.version == table.version
+    assert after.version == table.version + 20
+    for n in range(21):
+        then = index.definition_history.at(after, table.version + n).definition
+        assert then.columns == after.definition.columns[: len(table.definition.columns) + n]
     reported = [d.payload for d in index.outbox.pending() if d.table == "busy" and d.operation == "alter_table"]
     assert [len(p["columns"]) for p in reported] == [len(table.definition.columns) + i + 1 for i in range(20)]
     assert all(p["rebuild"] for p in reported)
@@ -104,6 +107,7 @@ def test_partitions_stay_where_they_are_when_the_location_changes(index: Index) 
     places = {row["partition"]: row["location"] for row in listed}
     assert places == {names[0]: f"{first}/{names[0]}", names[1]: f"{first}/{names[1]}", names[2]: None}
     assert after.definition.location == "file:///elsewhere"
+    assert index.definition_history.at(after, before.version).definition == before.definition
     # Who loaded the table before still finds its files.
     old = index.files.plan(before, None).read_all().to_pylist()
     assert {row["location"] for row in old} == {f"{first}/{name}" for name in names[:2]}

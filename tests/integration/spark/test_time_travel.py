@@ -43,6 +43,70 @@ def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         yield lake
 
 
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv"])
+def test_each_version_has_the_columns_of_its_time(lake: Lake, kind: str) -> None:
+    name = f"lake.w.altered_{kind}"
+    lake.sql(
+        f"CREATE TABLE {name} (id INT, v STRING, ds STRING) USING {kind} PARTITIONED BY (ds)",
+        f"INSERT INTO {name} VALUES (1, 'x', 'a')",
+        f"ALTER TABLE {name} ADD COLUMN n INT",
+        f"INSERT INTO {name} (id, v, n, ds) VALUES (2, 'y', 7, 'b')",
+        f"ALTER TABLE {name} ALTER COLUMN id TYPE BIGINT",
+        f"ALTER TABLE {name} SET TBLPROPERTIES ('a' = 'b')",
+    )
+    columns = {
+        1: "id INT, v STRING", 2: "id INT, v STRING, n INT", 3: "id INT, v STRING, n INT",
+        4: "id BIGINT, v STRING, n INT",
+    }  # fmt: skip
+    rows = {1: [(1, "x")], 2: [(1, "x", None)], 3: [(1, "x", None), (2, "y", 7)], 4: [(1, "x", None), (2, "y", 7)]}
+    if kind != "csv":
+        lake.sql(f"ALTER TABLE {name} RENAME COLUMN v TO w", f"ALTER TABLE {name} DROP COLUMN n")
+        columns |= {5: "id BIGINT, w STRING, n INT", 6: "id BIGINT, w STRING"}
+        rows |= {5: [(1, None, None), (2, None, 7)], 6: [(1, None), (2, None)]}
+    for version, names in columns.items():
+        read = lake.spark.read.option("versionAsOf", version).table(name)
+        found = ", ".join(f"{field.name} {field.dataType.simpleString().upper()}" for field in read.schema)
+        assert found == names
+        assert sorted(map(tuple, read.collect())) == rows[version]
+        assert lake.rows(f"SELECT * FROM {name} VERSION AS OF {version} ORDER BY id") == rows[version]
+        assert lake.rows(f"SELECT id FROM {name} VERSION AS OF {version} WHERE id = 1") == [(1,)]
+    operations = lake.rows(f"SELECT operation FROM {name}.history ORDER BY version")
+    assert [operation for (operation,) in operations].count("ALTER TABLE") == (2 if kind == "csv" else 4)
+    assert lake.condition(f"SELECT n FROM {name} VERSION AS OF 1") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    assert lake.rows(f"SELECT old.v, new.id FROM {name} VERSION AS OF 1 old JOIN {name} new ON old.id = new.id") == [
+        ("x", 1)
+    ]
+
+
+def test_unpartitioned_table_is_read_at_its_earlier_location(lake: Lake, tmp_path: Path) -> None:
+    lake.sql(
+        f"CREATE TABLE lake.w.moved (id INT) USING parquet LOCATION '{tmp_path}/one'",
+        "INSERT INTO lake.w.moved VALUES (1)",
+        f"CREATE TABLE lake.w.there (id INT) USING parquet LOCATION '{tmp_path}/two'",
+        "INSERT INTO lake.w.there VALUES (2)",
+        "DROP TABLE lake.w.there",
+        f"ALTER TABLE lake.w.moved SET LOCATION '{tmp_path}/two'",
+    )
+    assert lake.rows("SELECT id FROM lake.w.moved") == [(2,)]
+    assert lake.rows("SELECT id FROM lake.w.moved VERSION AS OF 1") == [(1,)]
+
+
+def test_stream_goes_on_after_columns_were_added(lake: Lake, tmp_path: Path) -> None:
+    lake.sql("CREATE TABLE lake.w.streamed (id INT)", "INSERT INTO lake.w.streamed VALUES (1)")
+
+    def run() -> list[tuple[int, ...]]:
+        writer = lake.spark.readStream.table("lake.w.streamed").select("id").writeStream
+        made = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True)
+        made.toTable("lake.w.copied").awaitTermination()
+        return lake.rows("SELECT id FROM lake.w.copied ORDER BY id")
+
+    assert run() == [(1,)]
+    lake.sql("ALTER TABLE lake.w.streamed ADD COLUMN n INT")
+    assert run() == [(1,)]
+    lake.sql("INSERT INTO lake.w.streamed VALUES (2, 3)")
+    assert run() == [(1,), (2,)]
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_each_version_has_its_rows(lake: Lake, version: int) -> None:
     expected, spark = STATES[version], lake.spark

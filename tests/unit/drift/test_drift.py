@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+import time
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -14,6 +17,7 @@ from catalog_ext.metastore.errors import InvalidInputError, StorageAccessDeniedE
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.index.write import deferred_deletes
+from catalog_ext.metastore.model.alterations import AddColumn
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
@@ -84,6 +88,21 @@ def test_a_partition_that_a_hive_engine_has_inserted(
     assert (one.kind, one.subject, one.newer, one.pending) == (DriftKind.PARTITION, "ds=3", Side.METASTORE, False)
     assert sides(one) == ("1 file, 1 byte", "missing", "1 file, 1 byte, 5 rows")
     assert "transient_lastDdlTime" in one.evidence
+    assert "version 1" in one.evidence
+
+
+def test_altered_definition_is_not_taken_for_a_drop(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    """A version of the definition alone drops no partition, so the metastore's younger partition is the newer side."""
+    added_s = int(time.time()) - 50
+    with closing(sqlite3.connect(tmp_path / "index.db")) as database, database:
+        database.execute("UPDATE table_versions SET committed_at_ms = ?", [(added_s - 50) * 1000])
+    write(tmp_path / "t", "ds=3/a.csv")
+    counts = {"numFiles": "1", "totalSize": "1", "transient_lastDdlTime": str(added_s)}
+    metastore.add_partitions("s", "t", [HivePartition(("3",), f"file://{tmp_path}/t/ds=3", counts)])
+    assert catalog.alterations.alter("s.t", [AddColumn(("n",), "int")]).version == 2
+    assert catalog.deliver().pending == 0
+    one = only(catalog)
+    assert (one.subject, one.newer) == ("ds=3", Side.METASTORE)
     assert "version 1" in one.evidence
 
 

@@ -248,6 +248,23 @@ def test_a_metastore_that_does_not_answer_is_an_error_of_a_mend(catalog: Catalog
             mended(catalog, source)
 
 
+def test_directory_goes_to_another_partition_after_columns_changed(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    """The version that alters the columns is no change of another process, which would refuse the directory."""
+    before, table = catalog.load_table("s.t"), metastore.get_table("s", "t")
+    metastore._tables["s", "t"] = replace(table, columns=(*table.columns, Column("z", "double")))
+    metastore.drop_partitions("s", "t", ["ds=2"])
+    metastore.add_partitions("s", "t", [at(tmp_path / "t" / "ds=2", "7")])
+    found = mended(catalog, "metastore", drop=True, allow_mass_drop=True)
+    assert actions(found) == {("alter", "z"): True, ("drop", "ds=2"): True, ("add", "ds=7"): True}
+    assert indexed(catalog) == {"ds=1": {"a.csv": 1}, "ds=7": {"a.csv": 1}}
+    operations = [v.operation for v in catalog.history("s.t")]
+    assert operations[:3] == ["mend", "mend", "ALTER TABLE"]
+    then = catalog.index.definition_history.at(catalog.load_table("s.t"), before.version)
+    assert then.definition == before.definition
+
+
 def test_a_metastore_that_dies_changes_nothing(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

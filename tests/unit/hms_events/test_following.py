@@ -323,6 +323,7 @@ def test_columns_and_properties_changed_in_hive_are_imported(
 ) -> None:
     catalog.alterations.alter("s.t", [], set_={"mine": "1"})
     catalog.deliver()
+    before = catalog.load_table("s.t")
     there = server.get_table("s", "t")
     server.alter_table(replace(
         there, columns=(*there.columns, Column("y", "string", comment="new")), parameters={**there.parameters, "a": "1"}
@@ -332,8 +333,10 @@ def test_columns_and_properties_changed_in_hive_are_imported(
     assert [(c.name, c.type, c.comment) for c in definition.columns] == [("x", "int", None), ("y", "string", "new")]
     assert (definition.properties["a"], definition.properties["mine"]) == ("1", "1")
     # What files that are there have noted under the name may be of a column that was there before.
-    version = catalog.load_table("s.t").version
-    assert [c.statistics_after for c in definition.columns] == [None, version]
+    assert [c.statistics_after for c in definition.columns] == [None, before.version]
+    now = catalog.load_table("s.t")
+    assert now.version == before.version + 1
+    assert catalog.index.definition_history.at(now, before.version).definition.columns == before.definition.columns
     there = server.get_table("s", "t")
     server.alter_table(replace(there, parameters={k: v for k, v in there.parameters.items() if k != "a"}))
     assert followed(catalog).altered

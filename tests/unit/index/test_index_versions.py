@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.model.alterations import AddColumn, altered
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from tests.kit.index_cases import create, data_files, local_index
@@ -96,6 +98,12 @@ def test_random_commits(tmp_path: Path, seed: int) -> None:
         states: list[_State] = [{}]
         versions = [table]
         for _ in range(25):
+            if rng.random() < 0.3:
+                added = AddColumn((f"c{len(versions)}",), "int")
+                versions.append(
+                    index.alterations.alter(table.identifier, partial(altered, changes=[added]), deliver=False)
+                )
+                states.append(states[-1])
             chosen = rng.sample(names, rng.randint(1, 4))
             changes = [c for name in chosen for c in _random_change(rng, name, states[-1])]
             rng.shuffle(changes)
@@ -112,6 +120,7 @@ def test_random_commits(tmp_path: Path, seed: int) -> None:
             assert _read(index, version) == state
             at = index.version_lookup.at_version(versions[-1], version.version)
             assert (at.version, at.totals) == (version.version, version.totals)
+            assert at.definition == version.definition
             assert _read(index, at) == state
             assert _states_at(index, versions[-1], version.version) == {
                 name: (len(there), sum(f.size for f in there.values())) for name, there in state.items()

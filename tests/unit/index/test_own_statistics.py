@@ -10,8 +10,9 @@ import pytest
 
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropColumn, RenameColumn, altered
+from catalog_ext.metastore.model.properties import ANALYZED_VERSION
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics
-from catalog_ext.writes.column_statistics import VERSION, column_statistics
+from catalog_ext.writes.column_statistics import column_statistics
 from tests.kit.index_cases import create, definition, local_index
 from tests.kit.transaction_cases import begin, finish, plan
 
@@ -112,7 +113,7 @@ def test_statistics_of_the_whole_table_go_with_the_column(index: Index, table: T
     found = {f"spark.sql.statistics.colStats.{c}.distinctCount": "3" for c in ("id", "c", "c.d")}
 
     def analyze(old: TableDefinition) -> TableDefinition:
-        return replace(old, properties={**old.properties, **found, VERSION: "0"})
+        return replace(old, properties={**old.properties, **found, ANALYZED_VERSION: "0"})
 
     index.alterations.alter(table.identifier, analyze, deliver=False)
     alter(index, table, DropColumn(("c",)))

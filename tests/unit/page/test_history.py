@@ -11,7 +11,9 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import repairs, table_versions
 from catalog_ext.metastore.index.write.repairs import RepairRecord
+from catalog_ext.metastore.model.alterations import AddColumn
 from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.overview.lists import in_words
 from tests.kit.index_cases import create, data_files
 from tests.kit.page_cases import fill, looking_at
 
@@ -110,3 +112,15 @@ def test_unknown_position_in_the_history_is_an_error(catalog: Catalog, before: s
     with looking_at(catalog) as visitor:
         answer = visitor.get("/ui/table/s/t", before=before)
     assert (answer.status, "take the link to what is earlier" in answer.text) == (400, True)
+
+
+def test_alteration_says_what_changed(catalog: Catalog) -> None:
+    table = create(catalog.index, "t", {"k": "int"})
+    fill(catalog.index, table, ["k=1"])
+    catalog.alterations.alter("s.t", [AddColumn(("n",), "int")], set_={"a": "b"})
+    newest = catalog.history("s.t")[0]
+    assert (newest.operation, in_words(newest.summary)) == ("ALTER TABLE", "columns changed")
+    with looking_at(catalog) as visitor:
+        page = visitor.page("/ui/table/s/t")
+    assert "ALTER TABLE" in page
+    assert "columns changed" in page

@@ -9,6 +9,7 @@ import pytest
 
 from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.alterations import AddColumn
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.writes.writer_options import check_options_of_write, options_of_new_table
@@ -156,8 +157,11 @@ def test_later_write_of_every_kind_is_refused_before_it_begins(catalog: Catalog,
     assert catalog.index.transactions.all() == []
 
 
-def test_stream_gives_its_options_to_the_new_table_and_to_no_other(catalog: Catalog) -> None:
+@pytest.mark.parametrize("is_altered", [False, True])
+def test_stream_gives_its_options_to_the_new_table_and_to_no_other(catalog: Catalog, is_altered: bool) -> None:
     made = catalog.create_table(replace(definition(catalog, "csv", quote="'"), identifier=TableIdentifier("s", "made")))
+    if is_altered:
+        assert catalog.alterations.alter("s.made", [AddColumn(("more",), "int")]).version == made.version + 1
 
     def epoch(number: int, **options: str) -> None:
         there = catalog.load_table("s.made")
@@ -170,5 +174,9 @@ def test_stream_gives_its_options_to_the_new_table_and_to_no_other(catalog: Cata
     epoch(1, sep="|", checkpointLocation="/c")
     assert catalog.load_table("s.made").definition.options == {"quote": "'", "sep": "|"}
     epoch(2, sep="|")
+    with pytest.raises(InvalidConfigurationError, match="'header'"):
+        epoch(3, header="true")
+    catalog.writes.delete(made.table_id, catalog.load_table("s.made").version, None, truncate=False)
+    assert catalog.load_table("s.made").totals.files == 0
     with pytest.raises(InvalidConfigurationError, match="'header'"):
         epoch(3, header="true")
