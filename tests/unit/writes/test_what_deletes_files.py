@@ -100,8 +100,8 @@ def unregister(catalog: Catalog) -> None:
 
 
 ROWS: list[Callable[[Catalog], None]] = [
-    overwrite, load, delete, truncate, purge, drop, roll_back, add, set_location, repair, replace_there, replace_elsewhere,
-    drop_table, unregister,
+    overwrite, load, delete, truncate, purge, drop, roll_back, add, set_location, repair, replace_there,
+    replace_elsewhere, drop_table, unregister,
 ]  # fmt: skip
 """What the rows of the page's table do, in its order."""
 
