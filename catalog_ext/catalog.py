@@ -117,8 +117,7 @@ class Catalog(Displayed):
         embedded: Embedded = Embedded.AHEAD,
     ) -> None:  # fmt: skip
         missing = missing_file(settings.index)
-        # Search before ``Index.open`` creates folders: the path may be mistyped, and the log then names the similar
-        # index.
+        # Search before ``Index.open`` creates folders: if the path is mistyped, the log names the similar index.
         near = None if missing is None else nearest_index(missing)
         index = Index.open(settings.index)
         if missing is not None:
