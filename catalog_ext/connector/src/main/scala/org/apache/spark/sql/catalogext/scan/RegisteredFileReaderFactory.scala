@@ -91,18 +91,23 @@ private[catalogext] class RegisteredFileReaderFactory(
 
   private def missing(partition: FilePartition, cause: Throwable): Throwable = {
     val file = beingRead(partition)
+    if (pinned.isDefined) ConnectorErrors.runtime(ConnectorErrors.FilesLost,
+      s"The file ${file.shown}${file.where} of table $catalogName.$table belongs to version ${version.getOrElse("")} of the " +
+        "table, which the query names, and is no longer on the store. An overwrite or a delete in place has removed it, a " +
+        "change of its partition has moved it, or another program: only tables with `overwrite-mode` = relocate keep " +
+        s"replaced files, until vacuum. ${PinnedReads.Newer}", file.parameters(table), Some(cause))
+    else missingNow(file, cause)
+  }
+
+  private def missingNow(file: FileBeingRead, cause: Throwable): Throwable = {
     val (owner, then, remedy) = version match {
-      case Some(number) if pinned.isDefined =>
-        (s"table $catalogName.$table", s"belongs to version $number of the table, which the query names",
-          "An overwrite or a delete in place has removed it, a change of its partition has moved it, or another program: " +
-            s"only tables with `overwrite-mode` = relocate keep replaced files, until vacuum. ${PinnedReads.Newer}")
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
           "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +
           s"that point. Otherwise the file was deleted; bring the index in sync: ${repair("")}.")
       case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
     }
-    ConnectorErrors.runtime(if (pinned.isDefined) ConnectorErrors.FilesLost else ConnectorErrors.FileMissing,
+    ConnectorErrors.runtime(ConnectorErrors.FileMissing,
       s"The file ${file.shown}${file.where} of $owner $then, and is no longer on the store. " +
         s"$remedy To read on without missing files: " +
         s"SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
