@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -202,8 +202,9 @@ class MetadataTables:
         return declared_batches(table, found)
 
     def _at(self, table_id: int, version: int | None) -> Table:
-        newest = self._context.index.tables.load_by_id(table_id)
-        return newest if version is None else replace(newest, version=version)
+        index = self._context.index
+        newest = index.tables.load_by_id(table_id)
+        return newest if version is None else index.definition_history.at(newest, version)
 
 
 def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:

@@ -89,6 +89,8 @@ def test_unpartitioned_table_is_read_where_it_lay(catalog: Catalog, tmp_path: Pa
         assert found.definition.location == f"file://{tmp_path}/{folder}"
         rows = catalog.reads.plan_files(table.table_id, table.version).read_all().to_pylist()
         assert sorted((row["path"], row["location"]) for row in rows) == [(name, None) for name in files]
+        shown = catalog.metadata_tables.read(table.table_id, "files", version=table.version).read_all()
+        assert sorted(shown.column("path").to_pylist()) == [f"file://{tmp_path}/{folder}/{name}" for name in files]
 
 
 def test_plan_of_a_version_that_is_not_cached_has_its_definition(catalog: Catalog, tmp_path: Path) -> None:
