@@ -6,7 +6,7 @@ import getpass
 import threading
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -44,7 +44,7 @@ from tests.kit.large_predicates import LARGE
 from tests.kit.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from catalog_ext.metastore.model.tables import Table
@@ -615,6 +615,31 @@ def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> No
             assert (sum(values[2]), sum(values[5])) == (sum(known), len(known))
             assert min(values[3], default=None) == min(known, default=None)
             assert max(values[4], default=None) == max((row[number] for row in rows), default=None)
+
+
+def test_history_of_partitions_has_their_states(index: Index) -> None:
+    table = create(index, keys={"ds": "date", "region": "string"})
+    add(index, table, "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", rows=5)
+    drop = [DropPartition("ds=2025-01-01/region=eu")]
+    index.commits.apply_changes(table.table_id, drop, operation="drop", deliver=False)
+    table = add(index, table, "ds=2025-01-01/region=eu", files=2)
+
+    def states(predicate: Predicate | None = None, columns: Collection[str] | None = None) -> list[tuple[Any, ...]]:
+        rows = index.partition_history.rows(table, predicate, columns).read_all()
+        names = ("partition", "version", "until_version", "operation", "files", "rows")
+        return sorted(tuple(row.get(name) for name in names) for row in rows.to_pylist())
+
+    eu = [("ds=2025-01-01/region=eu", 1, 2, "test", 1, 5), ("ds=2025-01-01/region=eu", 3, None, "test", 2, None)]
+    us = ("ds=2025-01-01/region=us", 1, None, "test", 1, 5)
+    assert states() == [*eu, us]
+    assert states(Comparison(Operator.EQ, "region", "eu")) == eu
+    assert [state[1] for state in states(None, ["version"])] == [1, 1, 3]
+    assert index.partition_history.rows(table, None, []).read_all().num_rows == 3
+    index.version_holds.tag(table, 1, "one")
+    index.versions.raise_floor(table.table_id, 3)
+    assert states() == [*eu, us], "a tagged version has the state"
+    index.version_holds.untag(table, "one")
+    assert states() == [eu[1], us]
 
 
 def test_the_state_of_an_index_is_what_is_open_and_pending_in_it(index: Index) -> None:
