@@ -127,7 +127,10 @@ class RestorableFiles:
                 again[each.name] = each
             elif each.ended:
                 deleted[each.name] = _ended(table, version, each)
-        return {**deleted, **self._others(table, version, again)} if again else deleted
+        if again:
+            deleted.update(self._others(table, version, again))
+        self._index.version_differences.require_untagged(table, deleted)
+        return deleted
 
     def _others(
         self, table: Table, version: int, again: Mapping[str, VersionDifference]

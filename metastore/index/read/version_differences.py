@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.index.database.part import IndexPart
 from catalog_ext.metastore.index.database.rows import FILE, file_of
-from catalog_ext.metastore.index.database.schema import files, partitions
+from catalog_ext.metastore.index.database.schema import files, partitions, version_holds
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.marked_rows import IN_FORCE
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.partition_rows import matching
 from catalog_ext.metastore.model.batches import batched
@@ -19,6 +22,7 @@ from catalog_ext.metastore.predicates.tree import TRUE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -67,6 +71,15 @@ class VersionDifferences(IndexPart):
         with self._database.reading() as connection:
             return {table.directory_of(then) for then in matching(connection, table, predicate or TRUE, ended)}
 
+    def require_untagged(self, table: Table, deleted: Mapping[str, Sequence[Removal]]) -> None:
+        """Check that no tagged version has one of the files that a rollback deletes, given by partition.
+
+        Raises:
+            TableLayoutError: A tagged version has one of them.
+        """
+        with self._database.reading() as connection:
+            require_untagged(connection, table, deleted)
+
     def last_change(self, table: Table, predicate: Predicate) -> int | None:
         """Return the last version that added, changed or dropped a partition that satisfies a bound predicate.
 
@@ -78,6 +91,35 @@ class VersionDifferences(IndexPart):
             found = list(matching(connection, table, predicate, upto))
         changes = (p.end_version if p.end_version <= table.version else p.begin_version for p in found)
         return max(changes, default=None)
+
+
+def require_untagged(connection: sa.Connection, table: Table, deleted: Mapping[str, Sequence[Removal]]) -> None:
+    """Check that no tagged version has one of the files that a rollback deletes, given by partition.
+
+    Raises:
+        TableLayoutError: A tagged version has one of them.
+    """
+    h, p, f = version_holds.c, partitions.c, files.c
+    tags = connection.execute(sa.select(h.version, h.name).where(h.table_id == table.table_id, IN_FORCE)).all()
+    if not tags:
+        return
+    paths = {name: {removal.path for removal in removals} for name, removals in deleted.items()}
+    for names in batched(sorted(paths), _AT_ONCE):
+        lives = (
+            sa.select(p.name, f.path, f.begin_version, f.end_version)
+            .join_from(partitions, files, f.partition_id == p.partition_id)
+            .where(p.table_id == table.table_id, p.name_hash.in_([name_hash(name) for name in names]))
+        )
+        for name, path, begin, end in connection.execute(lives):
+            tag = next((tag for tag in tags if begin <= tag.version < end), None)
+            if tag is not None and path in paths.get(name, ()):
+                raise TableLayoutError(
+                    f"Partition {name[:200]!r} of table {table.identifier} cannot be rolled back: its directory would "
+                    f"lose the file {path[:300]!r} of version {tag.version}, which the tag {tag.name!r} holds. Nothing "
+                    "was changed. Remove the tag with CALL <catalog>.system.untag, or leave the partition out by "
+                    "'where'.",
+                    {"table": str(table.identifier), "partition": name[:200], "tag": tag.name},
+                )
 
 
 def differences_within(

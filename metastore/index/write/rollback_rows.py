@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import file_statistics, files, partitions
 from catalog_ext.metastore.index.database.sqlite_file import ALIVE
 from catalog_ext.metastore.index.read.marked_rows import is_held, version_expired
-from catalog_ext.metastore.index.read.version_differences import differences_within
+from catalog_ext.metastore.index.read.version_differences import differences_within, require_untagged
 from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import mark_in_metastore, matching
@@ -84,6 +84,8 @@ class RollbackRows:
         base = replace(self._table, version=self._base_version)
         found = list(differences_within(self._connection, base, command.asked.version, predicate))
         self._require_registrable(found)
+        # A tag may have been made since the check; it takes the lock that this transaction holds.
+        require_untagged(self._connection, self._table, command.deleted)
         for name, deleted in command.deleted.items():
             self._removals.add_in(self._plan.directory(name), deleted)
         self._applier.drop([each.present for each in found if each.present is not None and each.then is None])

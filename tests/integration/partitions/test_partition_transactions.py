@@ -62,7 +62,7 @@ def drop_tables(stand: Stand) -> None:
 def test_every_command_on_each_database(index: Index, tmp_path: Path) -> None:
     for name, command in COMMANDS.items():
         stand = Stand(index)
-        prepare(stand, str(tmp_path / name))
+        prepare(stand, str(tmp_path / name), name)
         command.run(stand)
         check(stand, command, "success", point=name)
         drop_tables(stand)

@@ -201,7 +201,7 @@ def test_names(lake: Lake) -> None:
     for name in (f"{T}.nope", "trips.nope"):
         lake.sql("USE lake.w")
         try:
-            known = "files, history, partition_history, partitions, repairs, skipped, transactions"
+            known = "files, history, partition_history, partitions, repairs, skipped, tags, transactions"
             with pytest.raises(AnalysisException, match=known) as caught:
                 lake.sql(f"SELECT * FROM {name}")
         finally:

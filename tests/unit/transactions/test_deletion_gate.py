@@ -23,7 +23,7 @@ from catalog_ext.metastore.commit.partition_plans import (
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
-from catalog_ext.metastore.index.read import file_lifetime as ended_files
+from catalog_ext.metastore.index.read import ended_files
 from catalog_ext.metastore.index.tables.dropped import overlap
 from catalog_ext.metastore.index.write.deletion_checks import _neighbours, tables_near
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT

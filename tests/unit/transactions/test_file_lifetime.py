@@ -26,8 +26,7 @@ from catalog_ext.metastore.commit.partition_plans import (
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import TableLayoutError
-from catalog_ext.metastore.index.read import file_lifetime as ended_files
-from catalog_ext.metastore.index.read import file_lifetime as needed_files
+from catalog_ext.metastore.index.read import ended_files, needed_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage

@@ -259,3 +259,23 @@ def test_rollback_needs_one_version(catalog: Catalog, given: dict[str, object]) 
     managed(catalog, keys=KEYS)
     with pytest.raises(errors.InvalidInputError, match="by one of the arguments version, timestamp and tag"):
         call(catalog, "rollback", table="s.t", **given)
+
+
+def test_files_of_a_tagged_version_are_not_deleted(catalog: Catalog) -> None:
+    managed(catalog, keys=KEYS)
+    insert(catalog, ONE)
+    first = catalog.load_table("s.t").version
+    insert(catalog, ONE)
+    catalog.tag("s.t", first + 1, "keep")
+    for dry_run in (True, False):
+        with pytest.raises(errors.TableLayoutError, match="which the tag 'keep' holds"):
+            catalog.rollback("s.t", first, dry_run=dry_run)
+    relocate(catalog, ONE)
+    with pytest.raises(errors.TableLayoutError, match="which the tag 'keep' holds"):
+        catalog.rollback("s.t", first)
+    assert catalog.files("s.t", version="keep").num_rows == 2
+    catalog.rollback("s.t", "keep")
+    assert catalog.files("s.t").num_rows == 2
+    catalog.untag("s.t", "keep")
+    catalog.rollback("s.t", first)
+    assert catalog.files("s.t").num_rows == 1
