@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from catalog_ext.conf.keys import MISSING_FILES
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import (
     FilesLostError,
     InvalidInputError,
@@ -181,7 +182,9 @@ class _Reading:
             FilesLostError: A file has another size or time than the version's.
         """
         for file, there in zip(files, self._storage.identify_many([file.location for file in files]), strict=True):
-            recorded = Removal(str(file.location), file.size, file.modified_ms)
+            is_own = file.location.scheme == "s3a" and transaction_id_in(file.location.name) is not None
+            # The index has the commit's time for an object that a write of this catalog uploaded.
+            recorded = Removal(str(file.location), file.size, None if is_own else file.modified_ms)
             if there is not None and not recorded.is_still(there.size, there.modified_ms, None):
                 raise self._lost(file, "was written again since then")
 

@@ -11,6 +11,7 @@ from catalog_ext.conf.write_keys import transaction_options
 from catalog_ext.metastore.commit.partition_plans import Rollback
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.commit.transaction import transaction_id_in
+from catalog_ext.metastore.errors import OperationNotSupportedError
 from catalog_ext.metastore.model.as_of import AsOf
 from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.model.tables import TableType
@@ -61,7 +62,8 @@ class Rollbacks:
 
         Raises:
             TableNotFoundError: There is no such table.
-            OperationNotSupportedError: The table's location has wildcards.
+            OperationNotSupportedError: The table's location has wildcards, or its format, its options or, without
+                partition columns, its location changed since the version.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             VersionNotFoundError: The table has no such version.
             VersionExpiredError: Vacuum, or a change of the types of partition columns, has removed the version.
@@ -110,7 +112,9 @@ class Rollbacks:
         self, target: Table, named: Version, bound: Predicate | None, operation: str, *, dry_run: bool
     ) -> list[RollbackEntry]:
         index, transactions = self._context.index, self._context.transactions
-        version = TimeTravel(self._context).load(target, AsOf.of(named)).version
+        then = TimeTravel(self._context).load(target, AsOf.of(named))
+        version = then.version
+        _require_readable(target, then)
         if dry_run:
             found = transactions.restorable(target, version, bound)
             return sorted(
@@ -128,6 +132,26 @@ class Rollbacks:
         found = self._context.load_table(table)
         check_one_directory(found.definition, "ROLLBACK")
         return found
+
+
+def _require_readable(table: Table, then: Table) -> None:
+    """Check that files of an earlier version can be read by the table's present definition.
+
+    Raises:
+        OperationNotSupportedError: The version has another format or other options, which would read its files wrongly,
+            or an unpartitioned table lay elsewhere.
+    """
+    before, now = then.definition, table.definition
+    changed = [name for name in ("format", "options") if getattr(before, name) != getattr(now, name)]
+    if not now.partition_columns and before.location != now.location:
+        changed.append("location")
+    if changed:
+        raise OperationNotSupportedError(
+            f"Table {table.identifier} cannot get the files of version {then.version} back: its "
+            f"{' and '.join(changed)} changed since. Read them with VERSION AS OF {then.version}, and INSERT OVERWRITE "
+            "the table with the rows.",
+            {"table": str(table.identifier), "version": str(then.version)},
+        )
 
 
 def _changes(table: Table, differences: Iterable[VersionDifference], version: int) -> Iterator[RollbackEntry]:

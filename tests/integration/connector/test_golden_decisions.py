@@ -254,6 +254,8 @@ def test_transactions_in_names_of_files(scala: Scala) -> None:
     golden, writer = read("staged_names.json"), scala.module("write.StagingDataWriter")
     for task, attempt, counter, extension, name in golden["names"]:
         assert writer.fileName(task, golden["transaction"], attempt, counter, extension) == name
+        assert writer.isOwn(name)
+    assert not any(map(writer.isOwn, golden["others"]))
 
 
 def test_ids_of_machines(scala: Scala) -> None:

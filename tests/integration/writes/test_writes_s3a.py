@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,21 @@ def make(remote: Remote, table: str, columns: str = "x BIGINT, k STRING", keys: 
     differs="Readers of the index see all partitions of a write at one instant; the metastore gets "
     "them after the commit.",
 )
+def test_old_versions_are_read_whenever_they_were_committed(remote: Remote) -> None:
+    """The index has the commit's time for an uploaded object, and the store another one."""
+    table = "lake.w.old_versions"
+    remote.spark.sql(
+        f"CREATE TABLE {table} (x BIGINT, k STRING) PARTITIONED BY (k) TBLPROPERTIES ('overwrite-mode' = 'relocate')"
+    )
+    with armed("promote.after", lambda _: time.sleep(2.5)):
+        remote.spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+    remote.spark.sql(f"INSERT OVERWRITE {table} VALUES (2, 'a')")
+    old = f"{table} VERSION AS OF 1"
+    assert [tuple(row) for row in remote.spark.sql(f"SELECT x FROM {old} WHERE x > 0").collect()] == [(1,)]
+    assert remote.catalog.dataset("w.old_versions", version=1).to_table().column("x").to_pylist() == [1]
+    remote.spark.sql(f"DROP TABLE {table}")
+
+
 def test_uploads_are_completed_by_the_commit(remote: Remote) -> None:
     make(remote, "t")
     seen: list[tuple[int, int]] = []

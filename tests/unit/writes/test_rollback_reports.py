@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -279,3 +280,18 @@ def test_files_of_a_tagged_version_are_not_deleted(catalog: Catalog) -> None:
     catalog.untag("s.t", "keep")
     catalog.rollback("s.t", first)
     assert catalog.files("s.t").num_rows == 1
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_files_that_would_be_read_wrongly_are_not_restored(catalog: Catalog, dry_run: bool) -> None:
+    managed(catalog, keys=KEYS)
+    insert(catalog, ONE)
+    first = catalog.load_table("s.t").version
+    relocate(catalog, ONE)
+    before = catalog.files("s.t").to_pylist()
+    table = catalog.load_table("s.t")
+    options = {**table.definition.options, "sep": ";"}
+    catalog.index.alterations.alter(table.identifier, lambda now: replace(now, options=options), deliver=False)
+    with pytest.raises(errors.OperationNotSupportedError, match="its options changed since"):
+        catalog.rollback("s.t", first, dry_run=dry_run)
+    assert catalog.files("s.t").to_pylist() == before

@@ -15,6 +15,7 @@ import org.apache.spark.rdd.InputFileBlockHolder
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
 import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors}
+import org.apache.spark.sql.catalogext.write.StagingDataWriter
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
@@ -67,7 +68,9 @@ private[catalogext] class RegisteredFileReaderFactory(
       // The reader reports it, or skips it if the query says so.
       case _: FileNotFoundException => None
     }
-    found.filterNot(Footer.isIndexed(_, file.fileSize, file.modificationTime)).foreach { status =>
+    // The index has the commit's time for an object that a write of this catalog uploaded. Its name is used once.
+    val known = if (path.toUri.getScheme == "s3a" && StagingDataWriter.isOwn(path.getName)) None else Some(file.modificationTime)
+    found.filterNot(there => Footer.isIndexed(there, file.fileSize, known.getOrElse(there.getModificationTime))).foreach { status =>
       val shown = FileBeingRead(path.toString, partitionName(file).getOrElse(""))
       throw ConnectorErrors.runtime(ConnectorErrors.FilesLost,
         s"The file ${shown.shown}${shown.where} of table $catalogName.$table was written again since version " +

@@ -200,6 +200,11 @@ object StagingDataWriter {
       partitionId: Int, transaction: String, attempt: Long, counter: Int, extension: String): String =
     f"part-$partitionId%05d-$transaction-a$attempt-c$counter%03d$extension"
 
+  private val TransactionId = "(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])".r
+
+  /** Whether a file's name contains a transaction's id: a write of this catalog has given it. */
+  private[catalogext] def isOwn(name: String): Boolean = TransactionId.findFirstIn(name).isDefined
+
   private def sqlConf(job: WriteJob): SQLConf =
     if (job.sqlConf.isEmpty) SQLConf.get
     else {
