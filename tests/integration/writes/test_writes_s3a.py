@@ -92,21 +92,6 @@ def make(remote: Remote, table: str, columns: str = "x BIGINT, k STRING", keys: 
     differs="Readers of the index see all partitions of a write at one instant; the metastore gets "
     "them after the commit.",
 )
-def test_old_versions_are_read_whenever_they_were_committed(remote: Remote) -> None:
-    """The index has the commit's time for an uploaded object, and the store another one."""
-    table = "lake.w.old_versions"
-    remote.spark.sql(
-        f"CREATE TABLE {table} (x BIGINT, k STRING) PARTITIONED BY (k) TBLPROPERTIES ('overwrite-mode' = 'relocate')"
-    )
-    with armed("promote.after", lambda _: time.sleep(2.5)):
-        remote.spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
-    remote.spark.sql(f"INSERT OVERWRITE {table} VALUES (2, 'a')")
-    old = f"{table} VERSION AS OF 1"
-    assert [tuple(row) for row in remote.spark.sql(f"SELECT x FROM {old} WHERE x > 0").collect()] == [(1,)]
-    assert remote.catalog.dataset("w.old_versions", version=1).to_table().column("x").to_pylist() == [1]
-    remote.spark.sql(f"DROP TABLE {table}")
-
-
 def test_uploads_are_completed_by_the_commit(remote: Remote) -> None:
     make(remote, "t")
     seen: list[tuple[int, int]] = []
@@ -268,3 +253,18 @@ def test_load_data_moves_objects_and_copies_files_of_the_drivers_disk(remote: Re
 
     with pytest.raises(PySparkException, match="LOAD DATA LOCAL INPATH copies"):
         remote.spark.sql(f"LOAD DATA INPATH 'file://{tmp_path}' INTO TABLE lake.w.loaded PARTITION (k = 'a')")
+
+
+def test_old_versions_are_read_whenever_they_were_committed(remote: Remote) -> None:
+    """The index has the commit's time for an uploaded object, and the store another one."""
+    table = "lake.w.old_versions"
+    remote.spark.sql(
+        f"CREATE TABLE {table} (x BIGINT, k STRING) PARTITIONED BY (k) TBLPROPERTIES ('overwrite-mode' = 'relocate')"
+    )
+    with armed("promote.after", lambda _: time.sleep(2.5)):
+        remote.spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+    remote.spark.sql(f"INSERT OVERWRITE {table} VALUES (2, 'a')")
+    old = f"{table} VERSION AS OF 1"
+    assert [tuple(row) for row in remote.spark.sql(f"SELECT x FROM {old} WHERE x > 0").collect()] == [(1,)]
+    assert remote.catalog.dataset("w.old_versions", version=1).to_table().column("x").to_pylist() == [1]
+    remote.spark.sql(f"DROP TABLE {table}")
