@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.conf.keys import MISSING_FILES
-from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import transaction_id_in
+from catalog_ext.metastore.commit.file_identity import has_recorded_content, indexed_file
 from catalog_ext.metastore.errors import (
     FilesLostError,
     InvalidInputError,
     LocationNotFoundError,
     OperationNotSupportedError,
 )
+from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
 from catalog_ext.metastore.storage.locations import Location
@@ -182,10 +182,8 @@ class _Reading:
             FilesLostError: A file has another size or time than the version's.
         """
         for file, there in zip(files, self._storage.identify_many([file.location for file in files]), strict=True):
-            is_own = file.location.scheme == "s3a" and transaction_id_in(file.location.name) is not None
-            # The index has the commit's time for an object that a write of this catalog uploaded.
-            recorded = Removal(str(file.location), file.size, None if is_own else file.modified_ms)
-            if there is not None and not recorded.is_still(there.size, there.modified_ms, None):
+            recorded = indexed_file(str(file.location), DataFile(file.location.name, file.size, file.modified_ms))
+            if there is not None and not has_recorded_content(recorded, there.size, there.modified_ms, there.etag):
                 raise self._lost(file, "was written again since then")
 
     def _lost(self, file: _File, fate: str) -> FilesLostError:

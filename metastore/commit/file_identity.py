@@ -54,3 +54,11 @@ def is_unchanged(recorded: Removal, size: int, modified_ms: int | None, etag: in
     This also compares files whose names contain a transaction's id.
     """
     return has_only_its_name(recorded) or recorded.is_still(size, modified_ms, etag)
+
+
+def has_recorded_content(recorded: Removal, size: int, modified_ms: int | None, etag: int | None) -> bool:
+    """Return whether the file at the recorded path can still be read as the recorded one.
+
+    Unlike ``is_unchanged``, this also compares the size of a file that only its name identifies.
+    """
+    return recorded.size == size and is_unchanged(recorded, size, modified_ms, etag)

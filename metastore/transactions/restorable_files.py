@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.file_identity import indexed_file, is_unchanged
+from catalog_ext.metastore.commit.file_identity import has_recorded_content, indexed_file
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import FilesLostError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
@@ -209,10 +209,8 @@ def _users_file(table: Table, version: int, name: str, path: str) -> TableLayout
 
 
 def _is_as_recorded(entry: Entry, uri: str, file: DataFile) -> bool:
-    # An S3 object of this catalog without a recorded ETag has only its name and size: the index has the commit's time.
-    if entry.kind is not EntryKind.FILE or entry.size != file.size:
-        return False
-    return is_unchanged(indexed_file(uri, file), entry.size, entry.modified_ms, entry.etag)
+    recorded = indexed_file(uri, file)
+    return entry.kind is EntryKind.FILE and has_recorded_content(recorded, entry.size, entry.modified_ms, entry.etag)
 
 
 def _foreign(table: Table, version: int, name: str, entry: Entry) -> TableLayoutError:

@@ -121,7 +121,10 @@ def _shown(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatc
             case "committed_at":
                 return batch.column("committed_ms").cast(field.type)
             case "user":
-                return pa.array(map(_user, batch.column("summary").to_pylist()), pa.string())
+                # All partitions of a version have its summary: parse each text once.
+                summaries = batch.column("summary").dictionary_encode()
+                users = pa.array(map(_user, summaries.dictionary.to_pylist()), pa.string())
+                return users.take(summaries.indices)
             case "location":
                 return directories(batch, root)
             case name:
@@ -130,6 +133,6 @@ def _shown(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
 
 
-def _user(summary: str | None) -> str | None:
-    user: str | None = None if summary is None else json.loads(summary).get("user")
+def _user(summary: str) -> str | None:
+    user: str | None = json.loads(summary).get("user")
     return user

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database.schema import table_definitions, table_versions
 from catalog_ext.metastore.index.read.history import Removals

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import VACUUM_POINTS, InjectedFault, armed
-from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions, RelocatePartition
+from catalog_ext.metastore.commit.partition_plans import DataDeletion, DropPartitions, RelocatePartition
 from catalog_ext.metastore.errors import TableLayoutError, VersionExpiredError
 from catalog_ext.metastore.index.database.schema import files as file_rows
 from catalog_ext.metastore.index.write import claim_checks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.write_kinds import WriteKind
 from catalog_ext.metastore.errors import InvalidInputError, VersionExpiredError, VersionNotFoundError
 from catalog_ext.metastore.model.as_of import AsOf
 from catalog_ext.metastore.runtime.users import current_user

@@ -68,16 +68,10 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
 
   private def loadAsOf(ident: Identifier, asOf: AsOf): Table = {
     if (paths.named(ident)) throw AdHocPaths.withoutVersions(ident.name())
-    val found = metadataTable(ident, Some(asOf)).getOrElse {
-      try {
-        val node = described(ident, asOf = Some(asOf))
-        if (isView(node)) throw ConnectorErrors.notSupported(
-          s"The view $catalogName.$ident has no versions: read its tables as of a version.")
-        table(TableMetadata.fromJson(node).copy(pinned = true))
-      } catch {
-        case e: NoSuchTableException =>
-          MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone(_, Some(asOf))).getOrElse(throw e)
-      }
+    val found = registered(ident, Some(asOf)) match {
+      case table: Table => table
+      case _ => throw ConnectorErrors.notSupported(
+        s"The view $catalogName.$ident has no versions: read its tables as of a version.")
     }
     refuseSinglePass(s"$catalogName.$ident")
     found
@@ -100,13 +94,17 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       s"$name cannot be read while Spark's single-pass analyzer is on, which knows no tables of catalogs and no commands " +
         s"yet. Turn it off, which it takes from the program alone: spark.conf.set('$SinglePass', 'false').")
 
-  private def found(ident: Identifier): Relation = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
+  private def found(ident: Identifier): Relation = paths.find(ident).getOrElse(registered(ident))
+
+  /** The table, metadata table or view of a name, at the version that a query names. */
+  private def registered(ident: Identifier, asOf: Option[AsOf] = None): Relation = metadataTable(ident, asOf).getOrElse {
     try {
-      val node = described(ident)
-      if (isView(node)) CatalogExtView.fromJson(catalogName, client, node) else table(TableMetadata.fromJson(node))
+      val node = described(ident, asOf = asOf)
+      if (isView(node)) CatalogExtView.fromJson(catalogName, client, node)
+      else table(TableMetadata.fromJson(node).copy(pinned = asOf.isDefined))
     } catch {
       case e: NoSuchTableException =>
-        MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone(_)).getOrElse(throw e)
+        MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone(_, asOf)).getOrElse(throw e)
     }
   }
 

@@ -69,8 +69,10 @@ private[catalogext] class RegisteredFileReaderFactory(
       case _: FileNotFoundException => None
     }
     // The index has the commit's time for an object that a write of this catalog uploaded. Its name is used once.
-    val known = if (path.toUri.getScheme == "s3a" && StagingDataWriter.isOwn(path.getName)) None else Some(file.modificationTime)
-    found.filterNot(there => Footer.isIndexed(there, file.fileSize, known.getOrElse(there.getModificationTime))).foreach { status =>
+    val hasOwnTime = path.toUri.getScheme != "s3a" || !StagingDataWriter.isOwn(path.getName)
+    found.filterNot { there =>
+      if (hasOwnTime) Footer.isIndexed(there, file.fileSize, file.modificationTime) else there.getLen == file.fileSize
+    }.foreach { status =>
       val shown = FileBeingRead(path.toString, partitionName(file).getOrElse(""))
       throw ConnectorErrors.runtime(ConnectorErrors.FilesLost,
         s"The file ${shown.shown}${shown.where} of table $catalogName.$table was written again since version " +
